@@ -1,0 +1,30 @@
+#include "apps/rl/envs/mountain_car.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rl {
+
+const EnvSpec MountainCar::kSpec{"MountainCar-v0", 2, 2, 3, 200, -110.0};
+
+void MountainCar::reset(Generator& generator) { state_ = {generator.uniform(-0.6, -0.4), 0.0}; }
+
+StepOutcome MountainCar::step(Action action) {
+  auto [position, velocity] = state_;
+  velocity += (action.value - 1.0) * 0.001 + std::cos(3 * position) * -0.0025;
+  velocity = std::clamp(velocity, -0.07, 0.07);
+  position = std::clamp(position + velocity, -1.2, 0.6);
+  if (position == -1.2 && velocity < 0) velocity = 0;
+  state_ = {position, velocity};
+  return {-1.0, position >= 0.5 && velocity >= 0};
+}
+
+void MountainCar::observe(std::span<float> obs) const {
+  obs[0] = static_cast<float>(state_[0]), obs[1] = static_cast<float>(state_[1]);
+}
+
+void MountainCar::set_state(std::span<const double> state, StateOrigin) {
+  std::copy_n(state.begin(), state_.size(), state_.begin());
+}
+
+}  // namespace rl

@@ -1,0 +1,67 @@
+#include "apps/rl/envs/pendulum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace rl {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+constexpr double kStep = 0.05;
+constexpr double kGravity = 10.0;
+constexpr double kMaxSpeed = 8.0;
+constexpr double kMaxTorque = 2.0;
+
+// Into [-pi, pi); Python's modulo is never negative.
+double normalized(double angle) {
+  double rest = std::fmod(angle + kPi, 2 * kPi);
+  if (rest < 0) rest += 2 * kPi;
+  return rest - kPi;
+}
+
+struct TorqueTerms {
+  double cost;   // 0.001 u^2
+  double drive;  // 3 u
+};
+
+TorqueTerms torque_terms(Action action) {
+  if (action.type == ActionType::kFloat32) {
+    const float u = std::clamp(static_cast<float>(action.value), -2.0f, 2.0f);
+    return {static_cast<double>(0.001f * (u * u)), static_cast<double>(3.0f * u)};
+  }
+  const double u = std::clamp(action.value, -kMaxTorque, kMaxTorque);
+  return {0.001 * (u * u), 3.0 * u};
+}
+
+}  // namespace
+
+const EnvSpec Pendulum::kSpec{"Pendulum-v1", 2, 3, 0, 200, std::nullopt};
+
+void Pendulum::reset(Generator& generator) {
+  const double theta = generator.uniform(-kPi, kPi);
+  state_ = {theta, generator.uniform(-1.0, 1.0)};
+}
+
+StepOutcome Pendulum::step(Action action) {
+  const auto [theta, theta_dot] = state_;
+  const TorqueTerms terms = torque_terms(action);
+  const double angle = normalized(theta);
+  const double cost = angle * angle + 0.1 * (theta_dot * theta_dot) + terms.cost;
+  const double pulled = theta_dot + (3 * kGravity / 2 * std::sin(theta) + terms.drive) * kStep;
+  const double speed = std::clamp(pulled, -kMaxSpeed, kMaxSpeed);
+  state_ = {theta + speed * kStep, speed};
+  return {-cost, false};
+}
+
+void Pendulum::observe(std::span<float> obs) const {
+  obs[0] = static_cast<float>(std::cos(state_[0]));
+  obs[1] = static_cast<float>(std::sin(state_[0]));
+  obs[2] = static_cast<float>(state_[1]);
+}
+
+void Pendulum::set_state(std::span<const double> state, StateOrigin) {
+  std::copy_n(state.begin(), state_.size(), state_.begin());
+}
+
+}  // namespace rl

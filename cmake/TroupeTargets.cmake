@@ -1,0 +1,98 @@
+# The few functions with which the folders describe themselves.
+
+# troupe_add_folder(folder): add_subdirectory, tolerant of a folder that is not there or has nothing to build.
+function(troupe_add_folder folder)
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${folder})
+  endif()
+endfunction()
+
+# troupe_library(name SOURCES ... DEPENDS ...): an object library whose dependencies stand beside its files.
+# The pieces are joined into one libtroupe.a, which is what users link.
+set_property(GLOBAL PROPERTY TROUPE_PIECES "")
+function(troupe_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Werror)
+  target_include_directories(${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>)
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS})
+  set_property(GLOBAL APPEND PROPERTY TROUPE_PIECES ${name})
+endfunction()
+
+# Everything that the tests need and nothing else: what the sanitizer presets build.
+if(TROUPE_BUILD_TESTS)
+  add_custom_target(troupe_tests)
+endif()
+
+# The label of a test is its folder below tests/: presets choose by it.
+function(troupe_test_label out)
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+  if(folder MATCHES "^\\.\\.")
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+  string(REGEX REPLACE "/.*" "" folder "${folder}")
+  set(${out} ${folder} PARENT_SCOPE)
+endfunction()
+
+# troupe_test(name SOURCES ... DEPENDS ... [LABEL l] [TIMEOUT s] [MAIN own] [WHOLE] [SERIAL]): one GoogleTest program.
+# Each of its tests is known to ctest by itself, and a GTEST_SKIP is a skip there. WHOLE: one ctest entry for the program
+# (its tests share something dear); tests/run counts its cases all the same. SERIAL: nothing runs beside it.
+# MAIN own: the program brings its own main; it must answer --gtest_list_tests before it does anything else.
+function(troupe_test name)
+  cmake_parse_arguments(ARG "WHOLE;SERIAL" "LABEL;TIMEOUT;MAIN" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Werror)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/core/include)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest)
+  if(NOT ARG_MAIN)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  troupe_test_label(labels)
+  list(APPEND labels ${ARG_LABEL})
+  if(ARG_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${labels}")
+    if(ARG_SERIAL)
+      set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+    endif()
+  else()
+    # Lists in PROPERTIES do not survive gtest_discover_tests: one label, the folder.
+    list(GET labels 0 label)
+    if(ARG_SERIAL)
+      set(serial RUN_SERIAL TRUE)
+    endif()
+    gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 30
+      PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS ${label} ${serial})
+  endif()
+  add_dependencies(troupe_tests ${name})
+endfunction()
+
+# troupe_fuzzer(name SOURCES ... DEPENDS ...): a file with LLVMFuzzerTestOneInput. With TROUPE_FUZZ a libFuzzer program, else
+# a program that feeds it seeded inputs for a moment. In both cases ctest knows a short run of it.
+function(troupe_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  set(driver)
+  if(NOT TROUPE_FUZZ)
+    set(driver ${PROJECT_SOURCE_DIR}/cmake/fuzz_driver.cc)
+  endif()
+  add_executable(${name} ${ARG_SOURCES} ${driver})
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Werror)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/core/include)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  if(TROUPE_FUZZ)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=20 -seed=1 -print_final_stats=1)
+  else()
+    add_test(NAME ${name} COMMAND ${name} --runs 20000 --seed 1)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS fuzz)
+  add_dependencies(troupe_tests ${name})
+endfunction()
+
+if(TROUPE_BUILD_TESTS)
+  include(GoogleTest)
+endif()

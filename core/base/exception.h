@@ -1,0 +1,20 @@
+// From a C++ exception to a record: used in the one place that catches what users throw.
+//
+// Thread rule: describes the exception being handled on the calling thread (or fiber).
+#pragma once
+#include <string>
+
+#include <troupe/error.h>
+
+namespace troupe {
+
+/// The exception being handled, as data. Call it in a catch block.
+///
+/// A troupe::Error keeps its own record, whatever its class. Anything else becomes a TaskError's record: the demangled type
+/// (`throw 42`: "int"), what() if there is one, and the mangled names of the type and of its public bases.
+ErrorRecord describe_current_exception();
+
+/// The name a user would write for a mangled one; the mangled one itself when it is none.
+std::string demangle(const char* mangled);
+
+}  // namespace troupe

@@ -1,0 +1,62 @@
+// What happens to flat parameter arrays: Adam, the global gradient norm and its clip, and tanh over an array.
+//
+// Pure functions on spans of equal length; any thread, as long as the spans written are not shared.
+//
+// KO-1  Adam: m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr / (1-b1^t) * m / (sqrt(v) / sqrt(1-b2^t) + eps), t from 1.
+// KO-2  A global norm is summed in double over fixed blocks of 4,096 elements, in block order: the same bits on any machine.
+// KO-3  clip_scale = min(1, max_norm / (norm + 1e-6)).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/isa.h"
+
+namespace troupe::kernels {
+
+struct AdamOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+template <class T>
+struct AdamArrays {
+  std::span<T> params;
+  std::span<const T> grads;
+  std::span<T> first_moment;
+  std::span<T> second_moment;
+};
+
+/// One step (KO-1); step counts from 1; every gradient is first multiplied by grad_scale.
+template <class T>
+void adam_step(Isa isa, const AdamArrays<T>& arrays, std::int64_t step, double grad_scale, const AdamOptions& options);
+
+/// The Euclidean norm of all elements (KO-2).
+template <class T>
+[[nodiscard]] double global_norm(std::span<const T> values);
+
+/// The factor that brings a gradient of that norm down to max_norm (KO-3).
+[[nodiscard]] double clip_scale(double norm, double max_norm);
+
+/// out[i] = tanh(in[i]); the vector versions keep to tanh_simd.inc's error bound. The spans may be the same.
+void tanh_array(Isa isa, std::span<const float> in, std::span<float> out);
+
+namespace detail {
+
+template <class T>
+struct AdamConstants {
+  T grad_scale, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, inverse_sqrt_correction2, epsilon;
+};
+
+struct VectorVersion {
+  void (*adam)(float* p, const float* g, float* m, float* v, std::size_t count, const AdamConstants<float>&);
+  void (*tanh_all)(const float* in, float* out, std::size_t count);
+};
+const VectorVersion* vector_avx2();  // null where it was not built
+const VectorVersion* vector_avx512();
+
+}  // namespace detail
+}  // namespace troupe::kernels

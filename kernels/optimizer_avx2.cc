@@ -1,0 +1,19 @@
+// Adam for AVX2 and FMA; compiled with those flags, called only where the processor has them.
+#if defined(__AVX2__)
+#include "kernels/simd_avx2.inc"
+#include "kernels/tanh_simd.inc"
+#include "kernels/optimizer_simd.inc"
+
+namespace troupe::kernels::detail {
+const VectorVersion* vector_avx2() {
+  static constexpr VectorVersion kVersion{&adam, &tanh_all};
+  return &kVersion;
+}
+}  // namespace troupe::kernels::detail
+#else
+#include "kernels/optimizer.h"
+
+namespace troupe::kernels::detail {
+const VectorVersion* vector_avx2() { return nullptr; }
+}  // namespace troupe::kernels::detail
+#endif

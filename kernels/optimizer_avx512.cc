@@ -1,0 +1,19 @@
+// Adam for AVX-512; compiled with those flags, called only where the processor has them.
+#if defined(__AVX512F__)
+#include "kernels/simd_avx512.inc"
+#include "kernels/tanh_simd.inc"
+#include "kernels/optimizer_simd.inc"
+
+namespace troupe::kernels::detail {
+const VectorVersion* vector_avx512() {
+  static constexpr VectorVersion kVersion{&adam, &tanh_all};
+  return &kVersion;
+}
+}  // namespace troupe::kernels::detail
+#else
+#include "kernels/optimizer.h"
+
+namespace troupe::kernels::detail {
+const VectorVersion* vector_avx512() { return nullptr; }
+}  // namespace troupe::kernels::detail
+#endif

@@ -1,0 +1,64 @@
+// Arena: the memory of one node's store, as the daemon holds it. One memfd, sealed against shrinking and growing, never a
+// named segment. Pages exist only where they were reserved: a page that the machine cannot give is an error of reserve(),
+// never a SIGBUS in somebody's memcpy.
+//
+// Thread rule: reserve and populate may run on different threads at once (populate is made for the daemon's I/O thread);
+// everything else is constant after create.
+//
+// Invariants
+//   AR-1  A range that was handed out is wholly reserved.
+//   AR-2  read_only_fd cannot be mapped writable, by anybody who holds only it.
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "objectstore/buffer_id.h"
+#include "objectstore/shared_memory.h"
+#include <troupe/result.h>
+
+namespace troupe::store {
+
+struct ArenaOptions {
+  std::uint64_t capacity = 0;  ///< bytes; rounded down to pages
+  bool populate = false;       ///< touch everything at once (tests, benches); else reserve() and populate() as needed
+};
+
+class Arena {
+ public:
+  static Result<std::unique_ptr<Arena>> create(ArenaOptions options);
+
+  /// Makes sure that the pages of the range exist. ObjectStoreFullError when the machine has none left.
+  Status reserve(Range range);
+  /// Reserves and touches every page of the range, in steps of at most 2 MiB. Slow on cold memory: not on the event loop.
+  /// Reserved and unreserved ranges alike; contents do not change. Returns early, without error, when `stop` becomes true.
+  Status populate(Range range, const std::atomic<bool>* stop = nullptr);
+  bool is_reserved(Range range) const;
+  /// The first stretch of the range that was never populated.
+  std::optional<Range> first_unpopulated(Range range) const;
+
+  std::uint64_t capacity() const { return capacity_; }
+  /// Bytes that were reserved: the memory that this store holds from the machine.
+  std::uint64_t reserved() const { return reserved_bytes_.load(std::memory_order_relaxed); }
+  std::byte* data() const { return map_.data(); }  ///< the daemon's read-write mapping of all of it
+  const Fd& fd() const { return fd_; }
+  const Fd& read_only_fd() const { return read_only_fd_; }
+
+ private:
+  Arena() = default;
+  Range bytes_of_steps(std::uint64_t first, std::uint64_t last) const;
+  void raise(std::uint64_t step, std::uint8_t to);
+
+  std::uint64_t capacity_ = 0;
+  Fd fd_, read_only_fd_;
+  Mapping map_;
+  bool huge_ = false;  ///< huge pages can be had by advice
+  std::vector<std::atomic<std::uint8_t>> steps_;  ///< 2 MiB each: absent, reserved, populated; only rises
+  std::atomic<std::uint64_t> reserved_bytes_{0};
+};
+
+}  // namespace troupe::store

@@ -1,0 +1,222 @@
+// StoreServer: the daemon's side of a node's store. Decides who gets which bytes and slots, and when they are free again.
+//
+// Events in, effects out: every function returns at once; what must be told to clients is collected and fetched with
+// take_effects(). A request that finds no room is queued, first in first out, and answered by a later effect.
+//
+// Thread rule: one thread at a time (the daemon's loop). arena().populate may run on another.
+//
+//    client      add_client --> alive --client_closing--> closing --client_died--> gone
+//                closing: no grants any more; its pins and buffers stay, for its messages are still on their way
+//
+// Invariants
+//   SS-1  A buffer is freed only when no client's pin table and no holder has it (after writing doomed: layout.h SL-3).
+//   SS-2  A chunk returns to the allocator when it was given back (or its client died) and all its buffers are freed.
+//   SS-3  After client_died nothing is counted for that client: its unsealed slots, its unpinned buffers and its empty chunks
+//         are free; a buffer that others pin lives on without an owner, and goes when the last of them drops it.
+//   SS-4  Two queues, each granted in the order in which requests came: leases, and large buffers with copies. Leases may
+//         overtake: they are small, and the work that will free memory may need one. What is freed serves both at once.
+//   SS-5  Nothing that a client writes is believed without a check: a slot's range must lie in a chunk leased to that client.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "objectstore/allocator.h"
+#include "objectstore/arena.h"
+#include "objectstore/buffer_id.h"
+#include "objectstore/chunk_table.h"
+#include "objectstore/copy_table.h"
+#include "objectstore/layout.h"
+#include "objectstore/pin_tables.h"
+#include "objectstore/slot_table.h"
+#include "objectstore/store_daemon.h"
+#include "objectstore/store_handles.h"
+
+namespace troupe::store {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+inline constexpr TimePoint kNever = TimePoint::max();
+
+struct StoreServerOptions {
+  std::uint32_t node = 1;
+  std::uint64_t capacity = 0;
+  std::uint32_t slots = kSlotLimitMax;
+  std::uint64_t large_from = 64 << 10;
+  std::uint64_t chunk_bytes_max = 1 << 20;  ///< no lease is longer
+  std::uint32_t lease_slots_max = 1024;   ///< no lease has more: 4 KiB of slot numbers
+  bool populate = false;                    ///< touch the whole arena at once
+};
+
+/// A request's name, chosen by the caller; comes back in the effect that answers it.
+using Token = std::uint64_t;
+
+// ---- effects
+struct LeaseGranted { ProcessId client; Token token = 0; Lease lease; };
+struct BufferGranted { ProcessId client; Token token = 0; Grant grant; };
+struct RequestFailed { ProcessId client; Token token = 0; ErrorPtr error; };
+/// A copy that waited for room may now be filled (see begin_copy).
+struct CopyGranted { BufferId remote; BufferId local; std::span<std::byte> bytes; };
+/// A copy that waited for room cannot be had.
+struct CopyFailed { BufferId remote; ErrorPtr error; };
+/// A finished copy is no longer here: tell whoever lists it as a location.
+struct CopyEvicted { BufferId remote; BufferId local; };
+/// A buffer of this node that other nodes had held was freed: their copies are void (origin_gone there).
+struct ExportedFreed { BufferId id; };
+/// The store is tight: ask this client to StoreClient::trim().
+struct TrimAsked { ProcessId client; };
+using StoreEffect =
+    std::variant<LeaseGranted, BufferGranted, RequestFailed, CopyGranted, CopyFailed, CopyEvicted, ExportedFreed, TrimAsked>;
+
+struct StoreUsage {
+  std::uint64_t capacity = 0;
+  std::uint64_t used = 0;     ///< bytes of buffers: large ones from allocation, small ones from sealing; not lease overhead
+  std::uint64_t spilled = 0;
+  std::uint64_t objects = 0;  ///< sealed buffers
+  std::uint64_t leased = 0;   ///< bytes of chunks in clients' hands or not yet empty
+  std::uint64_t reserved = 0; ///< memory taken from the machine
+  std::uint64_t waiting = 0;  ///< requests in the queue
+};
+
+class StoreServer {
+ public:
+  static Result<std::unique_ptr<StoreServer>> create(StoreServerOptions options);
+
+  // ---- clients
+  /// Makes its pin table. The handles go to the client by SCM_RIGHTS. InvalidArgumentError when it is already known.
+  Result<StoreHandles> add_client(ProcessId client);
+  /// The process is dead or leaving: it gets nothing more, its waiting requests vanish, nothing is freed yet.
+  void client_closing(ProcessId client);
+  /// Its last message was drained by everybody: drops its pins, holds, slots, chunks. client_closing need not come first.
+  void client_died(ProcessId client);
+
+  // ---- requests of clients; answered by LeaseGranted, BufferGranted or RequestFailed with the same token
+  void lease(ProcessId client, Token token, const LeaseRequest& request, TimePoint deadline = kNever);
+  void allocate(ProcessId client, Token token, std::uint64_t size, TimePoint deadline = kNever);
+  /// The caller no longer waits. Nothing happens if it was answered already (then free the grant with maybe_free).
+  void cancel_request(ProcessId client, Token token);
+  void maybe_free(ProcessId client, std::span<const BufferId> ids);
+  void give_back(ProcessId client, std::span<const ReturnedChunk> chunks, std::span<const std::uint32_t> unused_slots);
+  /// Fails the requests whose deadline has passed (ObjectStoreFullError).
+  void expire(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+  // ---- holders: pins without a pin table (processes of other nodes, messages on their way, the daemon itself)
+  /// Counted per (process, buffer). False: the buffer is not here, or not sealed.
+  bool hold(ProcessId holder, BufferId id);
+  void release(ProcessId holder, BufferId id);
+  void holder_gone(ProcessId holder);
+  void node_gone(std::uint32_t node);  ///< all holders of that node
+
+  // ---- the daemon's own access
+  /// The bytes of a sealed buffer of this node; empty optional when not here. Hold it while using them.
+  std::optional<std::span<const std::byte>> bytes(BufferId id) const;
+  bool contains(BufferId id) const { return bytes(id).has_value(); }
+
+  // ---- copies of buffers of other nodes
+  //
+  //    absent --begin_copy--> waiting (no room) --> filling --finish_copy--> present --evicted--> absent
+  //                                                   +------abort_copy--------------------------> absent
+  struct CopyTicket {
+    enum class State { kStarted, kShared, kWaiting, kPresent } state = State::kStarted;
+    BufferId local;              ///< known unless kWaiting
+    std::span<std::byte> bytes;  ///< kStarted: to be filled by the caller
+  };
+  /// kStarted: the caller fills bytes, then calls finish_copy or abort_copy. kShared: somebody is filling it. kWaiting: no
+  /// room now; CopyGranted or CopyFailed follows. kPresent: pin local.
+  Result<CopyTicket> begin_copy(BufferId remote, std::uint64_t size, TimePoint deadline = kNever);
+  /// Seals it. The copy may be evicted as soon as nobody pins or holds it: hold it for each requester in the same turn.
+  Result<BufferId> finish_copy(BufferId remote);
+  void abort_copy(BufferId remote);
+  std::optional<BufferId> find_copy(BufferId remote);  ///< present ones; counts as a use
+  /// The origin freed it or died: the copy goes as soon as nobody pins it, and is found no more.
+  void origin_gone(BufferId remote);
+
+  // ---- state
+  StoreUsage usage() const;  ///< looks at every slot in use: for state queries, not for each call
+  std::vector<StoreEffect> take_effects();
+  const StoreLayout& layout() const { return layout_; }
+  Arena& arena() { return *arena_; }
+  /// What populating ahead should touch next: fresh memory beside the warm part, at most `ahead` bytes of it.
+  /// Call arena().populate with it on an I/O thread; empty when there is nothing to do.
+  std::optional<Range> populate_ahead(std::uint64_t ahead) const;
+  /// Checks the books against each other and against the index: what is wrong, empty when all is well. For tests.
+  std::string audit() const;
+
+ private:
+  struct Client { bool closing = false; };
+  struct Waiting {
+    enum class Kind { kLease, kAllocate, kCopy } kind = Kind::kAllocate;
+    ProcessId client;
+    Token token = 0;
+    LeaseRequest lease;
+    std::uint64_t size = 0;
+    BufferId remote;
+    TimePoint deadline = kNever;
+  };
+  using Waiters = std::deque<Waiting>;
+  enum class Outcome { kDone, kNoRoom };
+  /// A slot together with a range of its own.
+  struct Placed { BufferId id; Range range; };
+
+  explicit StoreServer(const StoreServerOptions& options);
+  Status open();
+
+  // index
+  IndexEntry& entry(std::uint32_t slot) const { return reinterpret_cast<IndexEntry*>(index_.data())[slot]; }
+  SlotWord word(std::uint32_t slot) const { return unpack(entry(slot).word.load(std::memory_order_acquire)); }
+  void set_word(std::uint32_t slot, SlotWord word) { entry(slot).word.store(pack(word), std::memory_order_seq_cst); }
+  bool valid(BufferId id) const { return id.node == layout_.node && id.slot < slots_.frontier() && !id.is_nil(); }
+  BufferId id_of(std::uint32_t slot, std::uint32_t generation) const { return {layout_.node, slot, generation}; }
+  std::span<std::byte> memory(Range range) const { return {arena_->data() + range.offset, range.size}; }
+
+  // granting
+  bool may_ask(ProcessId client) const;
+  void ask(Waiters& queue, Waiting request);
+  Outcome try_grant(const Waiting& request);
+  Outcome grant_lease(const Waiting& request);
+  Outcome grant_buffer(const Waiting& request);
+  Outcome grant_copy(const Waiting& request);
+  void fail(const Waiting& request, ErrorPtr error);
+  Result<std::optional<Range>> find_room(std::uint64_t size, Allocator::Kind kind);
+  Result<std::optional<Placed>> place(SlotKind kind, ProcessId owner, std::uint64_t size);
+  std::vector<std::uint32_t> lease_slots(ProcessId client, std::uint32_t count);
+  void serve_queues();
+  void serve(Waiters& queue);
+  void drop_requests(ProcessId client);
+
+  // freeing
+  bool try_free(std::uint32_t slot);
+  bool unlink_if_unpinned(std::uint32_t slot, SlotWord sealed);
+  void release_slot(std::uint32_t slot, std::uint32_t generation);
+  void free_range(Range range);
+  void reclaim_slots_of(ProcessId client);
+  std::uint64_t reclaim_slot(std::uint32_t slot);
+  bool evict_one_copy();
+  void drop_hold(std::uint32_t slot, std::uint32_t count);
+
+  StoreServerOptions options_;
+  StoreLayout layout_;
+  std::unique_ptr<Arena> arena_;
+  Fd index_fd_;
+  Mapping index_;
+  Allocator allocator_;
+  SlotTable slots_;
+  ChunkTable chunks_;
+  CopyTable copies_;
+  PinTables pins_;
+  std::unordered_map<ProcessId, Client, IdHash> clients_;
+  std::unordered_map<ProcessId, std::unordered_map<std::uint32_t, std::uint32_t>, IdHash> holds_;  ///< holder, slot: count
+  Waiters waiting_leases_;
+  Waiters waiting_large_;  ///< buffers and copies
+  std::vector<StoreEffect> effects_;
+};
+
+}  // namespace troupe::store

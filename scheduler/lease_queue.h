@@ -1,0 +1,208 @@
+// LeaseQueue: who may use this node's resources, and in which worker process. Pure: events in, effects out.
+//
+// A lease is the right to run tasks of one class in one worker. A requester says how many leases it wants besides those it
+// holds (absolute, so that repeating is harmless). Actors hold resources of the same account while they live.
+//
+//   one lease   waiting --fits here--> reserved --a worker is there--> granted --returned, or a death--> gone
+//                  |  ^  `--policy names another node--> delegated --granted there--> gone
+//                  |  `--------- given back, node lost ------'
+//                  `--can never run--> refused (hard constraint); larger than any node: waits, with a warning
+//   worker      starting --worker_ready--> idle <--> leased <--> blocked;  an actor's worker leaves by take_worker
+//
+// Order: round robin between jobs, then between the requesters of a job; FIFO within one class of a requester. A class that
+// does not fit holds back nobody else. Actors come before leases.
+//
+// Thread rule: one thread at a time. Time is given with each event.
+//
+// Invariants
+//   LQ-1  total = available + (what reservations, leases and actors hold), where a blocked worker's leases hold no CPUs.
+//         Available CPUs go below zero only by a worker that wakes; nothing that needs CPUs is granted until they are back.
+//   LQ-2  A worker has at most one lease, unless max_suspended_workers are blocked already.
+//   LQ-3  What a dead process wanted, held or ran in is released exactly once.
+//   LQ-4  Only the requester's own daemon passes a lease on: the other node grants it or gives it back within give_back_after.
+//   LQ-5  A request larger than any node is warned about once, warn_after after it came.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/wire/messages.h"
+#include "scheduler/cluster_view.h"
+#include "scheduler/policy.h"
+#include "scheduler/resources.h"
+
+namespace troupe::sched {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+/// Which workers are interchangeable.
+struct WorkerKind {
+  JobId job = 0;
+  std::map<std::string, std::string> env_vars;
+  std::string working_dir;
+  std::vector<int> gpu_ids;
+  auto operator<=>(const WorkerKind&) const = default;
+  bool plain() const { return env_vars.empty() && working_dir.empty() && gpu_ids.empty(); }
+};
+WorkerKind worker_kind(JobId job, const RuntimeEnv& env, std::vector<int> gpu_ids = {});
+
+struct LeaseQueueOptions {
+  std::uint32_t node = 1;
+  ResourceSet total;
+  std::map<std::string, std::string> labels;
+  int max_suspended_workers = 512;
+  Duration warn_after = std::chrono::seconds(2);
+  Duration give_back_after = std::chrono::milliseconds(100);
+  Duration actor_wait = std::chrono::milliseconds(500);  ///< then the head may try elsewhere
+};
+
+// ---- effects
+struct Granted { ProcessId requester; wire::LeaseGranted lease; };
+struct Refused { ProcessId requester; wire::LeaseRefused refusal; };
+/// Start `count` more workers of this kind; each ends in worker_ready or worker_failed.
+struct NeedWorkers { WorkerKind kind; int count = 1; };
+/// To the daemon of `node`: kForwardLease; wanted.wanted is what we want of it in all.
+struct Forward { std::uint32_t node = 0; wire::LeaseWanted wanted; };
+/// To the daemon of the requester's node: kLeaseCounted.
+struct CountAtOrigin { std::uint32_t node = 0; wire::LeaseCounted counted; };
+struct Warn { JobId job = 0; std::string text; };
+/// The process that had leased this worker is dead: end it, nobody waits for what it does.
+struct EndWorker { ProcessId worker; std::string reason; };
+struct ActorAdmitted { ActorId actor; std::int32_t restarts = 0; std::vector<int> gpu_ids; };
+struct ActorNotAdmitted { ActorId actor; std::int32_t restarts = 0; std::string reason; };
+using LeaseEffect =
+    std::variant<Granted, Refused, NeedWorkers, Forward, CountAtOrigin, Warn, EndWorker, ActorAdmitted, ActorNotAdmitted>;
+
+class LeaseQueue {
+ public:
+  explicit LeaseQueue(LeaseQueueOptions options);
+
+  // ---- requests
+  void wanted(const wire::LeaseWanted& wanted, TimePoint now);
+  void returned(std::uint64_t lease_id, TimePoint now);
+  void counted(const wire::LeaseCounted& counted, TimePoint now);
+
+  // ---- workers
+  void worker_ready(ProcessId worker, std::int32_t pid, const WorkerKind& kind, TimePoint now);
+  /// One that was asked for will not come. With an error the request that waits longest for that kind is refused.
+  void worker_failed(const WorkerKind& kind, std::optional<ErrorRecord> error, TimePoint now);
+  void worker_blocked(ProcessId worker, bool blocked, TimePoint now);
+  /// Takes an idle worker out of the pool, for an actor or to retire it. nullopt: none idle.
+  std::optional<ProcessId> take_worker(const WorkerKind& kind);
+  bool take_worker(ProcessId worker);
+  std::size_t idle_count(const WorkerKind& kind) const;
+  /// Idle workers beyond `keep` of their job's plain kind that have been idle since before `since`.
+  std::vector<ProcessId> surplus(std::size_t keep, TimePoint since) const;
+
+  // ---- actors
+  void admit_actor(ActorId actor, std::int32_t restarts, JobId job, const ResourceSet& need, TimePoint now);
+  /// Gives its resources back, or forgets that it waits. Nothing happens when it is unknown.
+  void actor_gone(ActorId actor, std::int32_t restarts, TimePoint now);
+
+  // ---- deaths
+  void process_died(ProcessId process, TimePoint now);
+  void node_died(std::uint32_t node, TimePoint now);
+  void job_ended(JobId job, TimePoint now);
+
+  // ---- view and time
+  void view_delta(const wire::ClusterView& delta, TimePoint now);
+  const ClusterView& view() const { return view_; }
+  void tick(TimePoint now);
+  std::optional<TimePoint> next_deadline() const;
+
+  std::vector<LeaseEffect> take_effects() { return std::exchange(effects_, {}); }
+
+  // ---- state
+  const ResourceAccount& account() const { return account_; }
+  std::uint64_t pending() const;  ///< leases and actors that wait here
+  int suspended_workers() const { return suspended_; }
+  /// "IDLE", "LEASED", "BLOCKED"; empty when it is not of the pool.
+  std::string worker_state(ProcessId worker) const;
+  /// Checks the books (tests, simulator): what is wrong, empty when all is well.
+  std::string audit() const;
+
+ private:
+  using Key = std::uint64_t;
+  struct Allocation { ResourceSet amount; std::vector<int> gpu_ids; };
+  struct Waiting {
+    wire::LeaseWanted wanted;                          ///< wanted.wanted: how many wait here
+    ResourceSet need;
+    std::uint32_t reserved = 0;
+    std::map<std::uint32_t, std::uint32_t> delegated;  ///< node -> how many
+    std::set<std::uint32_t> stale;                     ///< nodes to be told a new count
+    TimePoint since{};                                 ///< when the first of those that wait began to
+    std::string reason;
+    bool warned = false;
+  };
+  struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; };
+  struct Lease {
+    ProcessId requester, worker;
+    Allocation allocation;
+    bool cpus_lent = false;
+  };
+  struct Worker {
+    WorkerKind kind;
+    std::int32_t pid = 0;
+    std::set<std::uint64_t> leases;
+    bool blocked = false, idle = false, ending = false;
+    TimePoint idle_since{};
+  };
+  struct ActorHold { JobId job = 0; Allocation allocation; };
+  struct ActorWait { ActorId actor; std::int32_t restarts = 0; JobId job = 0; ResourceSet need; TimePoint since{}; };
+  using Turns = std::map<JobId, std::map<ProcessId, std::deque<Key>>>;
+
+  bool is_origin(const Waiting& request) const { return request.wanted.requester.node == options_.node; }
+  void settle(TimePoint now);
+  void admit_actors();
+  void place_leases(TimePoint now);
+  bool place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now);
+  bool place_one(Key key, TimePoint now);
+  void delegate(Waiting& request, std::uint32_t node);
+  std::optional<Allocation> allocate(const ResourceSet& need);
+  void release(const Allocation& allocation, bool cpus_lent);
+  void give_workers(TimePoint now);
+  std::optional<ProcessId> worker_for(const WorkerKind& kind);
+  void grant(const Reservation& reservation, ProcessId worker);
+  void send_forwards();
+  void give_back_forwarded(TimePoint now);
+  void refuse(Key key, ErrorRecord error);
+  void drop_reservations(Key key, std::uint32_t count);
+  void forget_if_done(Key key);
+  void forget(Key key);
+  void end_lease(std::uint64_t lease_id, TimePoint now);
+  void make_idle(ProcessId id, Worker& worker, TimePoint now);
+  void unlist(ProcessId id, Worker& worker);
+  void drop_requester(ProcessId process);
+
+  LeaseQueueOptions options_;
+  ResourceAccount account_;
+  GpuSlots gpus_;
+  ClusterView view_;
+  NodeView self_;
+  std::map<std::pair<ProcessId, std::uint64_t>, Key> keys_;
+  std::map<Key, Waiting> requests_;                    ///< by arrival
+  std::map<std::uint64_t, Reservation> reservations_;  ///< by age
+  std::map<std::uint64_t, Lease> leases_;
+  std::unordered_map<ProcessId, Worker, IdHash> workers_;
+  std::map<WorkerKind, std::deque<ProcessId>> idle_;   ///< most recently used at the back
+  std::map<WorkerKind, int> starting_;
+  std::map<std::pair<ActorId, std::int32_t>, ActorHold> actors_;
+  std::deque<ActorWait> actor_waits_;
+  JobId last_job_ = 0;
+  std::map<JobId, ProcessId> last_requester_;
+  std::uint32_t last_spread_ = 0;
+  std::uint64_t next_key_ = 1, next_lease_ = 1, next_reservation_ = 1;
+  int suspended_ = 0;
+  bool suspended_warned_ = false;
+  std::vector<LeaseEffect> effects_;
+};
+
+}  // namespace troupe::sched
