@@ -9,7 +9,9 @@ namespace troupe::store {
 namespace {
 constexpr int kRecentTried = 16;  // beyond the latest few, the best fit is better than the warmest
 
-std::uint64_t to_pages(std::uint64_t size) { return std::max(kPageBytes, (size + kPageBytes - 1) / kPageBytes * kPageBytes); }
+std::uint64_t to_pages(std::uint64_t size) {
+  return std::max(kPageBytes, (size + kPageBytes - 1) / kPageBytes * kPageBytes);
+}
 }  // namespace
 
 Allocator::Allocator(std::uint64_t capacity) : capacity_(capacity / kPageBytes * kPageBytes), high_(capacity_) {}

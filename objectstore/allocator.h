@@ -1,10 +1,10 @@
 // Allocator: which bytes of an arena are in use. Pure: knows offsets only, touches no memory.
 //
-// Assumptions: memory that was used lately is warm (its pages exist, page tables and caches know it), memory that never was
-// is very slow at first touch. So freed ranges are reused last in, first out, and fresh memory is taken only when nothing
-// warm fits. Small requests (chunks) grow from the top of the arena, large ones from the bottom, so that a chunk does not
-// split the range that the next large buffer would reuse. When its own zone and the fresh part have no room, a request takes
-// from the other zone.
+// Assumptions: memory that was used lately is warm (its pages exist, page tables and caches know it), memory that never
+// was is very slow at first touch. So freed ranges are reused last in, first out, and fresh memory is taken only when
+// nothing warm fits. Small requests (chunks) grow from the top of the arena, large ones from the bottom, so that a
+// chunk does not split the range that the next large buffer would reuse. When its own zone and the fresh part have no
+// room, a request takes from the other zone.
 //
 //     0           low                      high           capacity
 //     | low zone   | never handed out (fresh) |  high zone  |
@@ -54,9 +54,9 @@ class Allocator {
     std::list<std::uint64_t>::iterator recency;
   };
   struct Zone {
-    std::map<std::uint64_t, Extent> extents;                   ///< by offset
-    std::list<std::uint64_t> recent;                           ///< their offsets, freed last first
-    std::set<std::pair<std::uint64_t, std::uint64_t>> by_size; ///< {size, offset}
+    std::map<std::uint64_t, Extent> extents;                    ///< by offset
+    std::list<std::uint64_t> recent;                            ///< their offsets, freed last first
+    std::set<std::pair<std::uint64_t, std::uint64_t>> by_size;  ///< {size, offset}
   };
   using Place = std::map<std::uint64_t, Extent>::iterator;
 

@@ -16,8 +16,8 @@ namespace {
 constexpr std::uint64_t kStep = 2 << 20;  // a huge page; 0.2 ms to reserve
 enum : std::uint8_t { kAbsent = 0, kReserved = 1, kPopulated = 2 };
 
-// fallocate gives small pages unless huge ones are forced, and a page stays what it was born as. So where huge pages may be
-// had by advice, memory is reserved by populating it.
+// fallocate gives small pages unless huge ones are forced, and a page stays what it was born as. So where huge pages
+// may be had by advice, memory is reserved by populating it.
 bool huge_pages_by_advice() {
   std::string text;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/shmem_enabled"), text);
@@ -25,16 +25,51 @@ bool huge_pages_by_advice() {
          text.find("[always]") != std::string::npos;
 }
 
+/// A number in a file of one line, or nothing ("max", no such file).
+std::optional<std::uint64_t> number_in(const std::string& path) {
+  std::ifstream file(path);
+  std::uint64_t value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
+
+/// What the cgroup at this path and those above it still allow (version 2; elsewhere no limit is known).
+std::uint64_t cgroup_memory_available(std::string path) {
+  std::uint64_t least = ~std::uint64_t(0);
+  for (;; path.erase(path.rfind('/'))) {
+    auto limit = number_in("/sys/fs/cgroup" + path + "/memory.max"),
+         current = number_in("/sys/fs/cgroup" + path + "/memory.current");
+    if (limit && current) least = std::min(least, *limit > *current ? *limit - *current : 0);
+    if (path.rfind('/') == std::string::npos) return least;
+  }
+}
+
 ObjectStoreFullError out_of_memory(Range range, const std::string& why) {
-  return ObjectStoreFullError("the machine has no memory for " + std::to_string(range.size) + " more bytes of the object store: " + why);
+  return ObjectStoreFullError("the machine has no memory for " + std::to_string(range.size) +
+                              " more bytes of the object store: " + why);
 }
 
 }  // namespace
 
+std::uint64_t machine_memory_available() {
+  std::uint64_t available = ~std::uint64_t(0);
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    if (line.starts_with("MemAvailable:")) available = std::stoull(line.substr(13)) * 1024;
+  }
+  std::ifstream cgroups("/proc/self/cgroup");
+  for (std::string line; std::getline(cgroups, line);) {
+    if (line.starts_with("0::/"))
+      available = std::min(available, cgroup_memory_available(line == "0::/" ? "" : line.substr(3)));
+  }
+  return available;
+}
+
 Result<std::unique_ptr<Arena>> Arena::create(ArenaOptions options) {
   std::unique_ptr<Arena> arena(new Arena);
+  arena->options_ = options;
   arena->capacity_ = options.capacity / kPageBytes * kPageBytes;
-  if (arena->capacity_ == 0) return InvalidArgumentError("an object store needs a capacity of at least one page (4 KiB)");
+  if (arena->capacity_ == 0)
+    return InvalidArgumentError("an object store needs a capacity of at least one page (4 KiB)");
   auto fd = make_memfd("troupe-arena", arena->capacity_);
   if (!fd.ok()) return fd.error_ptr();
   arena->fd_ = std::move(*fd);
@@ -56,12 +91,17 @@ Result<std::unique_ptr<Arena>> Arena::create(ArenaOptions options) {
 Status Arena::reserve(Range range) {
   std::uint64_t last = (range.end() + kStep - 1) / kStep;
   for (std::uint64_t step = range.offset / kStep; step < last;) {
-    if (steps_[step].load(std::memory_order_acquire) != kAbsent) { ++step; continue; }
+    if (steps_[step].load(std::memory_order_acquire) != kAbsent) {
+      ++step;
+      continue;
+    }
     std::uint64_t end = step + 1;
     while (end < last && steps_[end].load(std::memory_order_acquire) == kAbsent) ++end;
     Range absent = bytes_of_steps(step, end);
+    if (Status status = check_available(absent); !status.ok()) return status;
     if (huge_) {
-      if (Status status = map_.populate(absent.offset, absent.size); !status.ok()) return out_of_memory(absent, status.error().message());
+      if (Status status = map_.populate(absent.offset, absent.size); !status.ok())
+        return out_of_memory(absent, status.error().message());
     } else {
       int result;
       do result = fallocate(fd_.get(), 0, off_t(absent.offset), off_t(absent.size));
@@ -77,12 +117,24 @@ Status Arena::populate(Range range, const std::atomic<bool>* stop) {
   std::uint64_t last = (range.end() + kStep - 1) / kStep;
   for (std::uint64_t step = range.offset / kStep; step < last; ++step) {
     if (stop && stop->load(std::memory_order_relaxed)) return {};
-    if (steps_[step].load(std::memory_order_acquire) == kPopulated) continue;
+    std::uint8_t state = steps_[step].load(std::memory_order_acquire);
+    if (state == kPopulated) continue;
     Range bytes = bytes_of_steps(step, step + 1);
-    if (Status status = map_.populate(bytes.offset, bytes.size); !status.ok()) return out_of_memory(bytes, status.error().message());
+    if (state == kAbsent) {
+      if (Status status = check_available(bytes); !status.ok()) return status;
+    }
+    if (Status status = map_.populate(bytes.offset, bytes.size); !status.ok())
+      return out_of_memory(bytes, status.error().message());
     raise(step, kPopulated);
   }
   return {};
+}
+
+Status Arena::check_available(Range range) const {
+  std::uint64_t available = options_.available();
+  if (available >= options_.keep_free && available - options_.keep_free >= range.size) return {};
+  return out_of_memory(range, std::to_string(available) + " are available, " + std::to_string(options_.keep_free) +
+                                  " of them are kept free");
 }
 
 bool Arena::is_reserved(Range range) const {

@@ -1,9 +1,10 @@
-// Arena: the memory of one node's store, as the daemon holds it. One memfd, sealed against shrinking and growing, never a
-// named segment. Pages exist only where they were reserved: a page that the machine cannot give is an error of reserve(),
-// never a SIGBUS in somebody's memcpy.
+// Arena: the memory of one node's store, as the daemon holds it. One memfd, sealed against shrinking and growing, never
+// a named segment. Pages exist only where they were reserved: a page that the machine cannot give is an error of
+// reserve(), never a SIGBUS in somebody's memcpy. Linux grants shared pages beyond what it has and then kills somebody,
+// so reserve() asks first how much is available.
 //
-// Thread rule: reserve and populate may run on different threads at once (populate is made for the daemon's I/O thread);
-// everything else is constant after create.
+// Thread rule: reserve and populate may run on different threads at once (populate is made for the daemon's I/O
+// thread); everything else is constant after create.
 //
 // Invariants
 //   AR-1  A range that was handed out is wholly reserved.
@@ -16,16 +17,21 @@
 #include <optional>
 #include <vector>
 
+#include <troupe/result.h>
 #include "core/base/fd.h"
 #include "objectstore/buffer_id.h"
 #include "objectstore/shared_memory.h"
-#include <troupe/result.h>
 
 namespace troupe::store {
+
+/// Memory that can be had without swapping: the machine's, or what this process's cgroups leave, whichever is less.
+std::uint64_t machine_memory_available();
 
 struct ArenaOptions {
   std::uint64_t capacity = 0;  ///< bytes; rounded down to pages
   bool populate = false;       ///< touch everything at once (tests, benches); else reserve() and populate() as needed
+  std::uint64_t keep_free = 128 << 20;  ///< bytes of the machine's memory that are never taken
+  std::uint64_t (*available)() = &machine_memory_available;
 };
 
 class Arena {
@@ -34,8 +40,9 @@ class Arena {
 
   /// Makes sure that the pages of the range exist. ObjectStoreFullError when the machine has none left.
   Status reserve(Range range);
-  /// Reserves and touches every page of the range, in steps of at most 2 MiB. Slow on cold memory: not on the event loop.
-  /// Reserved and unreserved ranges alike; contents do not change. Returns early, without error, when `stop` becomes true.
+  /// Reserves and touches every page of the range, in steps of at most 2 MiB. Slow on cold memory: not on the event
+  /// loop. Reserved and unreserved ranges alike; contents do not change. Returns early, without error, when `stop`
+  /// becomes true.
   Status populate(Range range, const std::atomic<bool>* stop = nullptr);
   bool is_reserved(Range range) const;
   /// The first stretch of the range that was never populated.
@@ -45,18 +52,20 @@ class Arena {
   /// Bytes that were reserved: the memory that this store holds from the machine.
   std::uint64_t reserved() const { return reserved_bytes_.load(std::memory_order_relaxed); }
   std::byte* data() const { return map_.data(); }  ///< the daemon's read-write mapping of all of it
-  const Fd& fd() const { return fd_; }
-  const Fd& read_only_fd() const { return read_only_fd_; }
+  const UniqueFd& fd() const { return fd_; }
+  const UniqueFd& read_only_fd() const { return read_only_fd_; }
 
  private:
   Arena() = default;
   Range bytes_of_steps(std::uint64_t first, std::uint64_t last) const;
   void raise(std::uint64_t step, std::uint8_t to);
+  Status check_available(Range range) const;
 
+  ArenaOptions options_;
   std::uint64_t capacity_ = 0;
-  Fd fd_, read_only_fd_;
+  UniqueFd fd_, read_only_fd_;
   Mapping map_;
-  bool huge_ = false;  ///< huge pages can be had by advice
+  bool huge_ = false;                             ///< huge pages can be had by advice
   std::vector<std::atomic<std::uint8_t>> steps_;  ///< 2 MiB each: absent, reserved, populated; only rises
   std::atomic<std::uint64_t> reserved_bytes_{0};
 };

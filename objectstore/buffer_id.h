@@ -1,4 +1,5 @@
-// BufferId: the name of one buffer of one node's store. A buffer is the unit of allocation, pinning, transfer and spilling.
+// BufferId: the name of one buffer of one node's store. A buffer is the unit of allocation, pinning, transfer and
+// spilling.
 //
 //   node        whose arena holds it
 //   slot        its place in that node's shared index

@@ -43,7 +43,10 @@ class ChunkTable {
   std::vector<std::uint32_t> owned_by(ProcessId owner) const;
 
   std::uint64_t bytes() const { return bytes_; }
-  template <class F> void each(F&& visit) const { for (const auto& [offset, chunk] : by_offset_) visit(chunk); }
+  template <class F>
+  void each(F&& visit) const {
+    for (const auto& [offset, chunk] : by_offset_) visit(chunk);
+  }
 
  private:
   std::optional<Range> erase_if_empty(Chunk& chunk);

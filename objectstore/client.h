@@ -1,20 +1,21 @@
 // StoreClient: a process's door to its node's store. Makes buffers, pins buffers, drops them.
 //
-// Thread rule: all functions, and the destructors of Pin and WritableBuffer, from any thread. One small process-local mutex
-// guards the leased chunks and slots; pinning, copying a pin and sealing take no lock. try_pin, seal, mark_shared and the
-// destructors never block on the daemon; allocate may (StoreDaemon::lease, StoreDaemon::allocate).
+// Thread rule: all functions, and the destructors of Pin and WritableBuffer, from any thread. One small process-local
+// mutex guards the leased chunks and slots; pinning, copying a pin and sealing take no lock. try_pin, seal, mark_shared
+// and the destructors never block on the daemon; allocate may (StoreDaemon::lease, StoreDaemon::allocate).
 //
-// The life of a small buffer (size < layout.large_from): a leased slot and 64-byte aligned bytes of a leased chunk, both
-// local, so making one takes no round trip. If its id never left the process (mark_shared was not called), the last drop
-// gives slot and bytes back to this client. Otherwise the last drop puts it on a list which flush() hands to the daemon.
-// A large buffer is allocated and freed by the daemon.
+// The life of a small buffer (size < layout.large_from): a leased slot and 64-byte aligned bytes of a leased chunk,
+// both local, so making one takes no round trip. If its id never left the process (mark_shared was not called), the
+// last drop gives slot and bytes back to this client. Otherwise the last drop puts it on a list which flush() hands to
+// the daemon. A large buffer is allocated and freed by the daemon.
 //
 // Invariants
 //   SC-1  While a Pin is alive, its bytes stay mapped and unchanged, also after the StoreClient itself is gone.
-//   SC-2  An id that may reach another process was marked shared before it left (mark_shared). Unmarked ids may be reused.
+//   SC-2  An id that may reach another process was marked shared before it left (mark_shared). Unmarked ids may be
+//         reused.
 //   SC-3  Bytes are writable only through a WritableBuffer. data() of a buffer made elsewhere lies in a mapping without
 //         write permission; data() of one made here lies in the standing writable mapping, whose page tables are warm
-//         (TROUPE_HARDENED builds take the permission away at sealing).
+//         (hardened clients take the permission away at sealing).
 //   SC-4  The pin is raised before the word says sealed: a sealed buffer is never free before its maker's Pin was.
 #pragma once
 #include <cstddef>
@@ -23,39 +24,56 @@
 #include <span>
 #include <utility>
 
+#include <troupe/result.h>
 #include "objectstore/buffer_id.h"
 #include "objectstore/layout.h"
 #include "objectstore/store_daemon.h"
 #include "objectstore/store_handles.h"
-#include <troupe/result.h>
 
 namespace troupe::store {
 
 class StoreClient;
-namespace detail { class ClientCore; }
+namespace detail {
+class ClientCore;
+}
 
 /// A counted hold on a sealed buffer. Copyable, cheap (one atomic step); empty when default constructed or moved from.
 class Pin {
  public:
   Pin() = default;
   Pin(const Pin& other) noexcept;
-  Pin(Pin&& other) noexcept : core_(std::exchange(other.core_, nullptr)), data_(other.data_), size_(other.size_), id_(other.id_) {}
-  Pin& operator=(Pin other) noexcept { swap(other); return *this; }
-  ~Pin() { if (core_) drop(); }
+  Pin(Pin&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), data_(other.data_), size_(other.size_), id_(other.id_) {}
+  Pin& operator=(Pin other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Pin() {
+    if (core_) drop();
+  }
 
   explicit operator bool() const noexcept { return core_ != nullptr; }
   const std::byte* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return size_; }
   std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
   BufferId id() const noexcept { return id_; }
-  void reset() noexcept { if (core_) { drop(); core_ = nullptr; } }
+  void reset() noexcept {
+    if (core_) {
+      drop();
+      core_ = nullptr;
+    }
+  }
   void swap(Pin& other) noexcept {
-    std::swap(core_, other.core_); std::swap(data_, other.data_); std::swap(size_, other.size_); std::swap(id_, other.id_);
+    std::swap(core_, other.core_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(id_, other.id_);
   }
 
  private:
   friend class detail::ClientCore;
-  Pin(detail::ClientCore* core, const std::byte* data, std::size_t size, BufferId id) : core_(core), data_(data), size_(size), id_(id) {}
+  Pin(detail::ClientCore* core, const std::byte* data, std::size_t size, BufferId id)
+      : core_(core), data_(data), size_(size), id_(id) {}
   void drop() noexcept;
 
   detail::ClientCore* core_ = nullptr;
@@ -87,22 +105,29 @@ class WritableBuffer {
   BufferId id_;
 };
 
+/// Was this library built with TROUPE_HARDENED?
+extern const bool kHardenedBuild;
+
 struct StoreClientOptions {
-  std::uint32_t flush_at = 64;           ///< drops on the list before it is handed to the daemon by itself
-  std::uint64_t chunk_bytes = 256 << 10;      ///< first chunk asked for
-  std::uint64_t chunk_bytes_max = 1 << 20;    ///< a busy client's chunks grow to this
-  std::uint32_t slots = 256;             ///< first batch of slots
+  std::uint32_t flush_at = 64;              ///< drops on the list before it is handed to the daemon by itself
+  std::uint64_t flush_at_bytes = 1 << 20;   ///< a dropped buffer of this size is handed over at once
+  std::uint64_t chunk_bytes = 256 << 10;    ///< first chunk asked for
+  std::uint64_t chunk_bytes_max = 1 << 20;  ///< a busy client's chunks grow to this
+  std::uint32_t slots = 256;                ///< first batch of slots
   std::uint32_t slots_max = 1024;
+  bool hardened = kHardenedBuild;  ///< take write permission away at sealing; small buffers are then page aligned
 };
 
 struct StoreClientStats {
-  std::uint64_t made = 0, recycled = 0, leases = 0, chunks_held = 0, slots_held = 0, pinned_slots = 0;
+  std::uint64_t made = 0, recycled = 0, leases = 0, chunks_held = 0, slots_held = 0;
+  std::uint64_t users = 0;  ///< pinned slots and open buffers
 };
 
 class StoreClient {
  public:
   /// Maps the store. daemon must outlive the client (not the pins). Fails when a descriptor cannot be mapped.
-  static Result<std::unique_ptr<StoreClient>> create(StoreHandles handles, StoreDaemon& daemon, StoreClientOptions options = {});
+  static Result<std::unique_ptr<StoreClient>> create(StoreHandles handles, StoreDaemon& daemon,
+                                                     StoreClientOptions options = {});
   /// Hands over what is on the list. Pins that are still alive stay readable; their drop tells nobody.
   ~StoreClient();
   StoreClient(const StoreClient&) = delete;
@@ -113,11 +138,13 @@ class StoreClient {
   Result<WritableBuffer> allocate(std::size_t size);
   /// Publishes it; from here on the bytes do not change. Never blocks.
   Pin seal(WritableBuffer buffer) noexcept;
-  /// Pins a buffer of this node. Empty: not here (or just being freed, or a remote id): ask the daemon. No lock, no call.
+  /// Pins a buffer of this node. Empty: not here (or just being freed, or a remote id): ask the daemon. No lock, no
+  /// call.
   Pin try_pin(BufferId id) noexcept;
   /// Must precede every sending of the pin's id to another process. Idempotent.
   void mark_shared(const Pin& pin) noexcept;
-  /// Hands the list of dropped buffers to the daemon. The runtime calls it when idle and about every millisecond when busy.
+  /// Hands the list of dropped buffers to the daemon. The runtime calls it when idle and about every millisecond when
+  /// busy.
   void flush() noexcept;
   /// The answer to StoreDaemon::lease_ahead.
   void add_lease(Lease lease);
@@ -125,7 +152,8 @@ class StoreClient {
   void trim() noexcept;
   /// Does ptr lie in the arena (either mapping)? For zero-copy checks.
   bool contains(const void* ptr) const noexcept;
-  /// The whole arena, read-only; for readers that have a range instead of an id. Unpinned ranges may change at any time.
+  /// The whole arena, read-only; for readers that have a range instead of an id. Unpinned ranges may change at any
+  /// time.
   const std::byte* arena() const noexcept;
   const StoreLayout& layout() const noexcept;
   StoreClientStats stats() const;

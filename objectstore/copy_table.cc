@@ -4,7 +4,8 @@ namespace troupe::store {
 
 void CopyTable::begin(BufferId remote, BufferId local) {
   by_remote_[remote] = local.slot;
-  by_slot_[local.slot] = Node{{.remote = remote, .local = local, .state = State::kFilling, .origin_gone = false}, lru_.end()};
+  by_slot_[local.slot] =
+      Node{{.remote = remote, .local = local, .state = State::kFilling, .origin_gone = false}, lru_.end()};
 }
 
 bool CopyTable::finish(BufferId remote) {

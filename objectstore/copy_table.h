@@ -1,4 +1,5 @@
-// CopyTable: which buffers of other nodes have a copy here, being filled or present, and which of them was used least. Pure.
+// CopyTable: which buffers of other nodes have a copy here, being filled or present, and which of them was used least.
+// Pure.
 //
 // Invariants
 //   CT-1  One copy a remote id; one remote id a local slot.
@@ -35,8 +36,9 @@ class CopyTable {
   void erase_slot(std::uint32_t local_slot);
   std::size_t size() const { return by_slot_.size(); }
   /// Present copies, used least recently first.
-  template <class F> void each_least_recent(F&& visit) const {
-    for (std::uint32_t slot : lru_) if (!visit(by_slot_.at(slot).copy)) return;
+  template <class F>
+  void each_least_recent(F&& visit) const {
+    for (std::uint32_t slot : lru_) visit(by_slot_.at(slot).copy);
   }
 
  private:

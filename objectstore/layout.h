@@ -1,7 +1,7 @@
 // The shared-memory layout of a store: what daemon and clients see in the index and in the pin tables.
 //
-// Three kinds of memfd: the arena (bytes), the index (one entry a slot), and one pin table a client. All are sparse files of
-// their full size: memory is used where it is touched.
+// Three kinds of memfd: the arena (bytes), the index (one entry a slot), and one pin table a client. All are sparse
+// files of their full size: memory is used where it is touched.
 //
 // A slot's word holds its generation and its state:
 //
@@ -13,13 +13,16 @@
 //      +-----------------------+---------------- nobody pins it: generation + 1 ------------------------------+
 //
 // Invariants
-//   SL-1  One writer at a time: free and doomed belong to the daemon; leased to the client that leased it; sealed to the
-//         daemon, or to the maker as long as the id was never given to another process. A dead client's slots are the daemon's.
+//   SL-1  One writer at a time: free and doomed belong to the daemon; leased to the client that leased it; sealed to
+//         the daemon, or to the maker as long as the id was never given to another process. A dead client's slots are
+//         the daemon's.
 //   SL-2  offset and size are written before the word says sealed and never change while it does.
 //   SL-3  Reader: raise the own pin, then read the word. Freer: write doomed, then read all pins. All four sequentially
 //         consistent, so at least one of the two sees the other: no memory is reused under a pin.
 //   SL-4  A pin table has one writing process. Nobody waits for anybody in shared memory: there is no lock to die with.
 //   SL-5  touched[b] is set before the first pin in block b: an untouched block needs no look.
+//   SL-6  A reader that takes its pin back unused (a stale id) may have been seen by a freer, who then gave up: it
+//         reports the slot as if it had dropped it. So nothing stays allocated for want of a report.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -63,9 +66,9 @@ static_assert(sizeof(std::atomic<std::uint32_t>) == 4 && sizeof(std::atomic<std:
 /// What a client must know to map a store; travels beside the descriptors.
 struct StoreLayout {
   std::uint32_t node = 0;
-  std::uint32_t slots = 0;      ///< entries in the index and in each pin table
-  std::uint64_t capacity = 0;   ///< bytes of the arena
-  std::uint64_t large_from = 0; ///< buffers of this size and above have a range of their own
+  std::uint32_t slots = 0;       ///< entries in the index and in each pin table
+  std::uint64_t capacity = 0;    ///< bytes of the arena
+  std::uint64_t large_from = 0;  ///< buffers of this size and above have a range of their own
 };
 
 }  // namespace troupe::store

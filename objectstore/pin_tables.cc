@@ -18,7 +18,7 @@ const std::atomic<std::uint32_t>& count(const Mapping& map, std::uint32_t slot) 
 
 }  // namespace
 
-Result<Fd> PinTables::add(ProcessId client) {
+Result<UniqueFd> PinTables::add(ProcessId client) {
   std::uint64_t bytes = PinTableLayout::bytes(slots_);
   auto fd = make_memfd("troupe-pins", bytes);
   if (!fd.ok()) return fd.error_ptr();

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include <troupe/result.h>
 #include "core/base/fd.h"
 #include "core/base/ids.h"
 #include "objectstore/shared_memory.h"
-#include <troupe/result.h>
 
 namespace troupe::store {
 
@@ -17,7 +17,7 @@ class PinTables {
   explicit PinTables(std::uint32_t slots) : slots_(slots) {}
 
   /// Makes the table of a new client; the descriptor is for the client.
-  Result<Fd> add(ProcessId client);
+  Result<UniqueFd> add(ProcessId client);
   /// Forgets the table; the slots that were pinned in it come back.
   std::vector<std::uint32_t> drop(ProcessId client);
   /// Reads every table (SL-3: the caller has written doomed before). Cost: one or two loads a client.

@@ -13,12 +13,16 @@ std::string to_string(BufferId id) {
 
 StoreServer::StoreServer(const StoreServerOptions& options)
     : options_(options), allocator_(options.capacity), slots_(options.slots), pins_(options.slots) {
-  layout_ = {.node = options.node, .slots = options.slots, .capacity = allocator_.capacity(), .large_from = options.large_from};
+  layout_ = {.node = options.node,
+             .slots = options.slots,
+             .capacity = allocator_.capacity(),
+             .large_from = options.large_from};
 }
 
 Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions options) {
   if (options.slots == 0 || options.slots > kSlotLimitMax) {
-    return InvalidArgumentError("an object store has 1 to " + std::to_string(kSlotLimitMax) + " slots, not " + std::to_string(options.slots));
+    return InvalidArgumentError("an object store has 1 to " + std::to_string(kSlotLimitMax) + " slots, not " +
+                                std::to_string(options.slots));
   }
   if (options.large_from < kPageBytes || options.large_from > options.chunk_bytes_max) {
     return InvalidArgumentError("large_from must lie between 4 KiB and chunk_bytes_max");
@@ -43,11 +47,13 @@ Status StoreServer::open() {
 }
 
 Result<StoreHandles> StoreServer::add_client(ProcessId client) {
-  if (clients_.contains(client)) return InvalidArgumentError("store client " + std::to_string(client.serial) + " is already known");
+  if (clients_.contains(client))
+    return InvalidArgumentError("store client " + std::to_string(client.serial) + " is already known");
   StoreHandles handles;
   handles.layout = layout_;
-  const std::pair<Fd*, const Fd*> shared[] = {
-      {&handles.arena_write, &arena_->fd()}, {&handles.arena_read, &arena_->read_only_fd()}, {&handles.index, &index_fd_}};
+  const std::pair<UniqueFd*, const UniqueFd*> shared[] = {{&handles.arena_write, &arena_->fd()},
+                                                          {&handles.arena_read, &arena_->read_only_fd()},
+                                                          {&handles.index, &index_fd_}};
   for (auto [to, from] : shared) {
     auto copy = duplicate(*from);
     if (!copy.ok()) return copy.error_ptr();
@@ -77,22 +83,26 @@ bool StoreServer::may_ask(ProcessId client) const {
 
 void StoreServer::lease(ProcessId client, Token token, const LeaseRequest& request, TimePoint deadline) {
   if (!may_ask(client)) return;
-  ask(waiting_leases_, {.kind = Waiting::Kind::kLease, .client = client, .token = token, .lease = request, .size = 0, .remote = {}, .deadline = deadline});
+  ask(waiting_leases_,
+      {.kind = Waiting::Kind::kLease, .client = client, .token = token, .lease = request, .deadline = deadline});
 }
 
 void StoreServer::allocate(ProcessId client, Token token, std::uint64_t size, TimePoint deadline) {
   if (!may_ask(client)) return;
-  Waiting request{.kind = Waiting::Kind::kAllocate, .client = client, .token = token, .lease = {}, .size = size, .remote = {}, .deadline = deadline};
+  Waiting request{
+      .kind = Waiting::Kind::kAllocate, .client = client, .token = token, .size = size, .deadline = deadline};
   if (size > layout_.capacity) {
-    return fail(request, make_error<ObjectStoreFullError>("a buffer of " + std::to_string(size) + " bytes can never fit: the object store of node " +
-                                                          std::to_string(layout_.node) + " holds " + std::to_string(layout_.capacity) +
-                                                          " bytes (raise object_store_memory)"));
+    return fail(request, make_error<ObjectStoreFullError>(
+                             "a buffer of " + std::to_string(size) + " bytes can never fit: the object store of node " +
+                             std::to_string(layout_.node) + " holds " + std::to_string(layout_.capacity) +
+                             " bytes (raise object_store_memory)"));
   }
   ask(waiting_large_, std::move(request));
 }
 
 void StoreServer::ask(Waiters& queue, Waiting request) {
   if (queue.empty() && try_grant(request) == Outcome::kDone) return;
+  if (request.lease.ahead) return fail(request, make_error<ObjectStoreFullError>("no room for a lease ahead of need"));
   if (waiting_leases_.empty() && waiting_large_.empty()) {  // it has just become tight: what lies idle is wanted back
     for (const auto& [client, state] : clients_) {
       if (!state.closing) effects_.push_back(TrimAsked{client});
@@ -118,8 +128,14 @@ StoreServer::Outcome StoreServer::grant_lease(const Waiting& request) {
     std::uint64_t size = std::clamp(request.lease.bytes, layout_.large_from, options_.chunk_bytes_max);
     for (;; size = std::max(size / 2, layout_.large_from)) {  // a tight store gives smaller chunks
       auto room = find_room(size, Allocator::Kind::kSmall);
-      if (!room.ok()) { fail(request, room.error_ptr()); return Outcome::kDone; }
-      if (*room) { lease.range = **room; break; }
+      if (!room.ok()) {
+        fail(request, room.error_ptr());
+        return Outcome::kDone;
+      }
+      if (*room) {
+        lease.range = **room;
+        break;
+      }
       if (size == layout_.large_from) return Outcome::kNoRoom;
     }
     lease.chunk = chunks_.add(request.client, lease.range);
@@ -143,9 +159,13 @@ std::vector<std::uint32_t> StoreServer::lease_slots(ProcessId client, std::uint3
 
 StoreServer::Outcome StoreServer::grant_buffer(const Waiting& request) {
   auto placed = place(SlotKind::kLarge, request.client, request.size);
-  if (!placed.ok()) { fail(request, placed.error_ptr()); return Outcome::kDone; }
+  if (!placed.ok()) {
+    fail(request, placed.error_ptr());
+    return Outcome::kDone;
+  }
   if (!*placed) return Outcome::kNoRoom;
-  effects_.push_back(BufferGranted{request.client, request.token, {(*placed)->id, {(*placed)->range.offset, request.size}}});
+  effects_.push_back(
+      BufferGranted{request.client, request.token, {(*placed)->id, {(*placed)->range.offset, request.size}}});
   return Outcome::kDone;
 }
 
@@ -204,7 +224,9 @@ void StoreServer::drop_requests(ProcessId client) {
 }
 
 void StoreServer::cancel_request(ProcessId client, Token token) {
-  auto is_it = [&](const Waiting& w) { return w.kind != Waiting::Kind::kCopy && w.client == client && w.token == token; };
+  auto is_it = [&](const Waiting& w) {
+    return w.kind != Waiting::Kind::kCopy && w.client == client && w.token == token;
+  };
   std::erase_if(waiting_leases_, is_it);
   std::erase_if(waiting_large_, is_it);
   serve_queues();
@@ -216,8 +238,9 @@ void StoreServer::expire(TimePoint now) {
       if (w.deadline > now) return false;
       fail(w, make_error<ObjectStoreFullError>(
                   "no room in the object store of node " + std::to_string(layout_.node) + " in time for " +
-                  std::to_string(w.kind == Waiting::Kind::kLease ? w.lease.bytes : w.size) + " bytes: " + std::to_string(allocator_.used()) +
-                  " of " + std::to_string(layout_.capacity) + " bytes are in use (drop references, or raise object_store_memory)"));
+                  std::to_string(w.kind == Waiting::Kind::kLease ? w.lease.bytes : w.size) +
+                  " bytes: " + std::to_string(allocator_.used()) + " of " + std::to_string(layout_.capacity) +
+                  " bytes are in use (drop references, or raise object_store_memory)"));
       return true;
     });
   }

@@ -1,4 +1,5 @@
-// StoreServer: the daemon's side of a node's store. Decides who gets which bytes and slots, and when they are free again.
+// StoreServer: the daemon's side of a node's store. Decides who gets which bytes and slots, and when they are free
+// again.
 //
 // Events in, effects out: every function returns at once; what must be told to clients is collected and fetched with
 // take_effects(). A request that finds no room is queued, first in first out, and answered by a later effect.
@@ -11,11 +12,13 @@
 // Invariants
 //   SS-1  A buffer is freed only when no client's pin table and no holder has it (after writing doomed: layout.h SL-3).
 //   SS-2  A chunk returns to the allocator when it was given back (or its client died) and all its buffers are freed.
-//   SS-3  After client_died nothing is counted for that client: its unsealed slots, its unpinned buffers and its empty chunks
-//         are free; a buffer that others pin lives on without an owner, and goes when the last of them drops it.
-//   SS-4  Two queues, each granted in the order in which requests came: leases, and large buffers with copies. Leases may
-//         overtake: they are small, and the work that will free memory may need one. What is freed serves both at once.
-//   SS-5  Nothing that a client writes is believed without a check: a slot's range must lie in a chunk leased to that client.
+//   SS-3  After client_died nothing is counted for that client: its unsealed slots, its unpinned buffers and its empty
+//         chunks are free; a buffer that others pin lives on without an owner, and goes when the last of them drops it.
+//   SS-4  Two queues, each granted in the order in which requests came: leases, and large buffers with copies. Leases
+//         may overtake: they are small, and the work that will free memory may need one. What is freed serves both at
+//         once.
+//   SS-5  Nothing that a client writes is believed without a check: a slot's range must lie in a chunk leased to that
+//         client.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -51,7 +54,7 @@ struct StoreServerOptions {
   std::uint32_t slots = kSlotLimitMax;
   std::uint64_t large_from = 64 << 10;
   std::uint64_t chunk_bytes_max = 1 << 20;  ///< no lease is longer
-  std::uint32_t lease_slots_max = 1024;   ///< no lease has more: 4 KiB of slot numbers
+  std::uint32_t lease_slots_max = 1024;     ///< no lease has more: 4 KiB of slot numbers
   bool populate = false;                    ///< touch the whole arena at once
 };
 
@@ -59,30 +62,56 @@ struct StoreServerOptions {
 using Token = std::uint64_t;
 
 // ---- effects
-struct LeaseGranted { ProcessId client; Token token = 0; Lease lease; };
-struct BufferGranted { ProcessId client; Token token = 0; Grant grant; };
-struct RequestFailed { ProcessId client; Token token = 0; ErrorPtr error; };
+struct LeaseGranted {
+  ProcessId client;
+  Token token = 0;
+  Lease lease;
+};
+struct BufferGranted {
+  ProcessId client;
+  Token token = 0;
+  Grant grant;
+};
+struct RequestFailed {
+  ProcessId client;
+  Token token = 0;
+  ErrorPtr error;
+};
 /// A copy that waited for room may now be filled (see begin_copy).
-struct CopyGranted { BufferId remote; BufferId local; std::span<std::byte> bytes; };
+struct CopyGranted {
+  BufferId remote;
+  BufferId local;
+  std::span<std::byte> bytes;
+};
 /// A copy that waited for room cannot be had.
-struct CopyFailed { BufferId remote; ErrorPtr error; };
+struct CopyFailed {
+  BufferId remote;
+  ErrorPtr error;
+};
 /// A finished copy is no longer here: tell whoever lists it as a location.
-struct CopyEvicted { BufferId remote; BufferId local; };
+struct CopyEvicted {
+  BufferId remote;
+  BufferId local;
+};
 /// A buffer of this node that other nodes had held was freed: their copies are void (origin_gone there).
-struct ExportedFreed { BufferId id; };
+struct ExportedFreed {
+  BufferId id;
+};
 /// The store is tight: ask this client to StoreClient::trim().
-struct TrimAsked { ProcessId client; };
-using StoreEffect =
-    std::variant<LeaseGranted, BufferGranted, RequestFailed, CopyGranted, CopyFailed, CopyEvicted, ExportedFreed, TrimAsked>;
+struct TrimAsked {
+  ProcessId client;
+};
+using StoreEffect = std::variant<LeaseGranted, BufferGranted, RequestFailed, CopyGranted, CopyFailed, CopyEvicted,
+                                 ExportedFreed, TrimAsked>;
 
 struct StoreUsage {
   std::uint64_t capacity = 0;
-  std::uint64_t used = 0;     ///< bytes of buffers: large ones from allocation, small ones from sealing; not lease overhead
+  std::uint64_t used = 0;  ///< bytes of buffers: large from allocation, small from sealing; no lease overhead
   std::uint64_t spilled = 0;
-  std::uint64_t objects = 0;  ///< sealed buffers
-  std::uint64_t leased = 0;   ///< bytes of chunks in clients' hands or not yet empty
-  std::uint64_t reserved = 0; ///< memory taken from the machine
-  std::uint64_t waiting = 0;  ///< requests in the queue
+  std::uint64_t objects = 0;   ///< sealed buffers
+  std::uint64_t leased = 0;    ///< bytes of chunks in clients' hands or not yet empty
+  std::uint64_t reserved = 0;  ///< memory taken from the machine
+  std::uint64_t waiting = 0;   ///< requests in the queue
 };
 
 class StoreServer {
@@ -94,7 +123,8 @@ class StoreServer {
   Result<StoreHandles> add_client(ProcessId client);
   /// The process is dead or leaving: it gets nothing more, its waiting requests vanish, nothing is freed yet.
   void client_closing(ProcessId client);
-  /// Its last message was drained by everybody: drops its pins, holds, slots, chunks. client_closing need not come first.
+  /// Its last message was drained by everybody: drops its pins, holds, slots, chunks. client_closing need not come
+  /// first.
   void client_died(ProcessId client);
 
   // ---- requests of clients; answered by LeaseGranted, BufferGranted or RequestFailed with the same token
@@ -129,8 +159,8 @@ class StoreServer {
     BufferId local;              ///< known unless kWaiting
     std::span<std::byte> bytes;  ///< kStarted: to be filled by the caller
   };
-  /// kStarted: the caller fills bytes, then calls finish_copy or abort_copy. kShared: somebody is filling it. kWaiting: no
-  /// room now; CopyGranted or CopyFailed follows. kPresent: pin local.
+  /// kStarted: the caller fills bytes, then calls finish_copy or abort_copy. kShared: somebody is filling it. kWaiting:
+  /// no room now; CopyGranted or CopyFailed follows. kPresent: pin local.
   Result<CopyTicket> begin_copy(BufferId remote, std::uint64_t size, TimePoint deadline = kNever);
   /// Seals it. The copy may be evicted as soon as nobody pins or holds it: hold it for each requester in the same turn.
   Result<BufferId> finish_copy(BufferId remote);
@@ -151,20 +181,25 @@ class StoreServer {
   std::string audit() const;
 
  private:
-  struct Client { bool closing = false; };
+  struct Client {
+    bool closing = false;
+  };
   struct Waiting {
     enum class Kind { kLease, kAllocate, kCopy } kind = Kind::kAllocate;
-    ProcessId client;
+    ProcessId client = {};
     Token token = 0;
-    LeaseRequest lease;
+    LeaseRequest lease = {};
     std::uint64_t size = 0;
-    BufferId remote;
+    BufferId remote = {};
     TimePoint deadline = kNever;
   };
   using Waiters = std::deque<Waiting>;
   enum class Outcome { kDone, kNoRoom };
   /// A slot together with a range of its own.
-  struct Placed { BufferId id; Range range; };
+  struct Placed {
+    BufferId id;
+    Range range;
+  };
 
   explicit StoreServer(const StoreServerOptions& options);
   Status open();
@@ -205,7 +240,7 @@ class StoreServer {
   StoreServerOptions options_;
   StoreLayout layout_;
   std::unique_ptr<Arena> arena_;
-  Fd index_fd_;
+  UniqueFd index_fd_;
   Mapping index_;
   Allocator allocator_;
   SlotTable slots_;
@@ -213,7 +248,8 @@ class StoreServer {
   CopyTable copies_;
   PinTables pins_;
   std::unordered_map<ProcessId, Client, IdHash> clients_;
-  std::unordered_map<ProcessId, std::unordered_map<std::uint32_t, std::uint32_t>, IdHash> holds_;  ///< holder, slot: count
+  std::unordered_map<ProcessId, std::unordered_map<std::uint32_t, std::uint32_t>, IdHash>
+      holds_;  ///< holder, slot: count
   Waiters waiting_leases_;
   Waiters waiting_large_;  ///< buffers and copies
   std::vector<StoreEffect> effects_;

@@ -6,7 +6,8 @@
 namespace troupe::store {
 
 Result<StoreServer::CopyTicket> StoreServer::begin_copy(BufferId remote, std::uint64_t size, TimePoint deadline) {
-  if (remote.node == layout_.node || remote.is_nil()) return InvalidArgumentError("not a buffer of another node: " + to_string(remote));
+  if (remote.node == layout_.node || remote.is_nil())
+    return InvalidArgumentError("not a buffer of another node: " + to_string(remote));
   if (const CopyTable::Copy* copy = copies_.find(remote)) {
     bool present = copy->state == CopyTable::State::kPresent;
     if (present) copies_.touch(copy->local.slot);
@@ -16,11 +17,12 @@ Result<StoreServer::CopyTicket> StoreServer::begin_copy(BufferId remote, std::ui
     if (w.kind == Waiting::Kind::kCopy && w.remote == remote) return CopyTicket{CopyTicket::State::kWaiting, {}, {}};
   }
   if (size > layout_.capacity) {
-    return ObjectStoreFullError("a copy of " + std::to_string(size) + " bytes can never fit into the " + std::to_string(layout_.capacity) +
-                                " bytes of node " + std::to_string(layout_.node) + "'s object store");
+    return ObjectStoreFullError("a copy of " + std::to_string(size) + " bytes can never fit into the " +
+                                std::to_string(layout_.capacity) + " bytes of node " + std::to_string(layout_.node) +
+                                "'s object store");
   }
   std::size_t before = effects_.size();
-  ask(waiting_large_, {.kind = Waiting::Kind::kCopy, .client = {}, .token = 0, .lease = {}, .size = size, .remote = remote, .deadline = deadline});
+  ask(waiting_large_, {.kind = Waiting::Kind::kCopy, .size = size, .remote = remote, .deadline = deadline});
   // Answered at once: the answer is the result, not an effect. Evictions stay effects.
   if (effects_.size() > before) {
     if (auto* granted = std::get_if<CopyGranted>(&effects_.back()); granted && granted->remote == remote) {
@@ -39,7 +41,10 @@ Result<StoreServer::CopyTicket> StoreServer::begin_copy(BufferId remote, std::ui
 
 StoreServer::Outcome StoreServer::grant_copy(const Waiting& request) {
   auto placed = place(SlotKind::kCopy, {}, request.size);
-  if (!placed.ok()) { fail(request, placed.error_ptr()); return Outcome::kDone; }
+  if (!placed.ok()) {
+    fail(request, placed.error_ptr());
+    return Outcome::kDone;
+  }
   if (!*placed) return Outcome::kNoRoom;
   copies_.begin(request.remote, (*placed)->id);
   effects_.push_back(CopyGranted{request.remote, (*placed)->id, memory({(*placed)->range.offset, request.size})});
@@ -82,12 +87,12 @@ void StoreServer::origin_gone(BufferId remote) {
 }
 
 bool StoreServer::evict_one_copy() {
-  std::optional<std::uint32_t> victim;
-  copies_.each_least_recent([&](const CopyTable::Copy& copy) {
-    if (slots_[copy.local.slot].holds == 0 && !pins_.pinned(copy.local.slot)) victim = copy.local.slot;
-    return !victim;
-  });
-  return victim && unlink_if_unpinned(*victim, word(*victim));
+  std::vector<std::uint32_t> oldest_first;
+  copies_.each_least_recent([&](const CopyTable::Copy& copy) { oldest_first.push_back(copy.local.slot); });
+  for (std::uint32_t slot : oldest_first) {
+    if (unlink_if_unpinned(slot, word(slot))) return true;
+  }
+  return false;
 }
 
 }  // namespace troupe::store

@@ -1,6 +1,7 @@
 // When bytes and slots become free again: drops, holders, deaths; and the audit of the books.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "objectstore/server.h"
 
@@ -22,7 +23,8 @@ bool StoreServer::try_free(std::uint32_t slot) {
   return unlink_if_unpinned(slot, now);
 }
 
-/// SL-3, the freeing side: doomed first, then every pin. A maker that recycles at the same moment loses or wins the exchange.
+/// SL-3, the freeing side: doomed first, then every pin. A maker that recycles at the same moment loses or wins the
+/// exchange.
 bool StoreServer::unlink_if_unpinned(std::uint32_t slot, SlotWord sealed) {
   if (slots_[slot].holds > 0) return false;
   std::uint64_t expected = pack(sealed);
@@ -65,14 +67,16 @@ void StoreServer::maybe_free(ProcessId client, std::span<const BufferId> ids) {
   for (BufferId id : ids) {
     if (!valid(id) || word(id.slot).generation != id.generation) continue;
     const SlotRecord& record = slots_[id.slot];
-    bool abandoned = record.kind == SlotKind::kLarge && record.owner == client && word(id.slot).state == SlotState::kLeased;
+    bool abandoned =
+        record.kind == SlotKind::kLarge && record.owner == client && word(id.slot).state == SlotState::kLeased;
     if (abandoned) release_slot(id.slot, id.generation);
     else if (record.kind != SlotKind::kFree) try_free(id.slot);
   }
   serve_queues();
 }
 
-void StoreServer::give_back(ProcessId client, std::span<const ReturnedChunk> chunks, std::span<const std::uint32_t> unused_slots) {
+void StoreServer::give_back(ProcessId client, std::span<const ReturnedChunk> chunks,
+                            std::span<const std::uint32_t> unused_slots) {
   for (const ReturnedChunk& r : chunks) {
     ChunkTable::Chunk* chunk = chunks_.find(r.chunk);
     if (!chunk || chunk->owner != client || chunk->returned) continue;
@@ -82,7 +86,8 @@ void StoreServer::give_back(ProcessId client, std::span<const ReturnedChunk> chu
     if (slot >= slots_.frontier() || slots_[slot].kind != SlotKind::kSmall || slots_[slot].owner != client) continue;
     SlotWord now = word(slot);
     if (now.state != SlotState::kLeased) continue;
-    set_word(slot, {now.generation, SlotState::kFree});
+    set_word(slot,
+             {next_generation(now.generation), SlotState::kFree});  // its last holder may remember this generation
     slots_.free_slot(slot);
   }
   serve_queues();
@@ -134,7 +139,8 @@ void StoreServer::node_gone(std::uint32_t node) {
 
 std::optional<std::span<const std::byte>> StoreServer::bytes(BufferId id) const {
   if (!valid(id) || word(id.slot) != SlotWord{id.generation, SlotState::kSealed}) return std::nullopt;
-  Range range{entry(id.slot).offset.load(std::memory_order_relaxed), entry(id.slot).size.load(std::memory_order_relaxed)};
+  Range range{entry(id.slot).offset.load(std::memory_order_relaxed),
+              entry(id.slot).size.load(std::memory_order_relaxed)};
   if (range.offset > layout_.capacity || range.size > layout_.capacity - range.offset) return std::nullopt;  // SS-5
   return memory(range);
 }
@@ -192,8 +198,13 @@ std::uint64_t StoreServer::reclaim_slot(std::uint32_t slot) {
 // ---- state
 
 StoreUsage StoreServer::usage() const {
-  StoreUsage usage{.capacity = layout_.capacity, .used = 0, .spilled = 0, .objects = 0, .leased = chunks_.bytes(),
-                   .reserved = arena_->reserved(), .waiting = waiting_leases_.size() + waiting_large_.size()};
+  StoreUsage usage{.capacity = layout_.capacity,
+                   .used = 0,
+                   .spilled = 0,
+                   .objects = 0,
+                   .leased = chunks_.bytes(),
+                   .reserved = arena_->reserved(),
+                   .waiting = waiting_leases_.size() + waiting_large_.size()};
   for (std::uint32_t slot = 0; slot < slots_.frontier(); ++slot) {
     const SlotRecord& record = slots_[slot];
     if (record.kind == SlotKind::kFree) continue;
@@ -218,23 +229,28 @@ std::string StoreServer::audit() const {
   for (std::uint32_t slot = 0; slot < slots_.frontier(); ++slot) {
     const SlotRecord& record = slots_[slot];
     SlotState state = word(slot).state;
-    if ((record.kind == SlotKind::kFree) != (state == SlotState::kFree)) return "slot " + std::to_string(slot) + ": table and index disagree";
-    if (state == SlotState::kDoomed && !clients_.contains(record.owner)) return "slot " + std::to_string(slot) + " stayed doomed";
+    if ((record.kind == SlotKind::kFree) != (state == SlotState::kFree))
+      return "slot " + std::to_string(slot) + ": table and index disagree";
+    if (state == SlotState::kDoomed && !clients_.contains(record.owner))
+      return "slot " + std::to_string(slot) + " stayed doomed";
     if (record.kind == SlotKind::kLarge || record.kind == SlotKind::kCopy) ranges.push_back(record.range);
-    if (!(record.owner == ProcessId{}) && !clients_.contains(record.owner)) return "slot " + std::to_string(slot) + " belongs to a dead client";
+    if (!(record.owner == ProcessId{}) && !clients_.contains(record.owner))
+      return "slot " + std::to_string(slot) + " belongs to a dead client";
     holds += record.holds;
   }
   for (const auto& [holder, slots] : holds_) {
     for (auto [slot, count] : slots) held += count;
   }
-  if (holds != held) return "holds: " + std::to_string(holds) + " in the slots, " + std::to_string(held) + " in the table";
+  if (holds != held)
+    return "holds: " + std::to_string(holds) + " in the slots, " + std::to_string(held) + " in the table";
   std::sort(ranges.begin(), ranges.end(), [](Range a, Range b) { return a.offset < b.offset; });
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     total += ranges[i].size;
     if (i > 0 && ranges[i - 1].end() > ranges[i].offset) return "ranges overlap at " + std::to_string(ranges[i].offset);
   }
-  if (total != allocator_.used()) return "allocator: " + std::to_string(allocator_.used()) + " used, " + std::to_string(total) + " accounted for";
+  if (total != allocator_.used())
+    return "allocator: " + std::to_string(allocator_.used()) + " used, " + std::to_string(total) + " accounted for";
   return {};
 }
 

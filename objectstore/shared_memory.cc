@@ -22,28 +22,30 @@ Result<std::byte*> map(int fd, std::uint64_t size, int protection, int flags, co
 
 }  // namespace
 
-Result<Fd> make_memfd(const char* name, std::uint64_t size) {
-  Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+Result<UniqueFd> make_memfd(const char* name, std::uint64_t size) {
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.get() < 0) return system_error("memfd_create");
-  if (ftruncate(fd.get(), off_t(size)) != 0) return system_error("sizing a memfd to " + std::to_string(size) + " bytes");
+  if (ftruncate(fd.get(), off_t(size)) != 0)
+    return system_error("sizing a memfd to " + std::to_string(size) + " bytes");
   // A client that could shrink it could make the daemon fault.
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return system_error("sealing a memfd");
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return system_error("sealing a memfd");
   return fd;
 }
 
-Result<Fd> reopen_read_only(const Fd& fd) {
-  Fd read_only(open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
+Result<UniqueFd> reopen_read_only(const UniqueFd& fd) {
+  UniqueFd read_only(open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
   if (read_only.get() < 0) return system_error("reopening a memfd read-only (is /proc mounted?)");
   return read_only;
 }
 
-Result<Fd> duplicate(const Fd& fd) {
-  Fd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+Result<UniqueFd> duplicate(const UniqueFd& fd) {
+  UniqueFd copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
   if (copy.get() < 0) return system_error("duplicating a descriptor");
   return copy;
 }
 
-Result<std::uint64_t> file_size(const Fd& fd) {
+Result<std::uint64_t> file_size(const UniqueFd& fd) {
   struct stat status {};
   if (fstat(fd.get(), &status) != 0) return system_error("fstat");
   return std::uint64_t(status.st_size);
@@ -53,13 +55,13 @@ Mapping::~Mapping() {
   if (data_) munmap(data_, size_);
 }
 
-Result<Mapping> Mapping::read_write(const Fd& fd, std::uint64_t size) {
+Result<Mapping> Mapping::read_write(const UniqueFd& fd, std::uint64_t size) {
   auto data = map(fd.get(), size, PROT_READ | PROT_WRITE, MAP_SHARED, "shared memory");
   if (!data.ok()) return data.error_ptr();
   return Mapping(*data, size);
 }
 
-Result<Mapping> Mapping::read_only(const Fd& fd, std::uint64_t size) {
+Result<Mapping> Mapping::read_only(const UniqueFd& fd, std::uint64_t size) {
   auto data = map(fd.get(), size, PROT_READ, MAP_SHARED, "shared memory (read-only)");
   if (!data.ok()) return data.error_ptr();
   return Mapping(*data, size);
@@ -77,7 +79,7 @@ Result<Mapping> Mapping::address_space(std::uint64_t size) {
   return Mapping(*data, size);
 }
 
-Status Mapping::map_over(const Fd& fd, std::uint64_t offset, std::uint64_t size) {
+Status Mapping::map_over(const UniqueFd& fd, std::uint64_t offset, std::uint64_t size) {
   void* at = mmap(data_ + offset, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd.get(), off_t(offset));
   if (at == MAP_FAILED) return system_error("mapping a leased range");
   advise_huge(offset, size);
@@ -89,7 +91,8 @@ void Mapping::advise_huge(std::uint64_t offset, std::uint64_t size) const {
 }
 
 Status Mapping::protect(std::uint64_t offset, std::uint64_t size, bool writable) const {
-  if (mprotect(data_ + offset, size, writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0) return system_error("mprotect");
+  if (mprotect(data_ + offset, size, writable ? PROT_READ | PROT_WRITE : PROT_READ) != 0)
+    return system_error("mprotect");
   return {};
 }
 

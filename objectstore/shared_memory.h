@@ -6,34 +6,39 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/base/fd.h"
 #include <troupe/result.h>
+#include "core/base/fd.h"
 
 namespace troupe::store {
 
 /// An anonymous shared file of this size, sparse, close-on-exec, sealed against shrinking and growing.
-Result<Fd> make_memfd(const char* name, std::uint64_t size);
+Result<UniqueFd> make_memfd(const char* name, std::uint64_t size);
 /// The same file through a descriptor that cannot write.
-Result<Fd> reopen_read_only(const Fd& fd);
-Result<Fd> duplicate(const Fd& fd);
-Result<std::uint64_t> file_size(const Fd& fd);
+Result<UniqueFd> reopen_read_only(const UniqueFd& fd);
+Result<UniqueFd> duplicate(const UniqueFd& fd);
+Result<std::uint64_t> file_size(const UniqueFd& fd);
 
 /// Owns one mmap'd range of addresses.
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(Mapping&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  Mapping& operator=(Mapping&& other) noexcept { std::swap(data_, other.data_); std::swap(size_, other.size_); return *this; }
+  Mapping(Mapping&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
   ~Mapping();
 
-  static Result<Mapping> read_write(const Fd& fd, std::uint64_t size);
-  static Result<Mapping> read_only(const Fd& fd, std::uint64_t size);
+  static Result<Mapping> read_write(const UniqueFd& fd, std::uint64_t size);
+  static Result<Mapping> read_only(const UniqueFd& fd, std::uint64_t size);
   /// Private zeroed memory, used where touched.
   static Result<Mapping> anonymous(std::uint64_t size);
   /// Addresses only: nothing may be touched until map_over.
   static Result<Mapping> address_space(std::uint64_t size);
   /// Puts the file's range at the same offset of this mapping, writable. Page aligned.
-  Status map_over(const Fd& fd, std::uint64_t offset, std::uint64_t size);
+  Status map_over(const UniqueFd& fd, std::uint64_t offset, std::uint64_t size);
 
   /// Asks for huge pages; has no effect where they are off.
   void advise_huge(std::uint64_t offset, std::uint64_t size) const;

@@ -7,8 +7,8 @@
 //
 // Invariants
 //   ST-1  A slot is either in the free list (kind kFree) or leased exactly once.
-//   ST-2  Free slots are reused last in, first out; slots never used are taken in ascending order, and only when the free
-//         list is empty, so that index pages are touched as late as possible.
+//   ST-2  Free slots are reused last in, first out; slots never used are taken in ascending order, and only when the
+//         free list is empty, so that index pages are touched as late as possible.
 //
 // Thread rule: one thread at a time.
 #pragma once
@@ -25,10 +25,10 @@ enum class SlotKind : std::uint8_t { kFree, kSmall, kLarge, kCopy };
 
 struct SlotRecord {
   SlotKind kind = SlotKind::kFree;
-  bool exported = false;       ///< another node held it once
-  std::uint32_t holds = 0;     ///< by holders (server.h)
-  ProcessId owner;             ///< {0,0}: nobody (copies, orphans)
-  Range range;                 ///< large and copy
+  bool exported = false;    ///< another node held it once
+  std::uint32_t holds = 0;  ///< by holders (server.h)
+  ProcessId owner;          ///< {0,0}: nobody (copies, orphans)
+  Range range;              ///< large and copy
 };
 
 class SlotTable {

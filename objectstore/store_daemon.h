@@ -1,19 +1,22 @@
-// StoreDaemon: what a StoreClient asks of its node's daemon. The worker runtime implements it with messages; tests implement
-// it with direct calls on a StoreServer.
+// StoreDaemon: what a StoreClient asks of its node's daemon. The worker runtime implements it with messages; tests
+// implement it with direct calls on a StoreServer.
 //
-// Thread rule: every function may be called from any thread that uses the client, several at once. The client holds no lock
-// of its own during a call. lease and allocate may block (fiber or thread); the others only post and must not block.
+// Thread rule: every function may be called from any thread that uses the client, several at once. The client holds no
+// lock of its own during a call. lease and allocate may block (fiber or thread); the others only post and must not
+// block.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "objectstore/buffer_id.h"
 #include <troupe/result.h>
+#include "objectstore/buffer_id.h"
 
 namespace troupe::store {
 
-/// A chunk of the arena and slots for the buffers that will be made in it. Either part may be absent (size 0, no slots).
+/// A chunk of the arena and slots for the buffers that will be made in it. Either part may be absent (size 0, no
+/// slots).
 struct Lease {
   std::uint32_t chunk = 0;  ///< daemon's name of the chunk, from 1; 0: no chunk in this lease
   Range range;
@@ -21,8 +24,9 @@ struct Lease {
 };
 
 struct LeaseRequest {
-  std::uint64_t bytes = 0;  ///< size of chunk asked for; the daemon may give less, never under large_from; 0: slots only
+  std::uint64_t bytes = 0;  ///< of chunk; the daemon may give less, never under large_from; 0: slots only
   std::uint32_t slots = 0;
+  bool ahead = false;  ///< of need: refused instead of queued when there is no room
 };
 
 /// A large buffer, leased to its maker.
@@ -37,12 +41,17 @@ struct ReturnedChunk {
   std::uint32_t shared = 0;  ///< how many buffers the daemon frees or has freed in it, over the whole lease
 };
 
+/// No call of maybe_free or give_back is longer: each fits a small frame.
+inline constexpr std::size_t kIdsPerCall = 128;
+inline constexpr std::size_t kChunksPerCall = 64;
+inline constexpr std::size_t kSlotsPerCall = 1024;
+
 class StoreDaemon {
  public:
   virtual ~StoreDaemon() = default;
   /// Waits for a lease. Back-pressure of a full store is felt here; the implementation sets the deadline.
   virtual Result<Lease> lease(const LeaseRequest& request) = 0;
-  /// Asks for a lease ahead of need; the answer goes to StoreClient::add_lease. May be dropped: it is only a hint.
+  /// Asks for a lease ahead of need; the answer goes to StoreClient::add_lease, a refusal nowhere. It is only a hint.
   virtual void lease_ahead(const LeaseRequest& request) = 0;
   /// Waits for a large buffer.
   virtual Result<Grant> allocate(std::uint64_t size) = 0;

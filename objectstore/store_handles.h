@@ -1,5 +1,6 @@
-// StoreHandles: what a process needs to open its node's store: four descriptors and the layout. Made by StoreServer::add_client,
-// sent to the process (descriptors by SCM_RIGHTS, in this order), taken by StoreClient::create.
+// StoreHandles: what a process needs to open its node's store: four descriptors and the layout. Made by
+// StoreServer::add_client, sent to the process (descriptors by SCM_RIGHTS, in this order), taken by
+// StoreClient::create.
 //
 // Thread rule: a value.
 #pragma once
@@ -9,10 +10,10 @@
 namespace troupe::store {
 
 struct StoreHandles {
-  Fd arena_write;  ///< read-write
-  Fd arena_read;   ///< reopened O_RDONLY: cannot be mapped writable
-  Fd index;
-  Fd pins;         ///< this client's own pin table
+  UniqueFd arena_write;  ///< read-write
+  UniqueFd arena_read;   ///< reopened O_RDONLY: cannot be mapped writable
+  UniqueFd index;
+  UniqueFd pins;  ///< this client's own pin table
   StoreLayout layout;
 };
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 #include <typeinfo>
+#include <utility>
 
 namespace troupe {
 namespace {
@@ -41,9 +42,11 @@ std::string demangle(const char* mangled) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
   if (status != 0 || !name) return mangled;
+  // Users do not write the marks that the library puts on its own names.
+  constexpr std::pair<std::string_view, std::string_view> kMarks[] = {{"std::__cxx11::", "std::"}, {"[abi:cxx11]", ""}};
   std::string text = name.get();
-  for (const std::string_view inner : {std::string_view("std::__cxx11::"), std::string_view("std::__1::")}) {
-    for (std::size_t at; (at = text.find(inner)) != std::string::npos;) text.replace(at, inner.size(), "std::");
+  for (const auto& [mark, plain] : kMarks) {
+    for (std::size_t at; (at = text.find(mark)) != std::string::npos;) text.replace(at, mark.size(), plain);
   }
   return text;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/head/unique_text.h"
+
 namespace troupe::head {
 namespace {
 /// Pings share the head's token space with its queries: these are told apart by the top bit, and need no bookkeeping.
@@ -20,7 +22,7 @@ bool Membership::register_node(Turn& turn, LinkId link, Caller caller, const wir
   Node node;
   node.info = request.info;
   node.info.node = ++last_number_;
-  node.info.node_id = random.hex16();
+  node.info.node_id = unique_text(random);
   node.info.state = "ALIVE";
   if (node.info.available.empty()) node.info.available = node.info.resources;
   node.link = link;
@@ -31,6 +33,7 @@ bool Membership::register_node(Turn& turn, LinkId link, Caller caller, const wir
   if (!ping_at_) ping_at_ = turn.now + options_.ping_every;
   changed_.insert(number);
   greet(turn, link, caller, kept);
+  ping(turn, number, kept);
   push_now(turn, number);
   turn.effects.log("node " + std::to_string(number) + " (" + kept.info.node_id + ") joined: " + sched::ResourceSet::from_map(kept.info.resources).to_string());
   return true;
@@ -48,7 +51,7 @@ bool Membership::come_back(Turn& turn, LinkId link, Caller caller, const wire::R
   Node& node = at->second;
   if (node.link != 0 && node.link != link) turn.effects.add(CloseLink{node.link});
   node.link = link;
-  node.suspect_until.reset();
+  suspects_.erase(at->first);
   node.pings_unanswered = 0;
   greet(turn, link, caller, node);
   turn.effects.log("node " + std::to_string(at->first) + " is back");
@@ -71,7 +74,7 @@ void Membership::on_link_closed(Turn& turn, LinkId link) {
   for (auto& [number, node] : nodes_) {
     if (node.link != link) continue;
     node.link = 0;
-    node.suspect_until = turn.now + options_.link_grace;
+    suspects_[number] = turn.now + options_.link_grace;
     return;
   }
 }
@@ -99,21 +102,31 @@ bool Membership::on_load(Turn& turn, const wire::NodeLoad& load) {
 
 std::vector<Membership::Verdict> Membership::judge(Turn& turn) {
   std::vector<Verdict> verdicts;
-  for (auto& [number, node] : nodes_) {
-    if (node.suspect_until && *node.suspect_until <= turn.now) verdicts.push_back({number, "its connection to the head was lost"});
+  for (const auto& [number, until] : suspects_) {
+    if (until <= turn.now) verdicts.push_back({number, "its connection to the head was lost"});
   }
   if (!ping_at_ || *ping_at_ > turn.now) return verdicts;
   ping_at_ = turn.now + options_.ping_every;
   for (auto& [number, node] : nodes_) {
-    if (node.suspect_until) continue;
+    if (suspects_.contains(number)) continue;
     if (node.pings_unanswered >= kPingsMissed) {
       verdicts.push_back({number, "it was silent for " + std::to_string(node.pings_unanswered) + " pings in a row (stopped, hung, or cut off)"});
       continue;
     }
-    ++node.pings_unanswered;
-    turn.effects.request(daemon_of(number), wire::Method::kPing, kPingTokenBit | ++ping_token_, wire::Empty{});
+    ping(turn, number, node);
   }
   return verdicts;
+}
+
+void Membership::ping(Turn& turn, std::uint32_t number, Node& node) {
+  if (node.answers_pings) ++node.pings_unanswered;
+  turn.effects.request(daemon_of(number), wire::Method::kPing, kPingTokenBit | ++ping_token_, wire::Empty{});
+}
+
+bool Membership::on_pong(std::uint32_t number, std::uint64_t token) {
+  if ((token & kPingTokenBit) == 0) return false;
+  if (auto at = nodes_.find(number); at != nodes_.end()) at->second.answers_pings = true;
+  return true;
 }
 
 void Membership::declare_dead(Turn& turn, std::uint32_t number, const std::string& reason) {
@@ -129,6 +142,7 @@ void Membership::declare_dead(Turn& turn, std::uint32_t number, const std::strin
   nodes_.erase(at);
   view_.remove(number);
   changed_.erase(number);
+  suspects_.erase(number);
   newly_dead_.push_back(number);
   for (auto& [other, node] : nodes_) turn.effects.notice(daemon_of(other), wire::Method::kNodeDied, died);
   push_now(turn);
@@ -158,7 +172,7 @@ std::optional<Time> Membership::next_deadline() const {
   std::optional<Time> next = push_at_;
   auto consider = [&](std::optional<Time> at) { if (at && (!next || *at < *next)) next = at; };
   if (!nodes_.empty()) consider(ping_at_);
-  for (const auto& [number, node] : nodes_) consider(node.suspect_until);
+  for (const auto& [number, until] : suspects_) consider(until);
   return next;
 }
 

@@ -10,7 +10,7 @@
 //   MB-1  Node numbers ascend from 1 and are never given twice; a number once dead stays dead, and a daemon that comes back
 //         with it is refused (fencing).
 //   MB-2  A death by silence needs kPingsMissed pings without any frame in between: a head that was itself stopped for a
-//         while finds one ping unanswered, not five.
+//         while finds one ping unanswered, not five. It needs one answered ping first (the first is sent at registration).
 //   MB-3  A change of membership is pushed to all daemons in the same step; changes of load are gathered for push_every.
 //   MB-4  What was sent to a node to start is debited until the node's own report includes it (NodeLoad.starts_seen).
 #pragma once
@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "core/head/events.h"
-#include "core/head/random.h"
+#include "core/base/random.h"
 #include "scheduler/cluster_view.h"
 
 namespace troupe::head {
@@ -49,6 +49,8 @@ class Membership {
   void on_link_closed(Turn& turn, LinkId link);
   /// Something came from the node: it is alive. False when frames from there are not to be believed (fenced, unknown).
   bool heard(std::uint32_t node, LinkId link);
+  /// The answer to a request of the head: true when it was a ping's.
+  bool on_pong(std::uint32_t node, std::uint64_t token);
   bool on_load(Turn& turn, const wire::NodeLoad& load);
 
   /// The nodes whose time is over now; the caller declares them dead.
@@ -76,8 +78,8 @@ class Membership {
   struct Node {
     wire::NodeInfo info;
     LinkId link = 0;
-    std::optional<Time> suspect_until;
     int pings_unanswered = 0;
+    bool answers_pings = false;
     std::uint64_t load_version = 0;
     std::uint64_t starts_sent = 0;
     sched::ResourceSet reported;                             // available, as the node said
@@ -85,6 +87,7 @@ class Membership {
   };
   bool come_back(Turn& turn, LinkId link, Caller caller, const wire::RegisterNode& request);
   void greet(Turn& turn, LinkId link, Caller caller, const Node& node);
+  void ping(Turn& turn, std::uint32_t number, Node& node);
   void refresh(std::uint32_t number, Node& node);
   wire::NodeInfo described(const Node& node) const;
   void push_now(Turn& turn, std::uint32_t except = 0);
@@ -93,6 +96,7 @@ class Membership {
   MembershipOptions options_;
   std::map<std::uint32_t, Node> nodes_;   // living
   std::deque<wire::NodeInfo> dead_;
+  std::map<std::uint32_t, Time> suspects_;  // link lost; dead at that time
   sched::ClusterView view_;
   std::uint32_t last_number_ = 0;
   std::uint64_t version_ = 0;

@@ -54,6 +54,7 @@
 namespace troupe::net {
 
 class Endpoint;
+class ConsumerRole;
 
 /// What a process does with what it receives. Thread rule: see above.
 class Handler {
@@ -67,11 +68,11 @@ class Handler {
 };
 
 /// What a blocked thread waits on: a flag that is set by notify and taken by block. Belongs to one thread, the one that
-/// calls block with it; may be used again and again. It may be destroyed as soon as block returned, even while
-/// notify still runs on another thread.
+/// calls block with it; may be used again and again. It may be destroyed as soon as its flag was taken, even while that
+/// notify still runs on another thread: whoever destroys it must have seen the notify, not only what caused it.
 class Parker {
  public:
-  explicit Parker(Endpoint& endpoint) : endpoint_(endpoint) {}
+  explicit Parker(Endpoint& endpoint);
   Parker(const Parker&) = delete;
   Parker& operator=(const Parker&) = delete;
 
@@ -85,9 +86,11 @@ class Parker {
 
  private:
   friend class ConsumerRole;
+  explicit Parker(ConsumerRole& role) : role_(&role) {}
   static constexpr std::uint32_t kNotified = 1, kParked = 2, kOnDoorbell = 4, kHasRole = 8;
-  Endpoint& endpoint_;
+  ConsumerRole* role_;
   std::atomic<std::uint32_t> state_{0};  // futex word of the thread that waits for the role
+  const void* token_ = nullptr;          // of that thread
   Parker* next_ = nullptr;               // queue of ConsumerRole, under its mutex
   Parker* previous_ = nullptr;
   bool queued_ = false;
@@ -97,7 +100,7 @@ using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNoDeadline = Deadline::max();
 
 struct EndpointOptions {
-  ProcessId self;
+  ProcessId self{};
   std::chrono::nanoseconds spin{std::chrono::microseconds(30)};   ///< how long a holder looks before it sleeps
   std::chrono::nanoseconds grace{std::chrono::microseconds(50)};  ///< how long the service thread leaves the role to others
 };
@@ -108,11 +111,11 @@ struct PairOptions {
 
 /// One side of a pair as it comes out of the daemon's messages.
 struct Attachment {
-  ProcessId peer;
-  UniqueFd pair;           ///< from create_pair; mapped and closed here
+  ProcessId peer{};
+  UniqueFd pair{};         ///< from create_pair; mapped and closed here
   int side = 0;            ///< 0 or 1; the peer has the other
-  UniqueFd peer_doorbell;  ///< dup of the peer's doorbell_fd(); mapped and closed here
-  UniqueFd peer_event;     ///< dup of the peer's event_fd(); kept
+  UniqueFd peer_doorbell{}; ///< dup of the peer's doorbell_fd(); mapped and closed here
+  UniqueFd peer_event{};    ///< dup of the peer's event_fd(); kept
 };
 
 inline constexpr std::size_t kPeersMax = 4096;  ///< attached at one time

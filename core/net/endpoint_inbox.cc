@@ -35,6 +35,8 @@ bool Outbox::send(ProcessId to, const FrameHeader& header, std::span<const ByteV
   }
   if (!peer->usable()) return false;
   enqueue(*peer, sealed, cursor, sent, started);
+  // The reader may have made room, and told so, after write() failed and before there was anything to flush.
+  flush_locked(slot, *peer);
   return true;
 }
 
@@ -220,6 +222,7 @@ std::size_t Inbox::drain(std::uint32_t slot, Handler& handler) {
     if (now == 0) break;
     done += static_cast<std::size_t>(now);
   }
+  received.add(done);
   return done;
 }
 

@@ -13,18 +13,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <type_traits>
 
+#include "core/base/bytes.h"
 #include "core/base/ids.h"
 #include <troupe/result.h>
-
-namespace troupe {
-
-/// Bytes that somebody else owns.
-using ByteView = std::span<const std::byte>;
-
-}  // namespace troupe
 
 namespace troupe::net {
 
@@ -36,8 +29,8 @@ struct FrameHeader {
   std::uint8_t kind = 0;           ///< opaque here: wire::FrameKind
   std::uint16_t flags = 0;         ///< opaque here
   std::uint32_t payload_size = 0;  ///< set by Endpoint::send
-  ProcessId source;
-  ProcessId destination;
+  ProcessId source{};
+  ProcessId destination{};
   std::uint64_t token = 0;         ///< opaque: request id, call number
   std::uint64_t arg0 = 0, arg1 = 0, arg2 = 0;
   std::uint32_t arg3 = 0;

@@ -214,6 +214,8 @@ RingReader::Outcome RingReader::next(Message& message) {
     gathered_.reset();
   }
   for (Record record;;) {
+    // What was given before this call, and the fragments gathered in it, are done with.
+    if (head_ - released_ >= view_.capacity / 4) release();
     if (Outcome outcome = next_record(record); outcome != Outcome::kMessage) return outcome;
     Outcome outcome;
     switch (record.kind) {
@@ -223,7 +225,6 @@ RingReader::Outcome RingReader::next(Message& message) {
       default: outcome = corrupt("a record of unknown kind");
     }
     if (outcome != Outcome::kEmpty) return outcome;
-    if (head_ - released_ >= view_.capacity / 4) release();  // fragments were copied: their space is free
   }
 }
 

@@ -105,6 +105,7 @@ struct Welcome {
   double memory_budget_fraction = 0.25;
   std::uint64_t stack_size = 1 << 20;
   std::string log_level;
+  std::uint64_t store_large_from = 0;
 };
 struct Refused { ErrorRecord error; };
 /// A ring pair with a peer on this node. Descriptors: pair memfd, the peer's doorbell, the peer's eventfd.
@@ -146,6 +147,7 @@ enum class Method : std::uint16_t {
   kShutdown = 39,         // notice Empty: end now, in order
   kConstructActor = 40,   // notice ConstructActor, to the worker that shall host it
   kWarning = 41,          // notice WarningText: shown by the driver (infeasible requests, long waits)
+  kStoreTrim = 42,        // notice Empty: the store is tight; give back what is kept for reuse (StoreClient::trim)
   // any process -> head (routed by its daemon)
   kCreateActor = 64,      // request ActorSpec -> CreateActorReply
   kResolveActor = 65,     // request ResolveActor -> ActorLocation, and kActorMoved notices from now on
@@ -180,7 +182,9 @@ enum class Method : std::uint16_t {
   // daemon -> daemon
   kForwardLease = 128,    // notice LeaseWanted (origin kept)
   kLeaseCounted = 129,    // notice LeaseCounted: to the daemon that passed a lease on
+  kJobImage = 131,        // request JobImageRequest -> JobImageReply: what a job's processes are started with
   kProcessDiedAck = 130,  // notice ConnectRequest: the dead process's last messages were drained (process -> its daemon)
+  kCopiesVoid = 132,      // notice StoreHoldRequest (holder: the daemon that says it): these buffers were freed at their origin
   // collectives (later work)
   kCollective = 160,
 };
@@ -282,6 +286,7 @@ struct ActorSpec {
   Scheduling scheduling;
   LabelSelector labels;
   RuntimeEnv env;
+  std::vector<ValueDesc> dependencies;          // values of the refs among the arguments, in their order
 };
 struct CreateActorReply { HandleDesc handle; bool existed = false; };
 struct ResolveActor { ActorId actor; };
@@ -336,6 +341,8 @@ struct ClusterView { std::uint64_t version = 0; bool full = false; std::vector<N
 struct ClusterInfo { std::vector<NodeInfo> nodes; std::string cluster_id; };
 struct RegisterJob { ProcessId driver; std::int32_t driver_pid = 0; std::string name_space; Image image; std::string registry_digest; };
 struct RegisterJobReply { JobId job = 0; std::string name_space; };
+struct JobImageRequest { JobId job = 0; };
+struct JobImageReply { JobId job = 0; ProcessId driver; std::string name_space, registry_digest; Image image; };
 struct JobFinished { JobId job = 0; ProcessId driver; std::int32_t exit_code = 0; std::string reason; };
 /// All processes of the job end, but for those that host (or construct) an actor that outlives it.
 struct JobEnded { JobId job = 0; std::string reason; std::vector<ProcessId> keep_processes = {}; std::vector<ActorId> keep_actors = {}; };

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/json/src.hpp>
+
 
 namespace golden {
 namespace {

@@ -75,10 +75,12 @@ template <class... Ts> struct Row {
   }
   static void read(Reader& reader, Ts&... values) {
     if constexpr (kHasFixed) {
-      const std::byte* from = reader.take(kFixedSum);
-      if (from && load(from, values...)) return;
-      reader.fail("has a flag that is neither 0 nor 1");
-      (make_empty(values), ...);
+      if constexpr (kFixedSum > 0) {
+        const std::byte* from = reader.take(kFixedSum);
+        if (from && load(from, values...)) return;
+        reader.fail("has a flag that is neither 0 nor 1");
+        (make_empty(values), ...);
+      }
     } else {
       (Codec<Ts>::read(reader, values), ...);
     }
@@ -195,6 +197,7 @@ template <class T> struct UserCodec {
     else serialize(ar, value);
   }
 };
+template <class T> inline constexpr bool kCountsItsDepth = std::is_base_of_v<UserCodec<T>, Codec<T>>;
 template <class T> struct PlainCodec<T, Kind::kMember> : UserCodec<T> {};
 template <class T> struct PlainCodec<T, Kind::kFree> : UserCodec<T> {};
 

@@ -288,10 +288,11 @@ template <class T> struct Codec<std::unique_ptr<T>> : VariableCodec {
   }
   static constexpr std::size_t min() { return 1; }
   static void size(Sizer& sizer, const std::unique_ptr<T>& value) {
-    sizer.enter();
     sizer.add(1);
-    if (value) Codec<T>::size(sizer, *value);
-    sizer.leave();
+    if (!value) return;
+    if constexpr (!kCountsItsDepth<T>) sizer.enter();
+    Codec<T>::size(sizer, *value);
+    if constexpr (!kCountsItsDepth<T>) sizer.leave();
   }
   static void write(Writer& writer, const std::unique_ptr<T>& value) {
     writer.byte(value != nullptr);
@@ -299,12 +300,11 @@ template <class T> struct Codec<std::unique_ptr<T>> : VariableCodec {
   }
   static void read(Reader& reader, std::unique_ptr<T>& value) {
     value.reset();
-    reader.enter();
-    if (reader.flag()) {
-      value = std::make_unique<T>();
-      Codec<T>::read(reader, *value);
-    }
-    reader.leave();
+    if (!reader.flag()) return;
+    if constexpr (!kCountsItsDepth<T>) reader.enter();
+    value = std::make_unique<T>();
+    if (!reader.failed()) Codec<T>::read(reader, *value);
+    if constexpr (!kCountsItsDepth<T>) reader.leave();
     if (reader.failed()) value.reset();
   }
 };

@@ -1,0 +1,25 @@
+// Which cluster a command means, and what its folders hold.
+//
+// Thread rule: any thread; reads files only.
+#pragma once
+#include <string>
+#include <vector>
+
+#include <troupe/result.h>
+
+namespace troupe::cli {
+
+struct SessionRow {
+  std::string name, dir;
+  std::string address;  ///< of its cluster; empty when unknown
+  bool alive = false;
+};
+
+/// All sessions of this user, the newest first.
+std::vector<SessionRow> sessions(const std::string& session_root);
+
+/// The address to use: `given`, else TROUPE_ADDRESS, else that of this user's newest running cluster. Checked: a daemon of
+/// that cluster runs here. NotFoundError says what to do.
+Result<std::string> find_cluster(const std::string& given, const std::string& session_root = {});
+
+}  // namespace troupe::cli

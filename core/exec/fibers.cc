@@ -1,0 +1,211 @@
+#include "core/exec/fibers.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <boost/fiber/algo/round_robin.hpp>
+#include <boost/fiber/condition_variable.hpp>
+#include <boost/fiber/context.hpp>
+#include <boost/fiber/fiber.hpp>
+#include <boost/fiber/operations.hpp>
+#include <deque>
+#include <mutex>
+
+namespace troupe::exec {
+
+namespace {
+
+constexpr std::size_t kStandbyMax = 64;
+
+thread_local FiberThread::Impl* current_thread = nullptr;
+thread_local void* local_value = nullptr;
+
+/// Round robin whose idle thread blocks in the process's endpoint, serving the rings, until a fiber becomes ready. The
+/// handler may itself make a fiber of this thread ready: awakened then ends the block.
+class EndpointScheduler final : public boost::fibers::algo::round_robin {
+ public:
+  explicit EndpointScheduler(ThreadBlocker& blocker) : blocker_(blocker), parker_(blocker.endpoint()) {}
+
+  void awakened(boost::fibers::context* fiber) noexcept override {
+    round_robin::awakened(fiber);
+    if (blocked_) parker_.notify();
+  }
+  void suspend_until(const std::chrono::steady_clock::time_point& until) noexcept override {
+    blocked_ = true;
+    blocker_.endpoint().block(parker_, until, blocker_.handler());
+    blocked_ = false;
+  }
+  void notify() noexcept override { parker_.notify(); }
+
+ private:
+  ThreadBlocker& blocker_;
+  net::Parker parker_;
+  bool blocked_ = false;
+};
+
+}  // namespace
+
+// The conditions are Boost.Fiber's, used with short std::mutex sections: notifying one is safe in every context, also in the
+// handler that runs while the scheduler is idle.
+struct FiberThread::Impl {
+  Impl(ThreadBlocker& b, Options o) : blocker(b), options(o) {}
+
+  ThreadBlocker& blocker;
+  Options options;
+
+  std::mutex mutex;
+  std::deque<std::function<void()>> posted;
+  bool stopping = false;
+  bool ended = false;
+  std::uint64_t role = 0;        // the turn that holds the dispatch role; 0: free
+  std::uint64_t turns = 0;
+  std::size_t standby = 0, fibers = 0, methods = 0;
+  boost::fibers::condition_variable_any role_free;   // standby fibers
+  boost::fibers::condition_variable_any work_came;   // the idle dispatcher
+  boost::fibers::condition_variable_any all_gone;    // run()
+
+  void spawn_locked();
+  void fiber_main();
+  std::uint64_t hand_over(std::uint64_t turn);
+  thread_local static std::uint64_t running_turn;    // of the running fiber; kept over switches by FiberWaitImpl
+};
+thread_local std::uint64_t FiberThread::Impl::running_turn = 0;
+
+void FiberThread::Impl::spawn_locked() {
+  ++fibers;
+  boost::fibers::fiber(boost::fibers::launch::post, std::allocator_arg,
+                       boost::context::protected_fixedsize_stack(options.stack_size), [this] { fiber_main(); }).detach();
+}
+
+/// A fiber's life: wait for the role, run work while it has it, stand by.
+void FiberThread::Impl::fiber_main() {
+  std::unique_lock lock(mutex);
+  for (bool first = true;; first = false) {
+    if (role != 0 && !ended) {
+      if (!first && standby >= kStandbyMax) break;
+      ++standby;
+      role_free.wait(lock, [&] { return role == 0 || ended; });
+      --standby;
+    }
+    if (ended) break;
+    const std::uint64_t turn = role = ++turns;
+    while (role == turn) {
+      if (posted.empty()) {
+        if (stopping && methods == 0) { ended = true; role = 0; break; }
+        work_came.wait(lock);
+        continue;
+      }
+      std::function<void()> work = std::move(posted.front());
+      posted.pop_front();
+      ++methods;
+      lock.unlock();
+      running_turn = turn;
+      local_value = nullptr;
+      work();
+      work = nullptr;
+      lock.lock();
+      --methods;
+      if (stopping) work_came.notify_all();
+    }
+    if (ended) break;
+  }
+  --fibers;
+  if (ended) role_free.notify_all();
+  if (fibers == 0) all_gone.notify_all();
+}
+
+/// Before the running fiber suspends: somebody else dispatches from now on.
+std::uint64_t FiberThread::Impl::hand_over(std::uint64_t turn) {
+  std::lock_guard lock(mutex);
+  if (role == turn && turn != 0) {
+    role = 0;
+    if (standby > 0) role_free.notify_one();
+    else if (fibers < options.fibers_max) spawn_locked();
+  }
+  return turn;
+}
+
+namespace {
+
+class FiberWaitImpl final : public FiberWait {
+ public:
+  explicit FiberWaitImpl(FiberThread::Impl& thread) : thread_(thread) {}
+
+  void notify() noexcept override {
+    std::lock_guard lock(mutex_);
+    notified_ = true;
+    woken_.notify_one();
+  }
+  bool wait(Deadline deadline) override {
+    std::unique_lock lock(mutex_);
+    if (!notified_) {
+      lock.unlock();
+      const std::uint64_t turn = thread_.hand_over(FiberThread::Impl::running_turn);
+      void* const kept = local_value;
+      lock.lock();
+      if (deadline == kNever) woken_.wait(lock, [&] { return notified_; });
+      else woken_.wait_until(lock, deadline, [&] { return notified_; });
+      local_value = kept;
+      FiberThread::Impl::running_turn = turn;
+    }
+    return std::exchange(notified_, false);
+  }
+
+ private:
+  FiberThread::Impl& thread_;
+  std::mutex mutex_;
+  bool notified_ = false;
+  boost::fibers::condition_variable_any woken_;
+};
+
+}  // namespace
+
+std::unique_ptr<FiberWait> make_fiber_wait() {
+  if (!current_thread) return nullptr;
+  return std::make_unique<FiberWaitImpl>(*current_thread);
+}
+
+bool on_fiber() noexcept { return current_thread != nullptr; }
+
+void yield_now() {
+  if (!current_thread) {
+    ::sched_yield();
+    return;
+  }
+  const std::uint64_t turn = current_thread->hand_over(FiberThread::Impl::running_turn);
+  void* const kept = local_value;
+  boost::this_fiber::yield();
+  local_value = kept;
+  FiberThread::Impl::running_turn = turn;
+}
+
+void*& fiber_local() noexcept { return local_value; }
+
+FiberThread::FiberThread(ThreadBlocker& blocker, Options options) : impl_(std::make_unique<Impl>(blocker, options)) {}
+FiberThread::~FiberThread() = default;
+
+void FiberThread::post(std::function<void()> work) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->posted.push_back(std::move(work));
+  impl_->work_came.notify_one();
+}
+
+void FiberThread::stop() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->stopping = true;
+  impl_->work_came.notify_all();
+}
+
+void FiberThread::run() {
+  boost::fibers::use_scheduling_algorithm<EndpointScheduler>(impl_->blocker);
+  current_thread = impl_.get();
+  {
+    std::unique_lock lock(impl_->mutex);
+    impl_->spawn_locked();
+    impl_->all_gone.wait(lock, [&] { return impl_->ended && impl_->fibers == 0; });
+  }
+  current_thread = nullptr;
+}
+
+}  // namespace troupe::exec

@@ -1,0 +1,65 @@
+// Fibers: many methods in progress on one thread. One FiberThread an executor thread of an actor with max_concurrency > 1,
+// concurrency groups, or of the light actors.
+//
+// Work is run inline on the *dispatcher* fiber, the one that holds the dispatch role. When a method suspends, its fiber first
+// hands the role to a standby fiber (made when there is none), so that a call that never waits costs no switch at all:
+//
+//   STANDBY --role handed--> DISPATCHER --method suspends--> BLOCKED --notified--> finishes its method --> STANDBY
+//                                |  ^                                                                        |
+//                                v  | work arrives                                   role is free: ----------+
+//                               IDLE (the thread blocks in the endpoint when no fiber is ready)
+//
+// Invariants
+//   FB-1  At most one fiber of a thread holds the role; work items begin in the order in which they were posted.
+//   FB-2  A fiber never moves to another thread.
+//   FB-3  Stacks are mmap'd with a guard page; a fiber in STANDBY keeps its stack, at most kStandbyMax of them.
+// Thread rule: post from anywhere; everything else on the thread itself. boost::this_fiber is used nowhere else.
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "core/exec/waiter.h"
+
+namespace troupe::exec {
+
+/// How one fiber waits; see Waiter.
+class FiberWait {
+ public:
+  virtual ~FiberWait() = default;
+  virtual void notify() noexcept = 0;
+  virtual bool wait(Deadline deadline) = 0;
+};
+
+/// A FiberWait when the caller runs on a fiber of a FiberThread, else null.
+std::unique_ptr<FiberWait> make_fiber_wait();
+bool on_fiber() noexcept;
+/// Lets other ready fibers of this thread run; without fibers the thread's time slice ends.
+void yield_now();
+
+class FiberThread {
+ public:
+  struct Options {
+    std::size_t stack_size = 1 << 20;
+    std::size_t fibers_max = 65536;   ///< blocked methods at once; above it the thread takes no new work
+  };
+  FiberThread(ThreadBlocker& blocker, Options options);
+  ~FiberThread();
+
+  /// Adds work. Any thread.
+  void post(std::function<void()> work);
+  /// Runs until stop() and until no fiber is left in a method. Called once, by the thread that this object is for.
+  void run();
+  /// Ends run() when the posted work is done. Any thread.
+  void stop();
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The place where per-call state that belongs to a fiber is kept over switches: the current execution context.
+void*& fiber_local() noexcept;
+
+}  // namespace troupe::exec

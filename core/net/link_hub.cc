@@ -1,0 +1,389 @@
+#include "core/net/link_hub.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <future>
+
+namespace troupe::net {
+namespace {
+
+constexpr std::string_view kScheme = "Bearer ";
+constexpr std::size_t kMessageMax = sizeof(FrameHeader) + kPayloadMax + kBatchTarget;
+constexpr Duration kRetryPauseMax = std::chrono::milliseconds(250);
+
+int to_ms(Duration span) { return int(std::clamp<std::int64_t>(span / std::chrono::milliseconds(1), 1, 1 << 30)); }
+std::string seconds_text(Duration span) {
+  const auto ms = span / std::chrono::milliseconds(1);
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+/// Empty when two hellos fit together, else the reason. LK-3.
+std::string compare(const abi::Hello& theirs, const abi::Hello& ours) {
+  if (theirs.protocol != ours.protocol) {
+    return "protocol " + std::to_string(theirs.protocol) + " differs from ours, " + std::to_string(ours.protocol);
+  }
+  if (!theirs.cluster_id.empty() && !ours.cluster_id.empty() && theirs.cluster_id != ours.cluster_id) {
+    return "cluster " + theirs.cluster_id + " is not ours, " + ours.cluster_id;
+  }
+  if (!theirs.build.empty() && !ours.build.empty() && theirs.build != ours.build) {
+    return "build " + theirs.build + " differs from ours, " + ours.build;
+  }
+  return {};
+}
+
+}  // namespace
+
+LinkHub::LinkHub(LinkEvents& events, const LinksOptions& options, std::unique_ptr<SocketLoop> loop)
+    : events_(events), options_(options), descriptors_max_(raise_descriptor_limit()), identity_(options.identity), loop_(std::move(loop)) {}
+
+LinkHub::~LinkHub() { shutdown(); }
+
+bool LinkHub::start(abi::Factory factory) {
+  abi::Settings settings;
+  settings.keep_alive_time_ms = to_ms(options_.keep_alive.time);
+  settings.keep_alive_timeout_ms = to_ms(options_.keep_alive.timeout);
+  settings.message_bytes_max = kMessageMax + 64 * 1024;
+  settings.acceptor = this;
+  transport_.reset(factory(abi::kLinkAbi, &settings));
+  return transport_ != nullptr;
+}
+
+void LinkHub::identify(LinkIdentity identity) {
+  std::lock_guard lock(identity_mutex_);
+  identity_ = std::move(identity);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ sending
+
+std::shared_ptr<LinkOne> LinkHub::find(LinkId link) const {
+  std::shared_lock lock(links_mutex_);
+  auto found = links_.find(link);
+  return found == links_.end() ? nullptr : found->second;
+}
+
+bool LinkHub::send(LinkId link, const FrameHeader& header, std::span<const ByteView> pieces) {
+  std::size_t size = 0;
+  for (const auto& piece : pieces) size += piece.size();
+  if (size > kPayloadMax) return false;
+  auto one = find(link);
+  if (!one) return false;
+  FrameHeader own = header;
+  own.version = kFrameVersion;
+  own.payload_size = std::uint32_t(size);
+  return one->send(own, pieces, size);
+}
+
+bool LinkHub::send_raw(LinkId link, ByteView frames) {
+  if (frames.empty() || frames.size() > kMessageMax) return false;
+  auto one = find(link);
+  return one && one->send_raw(frames);
+}
+
+std::size_t LinkHub::backlog(LinkId link) const {
+  auto one = find(link);
+  return one ? one->backlog() : 0;
+}
+
+Links::Stats LinkHub::stats() const {
+  return {counters_.frames_sent, counters_.batches_sent, counters_.bytes_sent, counters_.batches_received, counters_.bytes_received,
+          counters_.connections_refused, counters_.handshakes_failed};
+}
+
+// ------------------------------------------------------------------------------------------------------------------ incoming
+
+Result<int> LinkHub::listen(const ListenOptions& options) {
+  {
+    std::unique_lock lock(links_mutex_);
+    if (stopping_) return CancelledError("links are shut down");
+    if (listening_) return InvalidArgumentError("links listen already");
+    listening_ = true;
+  }
+  auto socket = listen_tcp(options.address, options.port);
+  auto port = socket.ok() ? local_port(socket->get()) : Result<int>(socket.error_ptr());
+  if (!port.ok()) {
+    std::unique_lock lock(links_mutex_);
+    listening_ = false;
+    return port;
+  }
+  Listener::Options limits;
+  limits.connections_max = int(std::min<std::uint64_t>(std::uint64_t(std::max(1, options.connections_max)), std::max<std::uint64_t>(descriptors_max_ / 4, 1)));
+  limits.connections = [this] {
+    std::lock_guard lock(connections_mutex_);
+    return connections_.size();
+  };
+  limits.refused = &counters_.connections_refused;
+  auto shared = std::make_shared<UniqueFd>(std::move(*socket));  // std::function wants something that can be copied
+  loop_->post([this, shared, limits] {
+    listener_ = std::make_unique<Listener>(*loop_, std::move(*shared), limits, [this](UniqueFd fd) { accepted(std::move(fd)); });
+  });
+  return port;
+}
+
+void LinkHub::accepted(UniqueFd socket) {
+  set_tcp_options(socket.get(), {.user_timeout_ms = to_ms(options_.keep_alive.timeout)});
+  UniqueFd watch(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+  if (watch.get() < 0) {
+    counters_.connections_refused.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  const int watch_fd = watch.get(), descriptor = socket.get();
+  const std::uint64_t serial = next_serial_++;
+  Connection connection;
+  connection.descriptor = descriptor;
+  connection.watch = std::move(watch);
+  connection.handshake = loop_->at(std::chrono::steady_clock::now() + options_.handshake_timeout, [this, serial] {
+    {
+      std::lock_guard lock(connections_mutex_);
+      auto found = connections_.find(serial);
+      if (found == connections_.end() || found->second.linked) return;
+    }
+    counters_.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
+    cut(serial);  // LH-1
+  });
+  {
+    std::lock_guard lock(connections_mutex_);
+    connections_.emplace(serial, std::move(connection));
+    serial_of_[descriptor] = serial;
+  }
+  // Only EPOLLHUP and EPOLLERR, which always come: the transport has shut its own descriptor.
+  loop_->watch(watch_fd, 0, [this, serial](std::uint32_t) { cut(serial); });
+  transport_->adopt(socket.release());
+}
+
+void LinkHub::cut(std::uint64_t serial) {
+  Connection connection;
+  {
+    std::lock_guard lock(connections_mutex_);
+    auto found = connections_.find(serial);
+    if (found == connections_.end()) return;
+    connection = std::move(found->second);
+    connections_.erase(found);
+    auto known = serial_of_.find(connection.descriptor);
+    if (known != serial_of_.end() && known->second == serial) serial_of_.erase(known);
+  }
+  loop_->cancel(connection.handshake);
+  loop_->forget(connection.watch.get());
+  ::shutdown(connection.watch.get(), SHUT_RDWR);
+}
+
+std::string LinkHub::judge_credential(std::string_view authorization) {
+  std::string expected;
+  {
+    std::lock_guard lock(identity_mutex_);
+    if (identity_.token.is_set()) expected = identity_.token.hex();
+  }
+  std::string reason;
+  if (expected.empty()) reason = "this side has no token";
+  else if (!authorization.starts_with(kScheme)) reason = "no cluster token of the form 'Bearer HEX'";
+  else if (!constant_time_equal(authorization.substr(kScheme.size()), expected)) reason = "wrong cluster token";
+  if (!reason.empty()) counters_.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
+  return reason;
+}
+
+std::string LinkHub::judge(const abi::Hello& hello) {
+  auto reason = compare(hello, own_hello());
+  if (!reason.empty()) counters_.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
+  return reason;
+}
+
+abi::Hello LinkHub::own_hello() {
+  std::lock_guard lock(identity_mutex_);
+  return {kLinkProtocol, identity_.cluster_id, identity_.build, identity_.hello};
+}
+
+std::shared_ptr<abi::Owner> LinkHub::incoming(std::shared_ptr<abi::Stream> stream, int descriptor) {
+  std::uint64_t serial = 0;
+  {
+    std::lock_guard lock(connections_mutex_);
+    auto known = serial_of_.find(descriptor);
+    if (known == serial_of_.end()) return nullptr;  // cut meanwhile
+    serial = known->second;
+    connections_[serial].linked = true;
+  }
+  auto link = make_link({.outgoing = false, .place = "the peer", .connection = serial});
+  if (link) link->attach(std::move(stream));
+  return link;
+}
+
+// ------------------------------------------------------------------------------------------------------------------ outgoing
+
+std::shared_ptr<LinkOne> LinkHub::make_link(LinkOne::Setup setup) {
+  std::unique_lock lock(links_mutex_);
+  if (stopping_) return nullptr;
+  setup.id = next_link_++;
+  auto link = std::make_shared<LinkOne>(
+      std::move(setup), events_, counters_, [this](const abi::Hello& hello) { return judge(hello); }, [this](LinkOne& one) { link_ended(one); });
+  links_.emplace(link->setup().id, link);
+  return link;
+}
+
+void LinkHub::link_ended(LinkOne& link) {
+  if (link.setup().connection != 0) loop_->post([this, serial = link.setup().connection] { cut(serial); });  // LH-2
+  std::unique_lock lock(links_mutex_);
+  links_.erase(link.setup().id);
+  if (links_.empty()) links_gone_.notify_all();
+}
+
+Result<std::shared_ptr<LinkOne>> LinkHub::start_dial(const ConnectOptions& options, bool waited_for) {
+  {
+    std::lock_guard lock(identity_mutex_);
+    if (!identity_.token.is_set()) return UnauthenticatedError("no cluster token to connect to " + options.address + " with");
+  }
+  auto address = parse_address(options.address);
+  if (!address.ok()) return address.error_ptr();
+  auto link = make_link({.outgoing = true, .waited_for = waited_for, .place = options.address});
+  if (!link) return CancelledError("links are shut down");
+  loop_->post([this, link, address = *address, options] {
+    const LinkId id = link->setup().id;
+    Dial dial;
+    dial.link = link;
+    dial.address = address;
+    dial.options = options;
+    // A timeout of years is none; the sum must not overflow.
+    const auto timeout = std::clamp<Duration>(options.timeout, Duration::zero(), std::chrono::hours(24 * 365));
+    dial.deadline = loop_->at(std::chrono::steady_clock::now() + timeout, [this, id] { dial_deadline(id); });
+    dials_.emplace(id, std::move(dial));
+    try_dial(id);
+  });
+  return link;
+}
+
+Result<LinkId> LinkHub::dial(const ConnectOptions& options) {
+  auto link = start_dial(options, false);
+  if (!link.ok()) return link.error_ptr();
+  return (*link)->setup().id;
+}
+
+Result<LinkId> LinkHub::connect(const ConnectOptions& options) {
+  auto link = start_dial(options, true);
+  if (!link.ok()) return link.error_ptr();
+  auto opened = (*link)->wait_until_open();
+  if (!opened.ok()) return opened.error_ptr();
+  return (*link)->setup().id;
+}
+
+void LinkHub::try_dial(LinkId id) {
+  auto found = dials_.find(id);
+  if (found == dials_.end()) return;
+  Dial& dial = found->second;
+  auto connecting = begin_connect(dial.address);
+  if (connecting.error != 0) return dial_attempt_failed(id, connecting.error);
+  dial.socket = std::move(connecting.fd);
+  loop_->watch(dial.socket.get(), EPOLLOUT, [this, id](std::uint32_t) {
+    auto entry = dials_.find(id);
+    if (entry == dials_.end()) return;
+    loop_->forget(entry->second.socket.get());
+    const int error = connect_error(entry->second.socket.get());
+    error == 0 ? dial_connected(id) : dial_attempt_failed(id, error);
+  });
+}
+
+void LinkHub::dial_attempt_failed(LinkId id, int error) {
+  Dial& dial = dials_.at(id);
+  dial.last_error = error;
+  dial.socket.reset();
+  const bool nobody_there = error == ECONNREFUSED || error == ENETUNREACH || error == EHOSTUNREACH || error == ECONNRESET || error == ETIMEDOUT;
+  if (dial.options.retry && nobody_there) {
+    dial.again = loop_->at(std::chrono::steady_clock::now() + dial.pause, [this, id] { try_dial(id); });
+    dial.pause = std::min(2 * dial.pause, kRetryPauseMax);
+    return;
+  }
+  const std::string text = "cannot connect to " + dial.options.address + ": " + std::strerror(error);
+  if (nobody_there) end_dial(id, make_error<NotFoundError>(text + "; is a node running there?"));
+  else end_dial(id, make_error<Error>(text));
+}
+
+void LinkHub::dial_connected(LinkId id) {
+  Dial& dial = dials_.at(id);
+  set_tcp_options(dial.socket.get(), {.user_timeout_ms = to_ms(options_.keep_alive.timeout)});
+  dial.handed_over = true;  // the entry stays for its deadline
+  std::string credential(kScheme);
+  {
+    std::lock_guard lock(identity_mutex_);
+    credential += identity_.token.hex();
+  }
+  auto link = dial.link;
+  link->attach(transport_->dial(dial.socket.release(), credential, own_hello(), link));
+}
+
+void LinkHub::dial_deadline(LinkId id) {
+  Dial& dial = dials_.at(id);
+  const std::string span = seconds_text(dial.options.timeout);
+  if (dial.handed_over) {
+    if (!dial.link->is_open() && !dial.link->is_over()) {
+      dial.link->abort(make_error<DeadlineExceededError>(dial.options.address + " did not answer the handshake within " + span));
+    }
+    dials_.erase(id);
+  } else if (dial.last_error != 0) {
+    end_dial(id, make_error<NotFoundError>("cannot connect to " + dial.options.address + " (tried for " + span + "): " + std::strerror(dial.last_error) +
+                                           "; is a node running there?"));
+  } else {
+    end_dial(id, make_error<DeadlineExceededError>("cannot connect to " + dial.options.address + ": no answer within " + span));
+  }
+}
+
+void LinkHub::end_dial(LinkId id, const ErrorPtr& why) {
+  auto found = dials_.find(id);
+  if (found == dials_.end()) return;
+  Dial dial = std::move(found->second);
+  dials_.erase(found);
+  loop_->cancel(dial.deadline);
+  if (dial.handed_over) return;  // its stream ends it
+  loop_->cancel(dial.again);
+  if (dial.socket.get() >= 0) loop_->forget(dial.socket.get());
+  dial.link->fail(why);
+}
+
+// -------------------------------------------------------------------------------------------------------------------- ending
+
+void LinkHub::close(LinkId link) {
+  auto one = find(link);
+  if (!one) return;
+  if (!one->close()) {
+    auto why = make_error<CancelledError>("closed before it was open");
+    loop_->post([this, link, why] { end_dial(link, why); });
+    return;
+  }
+  loop_->post([this, weak = std::weak_ptr(one)] {
+    loop_->at(std::chrono::steady_clock::now() + kLinger, [weak] {
+      if (auto late = weak.lock()) late->abort(make_error<NodeDiedError>("the peer did not take what was sent before the end of the link"));
+    });
+  });
+}
+
+void LinkHub::abort(LinkId link, std::string reason) {
+  auto one = find(link);
+  if (!one) return;
+  auto why = make_error<CancelledError>("the link to " + one->setup().place + " was cut: " + reason);
+  one->abort(why);
+  loop_->post([this, link, why] { end_dial(link, why); });
+}
+
+void LinkHub::shutdown() {
+  std::vector<LinkId> open;
+  {
+    std::unique_lock lock(links_mutex_);
+    if (std::exchange(stopping_, true)) return;
+    for (const auto& [id, link] : links_) open.push_back(id);
+  }
+  std::promise<void> unlistened;
+  loop_->post([this, &unlistened] {
+    listener_.reset();
+    unlistened.set_value();
+  });
+  unlistened.get_future().wait();  // the loop's thread never blocks
+  for (auto id : open) close(id);
+  {
+    std::unique_lock lock(links_mutex_);
+    links_gone_.wait_for(lock, kLinger, [this] { return links_.empty(); });
+  }
+  if (transport_) transport_->shutdown();
+  loop_->stop();
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,112 @@
+// LinkHub: all links of a process, its listening port and the connections that are on their way to become links.
+//
+//   accepted socket ---> transport (gRPC) ---> judge_credential, judge ---> incoming: a LinkOne
+//   dial: connect on the loop ---> transport ---> a LinkOne that was there from the start
+//
+// Thread rule: as net/link.h. The members below "loop's thread" belong to it; links_, identity_ and connections_ have a mutex.
+//
+// Invariants
+//   LH-1  A connection that carries no open link handshake_timeout after it was accepted is cut.
+//   LH-2  When a link has ended its connection is cut: none lingers without a link.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+
+#include "core/net/link.h"
+#include "core/net/link_abi.h"
+#include "core/net/link_loop.h"
+#include "core/net/link_one.h"
+#include "core/net/link_socket.h"
+
+namespace troupe::net {
+
+class LinkHub final : public Links, private abi::Acceptor {
+ public:
+  LinkHub(LinkEvents& events, const LinksOptions& options, std::unique_ptr<SocketLoop> loop);
+  ~LinkHub() override;
+  /// Second half of construction. Null: the library speaks another version of link_abi.h.
+  bool start(abi::Factory factory);
+
+  void identify(LinkIdentity identity) override;
+  Result<int> listen(const ListenOptions& options) override;
+  Result<LinkId> dial(const ConnectOptions& options) override;
+  Result<LinkId> connect(const ConnectOptions& options) override;
+  bool send(LinkId link, const FrameHeader& header, std::span<const ByteView> pieces) override;
+  bool send_raw(LinkId link, ByteView frames) override;
+  std::size_t backlog(LinkId link) const override;
+  void close(LinkId link) override;
+  void abort(LinkId link, std::string reason) override;
+  void shutdown() override;
+  Stats stats() const override;
+
+ private:
+  struct Connection {
+    int descriptor = -1;     // the transport's
+    UniqueFd watch;          // our duplicate: tells when the transport has closed, and lets us cut it
+    SocketLoop::TimerId handshake{};
+    bool linked = false;
+  };
+  struct Dial {
+    std::shared_ptr<LinkOne> link;
+    SocketAddress address;
+    ConnectOptions options;
+    UniqueFd socket;
+    SocketLoop::TimerId deadline{}, again{};
+    Duration pause = std::chrono::milliseconds(10);
+    int last_error = 0;
+    bool handed_over = false;
+  };
+
+  // abi::Acceptor
+  std::string judge_credential(std::string_view authorization) override;
+  std::string judge(const abi::Hello& hello) override;
+  abi::Hello own_hello() override;
+  std::shared_ptr<abi::Owner> incoming(std::shared_ptr<abi::Stream> stream, int descriptor) override;
+
+  std::shared_ptr<LinkOne> find(LinkId link) const;
+  std::shared_ptr<LinkOne> make_link(LinkOne::Setup setup);
+  Result<std::shared_ptr<LinkOne>> start_dial(const ConnectOptions& options, bool waited_for);
+  void link_ended(LinkOne& link);
+
+  // ---- the loop's thread
+  void accepted(UniqueFd socket);
+  void cut(std::uint64_t serial);
+  void try_dial(LinkId id);
+  void dial_attempt_failed(LinkId id, int error);
+  void dial_connected(LinkId id);
+  void dial_deadline(LinkId id);
+  void end_dial(LinkId id, const ErrorPtr& why);
+
+  LinkEvents& events_;
+  const LinksOptions options_;
+  LinkCounters counters_;
+  const std::uint64_t descriptors_max_;
+
+  mutable std::shared_mutex links_mutex_;
+  std::condition_variable_any links_gone_;
+  std::unordered_map<LinkId, std::shared_ptr<LinkOne>> links_;  // under links_mutex_
+  LinkId next_link_ = 1;                                        // under links_mutex_
+  bool stopping_ = false;                                       // under links_mutex_
+  bool listening_ = false;                                      // under links_mutex_
+
+  mutable std::mutex identity_mutex_;
+  LinkIdentity identity_;                                       // under identity_mutex_
+
+  mutable std::mutex connections_mutex_;
+  std::unordered_map<std::uint64_t, Connection> connections_;   // under connections_mutex_; changed on the loop's thread
+  std::unordered_map<int, std::uint64_t> serial_of_;            // descriptor to serial; under connections_mutex_
+  std::uint64_t next_serial_ = 1;
+
+  std::unordered_map<LinkId, Dial> dials_;                      // loop's thread
+  std::unique_ptr<Listener> listener_;                          // loop's thread
+
+  std::unique_ptr<abi::Transport> transport_;
+  std::unique_ptr<SocketLoop> loop_;                            // last: its handlers use all of the above
+};
+
+}  // namespace troupe::net

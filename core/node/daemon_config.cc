@@ -1,0 +1,148 @@
+#include "core/node/daemon_config.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "core/node/boot_socket.h"
+#include "core/node/session.h"
+#include "core/node/spawn.h"
+#include "core/node/strays.h"
+
+namespace troupe::node {
+namespace {
+
+constexpr std::size_t kConfigMax = 1 << 20;
+constexpr double kStoreFraction = 0.3;
+
+int count_gpus() {
+  std::error_code ignored;
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    (void)entry;
+    ++count;
+  }
+  return count;
+}
+
+int count_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+std::uint64_t machine_memory() {
+  return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+Status check_amount(const std::string& name, double amount) {
+  if (!std::isfinite(amount) || amount < 0) return InvalidArgumentError("the amount of " + name + " must be a number of at least 0");
+  return {};
+}
+
+}  // namespace
+
+Result<UniqueFd> write_config(const std::vector<std::byte>& bytes) {
+  UniqueFd fd(::memfd_create("troupe-config", MFD_CLOEXEC));
+  if (fd.get() < 0 || ::pwrite(fd.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return make_error<Error>(std::string("writing a configuration: ") + std::strerror(errno));
+  return fd;
+}
+
+Result<std::vector<std::byte>> read_config(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || info.st_size < 0 || static_cast<std::size_t>(info.st_size) > kConfigMax)
+    return make_error<InvalidArgumentError>("this process was started without its configuration");
+  std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
+  if (::pread(fd, bytes.data(), bytes.size(), 0) != info.st_size) return make_error<Error>("reading the configuration failed");
+  return bytes;
+}
+
+Result<DaemonConfig> resolve_node(const NodeOptions& options) {
+  DaemonConfig config;
+  config.resources["CPU"] = options.cpus == kUnset ? count_cpus() : options.cpus;
+  config.resources["GPU"] = options.gpus == kUnset ? count_gpus() : options.gpus;
+  config.resources["memory"] = static_cast<double>(options.memory ? options.memory : machine_memory());
+  for (const auto& [name, amount] : options.resources) {
+    if (name.empty() || name == "CPU" || name == "GPU" || name == "memory")
+      return make_error<InvalidArgumentError>("a custom resource cannot be named \"" + name + "\"");
+    config.resources[name] = amount;
+  }
+  for (const auto& [name, amount] : config.resources)
+    if (Status status = check_amount(name, amount); !status.ok()) return status.error_ptr();
+  if (config.resources["GPU"] != std::floor(config.resources["GPU"])) return make_error<InvalidArgumentError>("a node has a whole number of GPUs");
+  if (config.resources["GPU"] == 0) config.resources.erase("GPU");
+  if (options.max_suspended_workers < 1) return make_error<InvalidArgumentError>("max_suspended_workers must be at least 1");
+  config.object_store_memory = options.object_store_memory ? options.object_store_memory
+                                                           : static_cast<std::uint64_t>(kStoreFraction * static_cast<double>(machine_memory()));
+  config.labels = options.labels;
+  config.log_level = options.log_level;
+  config.bind = options.bind;
+  config.max_suspended_workers = options.max_suspended_workers;
+  config.stack_size = options.stack_size;
+  return config;
+}
+
+Result<RoleProcess> begin_role(const RoleStart& start) {
+  Result<UniqueFd> config = write_config(start.config);
+  if (!config.ok()) return config.error_ptr();
+  Result<std::pair<UniqueFd, UniqueFd>> sockets = boot_socket_pair();
+  if (!sockets.ok()) return sockets.error_ptr();
+  Result<UniqueFd> executable = open_own_executable();
+  if (!executable.ok()) return executable.error_ptr();
+  const UniqueFd log(::open(start.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (log.get() < 0) return make_error<InvalidArgumentError>("cannot write " + start.log_file + ": " + std::strerror(errno));
+
+  SpawnOptions options;
+  options.executable = executable->get();
+  options.argv = own_argv();
+  options.environment = clean_environment();
+  options.environment.push_back(std::string(kRoleVariable) + "=" + start.role);
+  options.environment.push_back(std::string(kMarkVariable) + "=" + start.mark);
+  options.out = options.err = log.get();
+  options.fds = {{config->get(), kRoleFd}, {sockets->second.get(), kLifelineFd}};
+  options.die_with_parent = start.die_with_parent;
+  Result<int> pid = spawn(options);
+  if (!pid.ok()) return pid.error_ptr();
+  return RoleProcess{*pid, std::move(sockets->first), {}};
+}
+
+Result<ReadyReport> await_ready(const RoleProcess& process, const RoleStart& start) {
+  Result<BootPacket> packet = wait_packet(process.lifeline.get(), start.ready_timeout);
+  std::string problem;
+  if (packet.ok()) {
+    Result<ReadyReport> report = wire::decode_message<ReadyReport>(packet->payload);
+    if (report.ok() && report->error.empty()) return report;
+    problem = report.ok() ? report->error : report.error().message();
+    if (report.ok()) return make_error<RuntimeEnvError>("the " + start.role + " did not start: " + problem);
+  } else {
+    problem = packet.error().code() == ErrorCode::kGetTimeout ? "it did not answer in time" : "it ended";
+  }
+  const std::string tail = file_tail(start.log_file, 10);
+  return make_error<RuntimeEnvError>("the " + start.role + " did not start: " + problem + (tail.empty() ? "" : "; its last lines (" + start.log_file + "):" + tail));
+}
+
+Result<RoleProcess> start_role(const RoleStart& start) {
+  Result<RoleProcess> process = begin_role(start);
+  if (!process.ok()) return process;
+  Result<ReadyReport> report = await_ready(*process, start);
+  if (!report.ok()) {
+    ::kill(process->pid, SIGKILL);
+    ::waitpid(process->pid, nullptr, 0);
+    return report.error_ptr();
+  }
+  process->report = std::move(*report);
+  return process;
+}
+
+}  // namespace troupe::node

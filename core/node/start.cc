@@ -1,0 +1,218 @@
+// Starting and ending clusters from outside: the embedded one of a driver, and the nodes of the troupe command.
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/net/token.h"
+#include "core/node/boot_socket.h"
+#include "core/node/daemon_config.h"
+#include "core/node/roles.h"
+#include "core/node/session.h"
+#include "core/node/strays.h"
+
+namespace troupe::node {
+namespace fs = std::filesystem;
+namespace {
+
+/// Waits for the end of a process; false when the time is over first.
+bool wait_for_end(int pid, Duration limit) {
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!pidfd) return true;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd poll{pidfd.get(), POLLIN, 0};
+    const int n = ::poll(&poll, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+    if (n > 0) return true;
+    if (n == 0) return false;
+    if (errno != EINTR) return false;
+  }
+}
+
+RoleStart daemon_start(const DaemonConfig& config, const Session& session, Duration ready_timeout) {
+  RoleStart start;
+  start.role = "daemon";
+  start.config = wire::encode_message(config);
+  start.mark = mark_of(session.name, config.node_name, 0, 0);
+  start.log_file = session.dir + "/logs/" + config.node_name + "-daemon.log";
+  start.ready_timeout = ready_timeout;
+  return start;
+}
+
+Status write_token(const std::string& path) {
+  Result<net::Token> token = net::Token::make();
+  if (!token.ok()) return token.error_ptr();
+  return token->write_file(path);
+}
+
+struct FoundNode { std::string session, socket, address, node_id; int pid = 0; bool embedded = false; };
+
+std::vector<FoundNode> find_nodes(const std::string& session_root) {
+  std::vector<FoundNode> result;
+  std::error_code ignored;
+  for (const auto& session : fs::directory_iterator(sessions_folder(session_root), ignored)) {
+    if (!session.is_directory(ignored)) continue;
+    for (const auto& file : fs::directory_iterator(session.path(), ignored)) {
+      if (file.path().extension() != ".info") continue;
+      const auto lines = read_info(file.path().string());
+      FoundNode node{session.path().string(), info_value(lines, "socket"), info_value(lines, "address"), info_value(lines, "node_id"),
+                     std::atoi(info_value(lines, "pid").c_str()), info_value(lines, "embedded") == "1"};
+      if (node.pid > 0) result.push_back(std::move(node));
+    }
+  }
+  return result;
+}
+
+/// HOST:PORT from an address or from a file that holds one.
+std::string read_address(const std::string& given) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(given, ignored)) return given;
+  std::ifstream file(given);
+  std::string line;
+  std::getline(file, line);
+  while (!line.empty() && (line.back() == ' ' || line.back() == '\r')) line.pop_back();
+  return line;
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------------- embedded
+
+struct Embedded::Impl {
+  Session session;
+  RoleProcess daemon;
+  bool stopped = false;
+
+  void stop(Duration grace) {
+    if (std::exchange(stopped, true)) return;
+    (void)send_message(daemon.lifeline.get(), wire::BootKind::kWelcome, wire::Empty{}).ok();
+    if (!wait_for_end(daemon.pid, grace)) ::kill(daemon.pid, SIGKILL);
+    ::waitpid(daemon.pid, nullptr, 0);
+    daemon.lifeline.reset();
+    kill_marked(session.name + "/", std::chrono::seconds(2));  // RO-1, also when the daemon was killed
+    clean_session(session.dir, std::move(session.lock));
+  }
+};
+
+Embedded::Embedded(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Embedded::Embedded(Embedded&&) noexcept = default;
+Embedded& Embedded::operator=(Embedded&& other) noexcept {
+  if (this != &other) {
+    if (impl_) impl_->stop(std::chrono::seconds(2));
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+Embedded::~Embedded() { if (impl_) impl_->stop(std::chrono::seconds(2)); }
+const std::string& Embedded::socket_path() const { return impl_->daemon.report.socket_path; }
+const std::string& Embedded::session_dir() const { return impl_->session.dir; }
+const std::string& Embedded::address() const { return impl_->daemon.report.address; }
+int Embedded::daemon_pid() const { return impl_->daemon.pid; }
+void Embedded::stop(Duration grace) { impl_->stop(grace); }
+
+Result<Embedded> start_embedded(const EmbeddedOptions& options) {
+  Result<DaemonConfig> config = resolve_node(options.node);
+  if (!config.ok()) return config.error_ptr();
+  Result<Session> session = create_session(options.session_root);
+  if (!session.ok()) return session.error_ptr();
+  config->session_dir = session->dir;
+  config->token_file = session->dir + "/token";
+  config->embedded = true;
+  config->parent_pid = ::getpid();
+  if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
+  Result<RoleProcess> daemon = start_role(daemon_start(*config, *session, options.ready_timeout));
+  if (!daemon.ok()) {
+    kill_marked(session->name + "/", std::chrono::seconds(2));
+    clean_session(session->dir, std::move(session->lock));
+    return daemon.error_ptr();
+  }
+  auto impl = std::make_unique<Embedded::Impl>();
+  impl->session = std::move(*session);
+  impl->daemon = std::move(*daemon);
+  return Embedded(std::move(impl));
+}
+
+// ------------------------------------------------------------------------------------------------------ the troupe command
+
+Result<std::string> find_local_daemon(const std::string& address, const std::string& session_root) {
+  const std::string wanted = read_address(address);
+  for (const FoundNode& node : find_nodes(session_root))
+    if (node.address == wanted && ::kill(node.pid, 0) == 0) return node.socket;
+  return make_error<NotFoundError>("no node of the cluster at " + wanted + " runs on this machine for this user: start one with `troupe start --address " + wanted + "`");
+}
+
+Result<StartedNode> start_node(const StartOptions& options) {
+  Result<DaemonConfig> config = resolve_node(options.node);
+  if (!config.ok()) return config.error_ptr();
+  if (options.head == !options.address.empty()) return make_error<InvalidArgumentError>("either start a head, or give the address of one");
+  std::string token_file;
+  if (!options.head) {
+    config->head_address = read_address(options.address);
+    for (const FoundNode& node : find_nodes(options.session_root))
+      if (node.address == config->head_address) token_file = node.session + "/token";
+    if (const char* set = std::getenv("TROUPE_TOKEN_FILE"); set && *set) token_file = set;
+    if (token_file.empty())
+      return make_error<UnauthenticatedError>("the token of the cluster at " + config->head_address + " is not known here: set TROUPE_TOKEN_FILE");
+  }
+  Result<Session> session = create_session(options.session_root);
+  if (!session.ok()) return session.error_ptr();
+  config->session_dir = session->dir;
+  config->head_port = options.port;
+  config->token_file = options.head ? session->dir + "/token" : token_file;
+  if (options.head)
+    if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
+  const RoleStart start = daemon_start(*config, *session, options.ready_timeout);
+  Result<RoleProcess> daemon = start_role(start);
+  if (!daemon.ok()) {
+    kill_marked(session->name + "/", std::chrono::seconds(2));
+    clean_session(session->dir, std::move(session->lock));
+    return daemon.error_ptr();
+  }
+  StartedNode started{daemon->report.address, session->dir, daemon->report.socket_path, daemon->report.node_id, daemon->pid};
+  if (!options.address_file.empty()) {
+    const std::string draft = options.address_file + ".new";
+    std::ofstream(draft) << started.address << "\n";
+    if (::rename(draft.c_str(), options.address_file.c_str()) != 0) {
+      ::kill(daemon->pid, SIGTERM);
+      return make_error<InvalidArgumentError>("cannot write " + options.address_file);
+    }
+  }
+  if (!options.block) return started;
+  sigset_t set;
+  sigemptyset(&set);
+  for (int s : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&set, s);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  for (int s = 0; ::sigwait(&set, &s) == 0;) {  // waits for the user, or for the daemon's end
+    if (s != SIGCHLD) ::kill(daemon->pid, SIGTERM);
+    if (::waitpid(daemon->pid, nullptr, s == SIGCHLD ? WNOHANG : 0) != 0) break;
+  }
+  clean_session(session->dir, std::move(session->lock));
+  return started;
+}
+
+Result<StopReport> stop_nodes(const std::string& session_root, Duration grace) {
+  StopReport report;
+  for (const FoundNode& node : find_nodes(session_root)) {
+    if (node.embedded) continue;
+    const std::string prefix = fs::path(node.session).filename().string() + "/";
+    bool ours = false;
+    for (const Marked& marked : find_marked(prefix)) ours |= marked.pid == node.pid;
+    if (!ours) continue;
+    ++report.daemons;
+    report.sessions.push_back(node.session);
+    ::kill(node.pid, SIGTERM);
+    if (!wait_for_end(node.pid, grace)) ::kill(node.pid, SIGKILL);
+    kill_marked(prefix, std::chrono::seconds(2));
+  }
+  sweep_sessions(sessions_folder(session_root));
+  return report;
+}
+
+}  // namespace troupe::node

@@ -1,0 +1,53 @@
+// CallContext: the task or call that runs on this thread or fiber, for runtime_context, for cancelling, and for who waits.
+//
+//   RUNNING --cancel--> INTERRUPTED: its next wait (or the one it is in) throws once --> RUNNING (its grace), waits work again
+//
+// Thread rule: cancelled from any thread; waiting and interrupt under the core's lock; the rest is fixed while it runs.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/exec/waiter.h"
+#include "core/worker/frames.h"
+#include <troupe/options.h>
+#include <troupe/result.h>
+
+namespace troupe::worker {
+
+class Core;
+struct HostedActor;
+
+struct CallContext {
+  Core* core = nullptr;
+  std::uint64_t run = 0;             // number of this run in the process; 0: the driver
+  ProcessId submitter;
+  std::uint64_t call_id = 0;
+  std::uint64_t caller = 0;          // order of the calls made from here: one task, one actor, one thread of the driver
+  std::string task_id, name;
+  const detail::FunctionNode* function = nullptr;
+  HostedActor* actor = nullptr;
+  int attempt = 0;
+  Resources resources;
+  std::vector<int> gpu_ids;
+  bool is_task = false, is_driver = false;
+  bool exit_asked = false;           // exit_actor
+
+  std::atomic<bool> cancelled{false};
+  ErrorPtr interrupt;                // what the next wait throws
+  exec::Waiter* waiting = nullptr;
+};
+
+/// Of this thread or fiber; null outside of tasks, calls and the driver's main thread.
+CallContext* current_context() noexcept;
+void set_current_context(CallContext* context) noexcept;
+/// Order of calls made from a driver's thread or any other thread without a context.
+std::uint64_t thread_caller() noexcept;
+/// The runtime of this thread, else of this process; null outside of run.
+Core* current_core() noexcept;
+/// Throws InvalidArgumentError outside of run.
+Core& require_core();
+void set_process_core(Core* core) noexcept;
+
+}  // namespace troupe::worker

@@ -1,0 +1,72 @@
+// Courier: brings frames to their destination, whichever way leads there.
+//
+//   this process      a queue that the sending thread empties when it lets go of the lock
+//   same node         the ring shared with the peer; frames wait here while the daemon connects the two
+//   anybody else      the ring to the daemon, which forwards
+//
+// Invariants
+//   CR-1  Frames to one destination leave in the order of send, also those that waited for the connection.
+//   CR-2  Frames for a process that is known to be dead are dropped; whoever waits learns of the death by its notice.
+// Thread rule: lock held, but for send_to_daemon.
+#pragma once
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+#include <deque>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/base/ids.h"
+#include "core/net/frame.h"
+#include "core/wire/codec.h"
+#include "core/wire/messages.h"
+#include "core/worker/frames.h"
+
+namespace troupe::worker {
+
+class Core;
+
+class Courier {
+ public:
+  explicit Courier(Core& core) : core_(core) {}
+
+  /// Sends a frame; source is filled in.
+  void send(ProcessId destination, net::FrameHeader header, ByteView payload = {});
+  void control(ProcessId destination, Control kind, std::uint64_t arg1 = 0, std::uint64_t arg2 = 0, ByteView payload = {});
+  template <class M> void notice(ProcessId destination, wire::Method method, const M& message) {
+    net::FrameHeader header;
+    header.kind = std::uint8_t(wire::FrameKind::kNotice);
+    header.arg0 = std::uint64_t(method);
+    send(destination, header, wire::encode_message(message));
+  }
+  /// Only for the daemon's ring: needs no lock, keeps no order with send's frames of other threads.
+  template <class M> void notice_daemon(wire::Method method, const M& message) { notice_daemon_bytes(method, wire::encode_message(message)); }
+
+  /// The daemon connected us: frames that waited go out.
+  void connected(ProcessId peer);
+  /// The daemon could not: they are dropped.
+  void unreachable(ProcessId peer);
+  void process_died(ProcessId peer) { dead_.insert(peer); waiting_.erase(peer); }
+  bool is_dead(ProcessId peer) const { return dead_.contains(peer); }
+  /// The ring that frames to this destination go through: the peer itself or the daemon.
+  ProcessId route(ProcessId destination) const;
+  /// Number of the next call frame to this destination, from 1.
+  std::uint64_t next_call_number(ProcessId destination) { return ++call_numbers_[destination]; }
+  /// Memory to build a payload in; valid until the next send.
+  std::vector<std::byte>& scratch() { return scratch_; }
+
+  struct Local { net::FrameHeader header; std::vector<std::byte> payload; };
+  bool take_local(Local& frame);
+  bool delivering = false;  // a thread is emptying the local queue
+
+ private:
+  void notice_daemon_bytes(wire::Method method, const std::vector<std::byte>& payload);
+
+  Core& core_;
+  std::deque<Local> local_;
+  boost::unordered_flat_map<ProcessId, std::vector<Local>, IdHash> waiting_;
+  boost::unordered_flat_map<ProcessId, std::uint64_t, IdHash> call_numbers_;
+  boost::unordered_flat_set<ProcessId, IdHash> dead_;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace troupe::worker

@@ -1,0 +1,108 @@
+// Host: the executing side of a worker process. Takes calls from frames, keeps them in order, runs them, answers.
+//
+//   kCall frame --> on_call --> task queue ----------------> executor thread: run --> reply
+//                           --> HostedActor's groups --> runnable queue or fibers --^
+//
+// A worker is a task worker until it is told to host an actor; then it belongs to that actor (or, as a light host, to many).
+//
+// Invariants
+//   HO-1  A worker holds at most one task that has begun. The number of a call is noted on its ring before it begins, and its
+//         reply is published before the next one begins.
+//   HO-2  Calls that did not begin go back to their submitter when the running task waits or has run for kRecallAfter.
+//   HO-3  Every call that arrives is answered once, given back once, or dies with this process.
+// Thread rule: as noted; run_main_loop belongs to the process's main thread.
+#pragma once
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "core/exec/fibers.h"
+#include "core/wire/messages.h"
+#include "core/worker/context.h"
+#include "core/worker/incoming.h"
+#include "core/worker/objects.h"
+
+namespace troupe::worker {
+
+struct HostedActor;
+
+class Host {
+ public:
+  explicit Host(Core& core);
+  ~Host();
+
+  // ---- lock held
+  void on_call(ProcessId ring, const net::FrameHeader& header, ByteView payload);
+  void construct(wire::ConstructActor message);
+  void cancel(ProcessId source, std::uint64_t call_id, std::uint64_t flags);
+  void stream_credit(ProcessId source, std::uint64_t call_id, std::uint64_t taken);
+  void stream_dropped(ProcessId source, std::uint64_t call_id);
+  void handles_gone(ActorId actor);
+  void end_actor(const wire::EndActor& message);
+  void source_died(ProcessId source);
+  void task_blocked(CallContext& context, bool blocked);
+  void shutdown();
+  /// May this process end? It owns nothing that others hold and runs nothing.
+  bool idle() const;
+  void describe_tasks(wire::StateReply& reply);
+
+  // ---- any thread, lock not held
+  /// The running task is about to wait: calls behind it go back (HO-2).
+  void give_back_queue();
+  /// Runs calls until the process is told to end; its exit code.
+  int run_main_loop();
+  void exit_current_actor();
+
+  // ---- for HostedActor; lock held
+  void make_runnable(std::function<void()> work);
+  void reply_error(IncomingCall& call, const ErrorPtr& error, bool early = false);
+  void reply_values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us);
+  void note_begun(const IncomingCall& call);
+  std::uint64_t next_run() { return ++last_run_; }
+  Core& core() { return core_; }
+  void actor_ended(HostedActor& actor);
+  bool hosts(ActorId actor) const { return actors_.contains(actor); }
+  void interrupt_calls(HostedActor& actor, const ErrorPtr& error);
+  /// The fibers of this process's light actors; made at first use.
+  exec::FiberThread& light_fibers();
+  void end_process() { ending_ = true; wake_executors(); }
+
+  // ---- for the runner; lock not held
+  /// Runs one call to its end and answers it.
+  void run(const IncomingPtr& call, HostedActor* actor);
+
+ private:
+  friend struct HostedActor;
+  IncomingPtr parse(ProcessId ring, const net::FrameHeader& header, ByteView payload);
+  void on_task(IncomingPtr call);
+  void give_back_locked();
+  void arm_recall();
+  void send_reply(IncomingCall& call, ReplyHead head, FrameWriter& out);
+  void wake_executors();
+  bool next_work(std::function<void()>& work);
+  void executor_loop();
+  void start_deadline(const IncomingPtr& call);
+  IncomingPtr find_running(ProcessId source, std::uint64_t call_id);
+  void invoke(IncomingCall& call, HostedActor* actor, CallContext& context);
+  void stream_items(IncomingCall& call, CallContext& context, detail::GeneratorBase& generator);
+  ErrorPtr error_of_exception(const IncomingCall& call, const CallContext& context);
+  ErrorPtr in_context(ErrorRecord record, const IncomingCall& call, const CallContext& context);
+
+  Core& core_;
+  std::deque<IncomingPtr> tasks_;
+  IncomingPtr current_task_;
+  exec::Deadline current_since_{};
+  bool recall_timer_ = false;
+  bool ending_ = false;
+  std::uint64_t calls_from_daemon_ = 0;
+  std::uint64_t last_run_ = 0;
+  std::deque<std::function<void()>> runnable_;
+  std::vector<exec::Waiter*> idle_executors_;
+  std::vector<IncomingPtr> running_;
+  boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
+  struct LightThread;
+  std::unique_ptr<LightThread> light_;
+};
+
+}  // namespace troupe::worker

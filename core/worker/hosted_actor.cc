@@ -1,0 +1,433 @@
+#include "core/worker/hosted_actor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/base/exception.h"
+#include "core/base/log.h"
+#include "core/worker/core.h"
+#include "core/worker/host.h"
+
+namespace troupe::worker {
+
+namespace {
+constexpr std::size_t kKeysMax = 10'000;
+constexpr auto kKeyLife = std::chrono::hours(1);
+
+ErrorPtr ended_error(const std::string& why) {
+  ErrorRecord record;
+  record.code = ErrorCode::kActorDied;
+  record.outcome = Outcome::kNotExecuted;
+  record.message = why;
+  return Error::make(std::move(record));
+}
+}  // namespace
+
+HostedActor::HostedActor(Host& host, wire::ConstructActor message)
+    : host_(host), spec_(std::move(message.spec)), checkpoint_(std::move(message.checkpoint)), gpu_ids_(std::move(message.gpu_ids)), restarts_(message.restarts) {
+  default_group_.limit = std::max(1, spec_.threads) * std::max(1, spec_.max_concurrency);
+  for (auto& [name, limit] : spec_.concurrency_groups) groups_[name].limit = limit;
+  caller_key_ = host_.next_run() << 20 | 2;
+}
+
+HostedActor::~HostedActor() {
+  for (Thread& one : threads_) {
+    if (one.fibers) one.fibers->stop();
+    if (!one.thread.joinable()) continue;
+    if (one.thread.get_id() == std::this_thread::get_id()) one.thread.detach();  // ended by its own last call
+    else one.thread.join();
+  }
+}
+
+// --------------------------------------------------------------------------------------------------------------- beginning
+
+void HostedActor::start() {
+  Core& core = host_.core();
+  if (light()) {
+    post([this] { construct(); });
+    return;
+  }
+  if (uses_fibers()) {
+    exec::FiberThread::Options options{.stack_size = std::max<std::size_t>(core.welcome().stack_size, 64 << 10)};
+    for (int i = 0; i < std::max(1, spec_.threads); ++i) {
+      threads_.push_back({std::make_unique<exec::FiberThread>(core, options), {}});
+      threads_.back().thread = std::thread([fibers = threads_.back().fibers.get()] { fibers->run(); });
+    }
+  } else {
+    for (int i = 1; i < spec_.threads; ++i) threads_.push_back({nullptr, std::thread([this] { host_.executor_loop(); })});
+  }
+  post([this] { construct(); });
+}
+
+void HostedActor::post(std::function<void()> work) {
+  if (light()) return host_.light_fibers().post(std::move(work));
+  if (uses_fibers()) return threads_[next_thread_++ % threads_.size()].fibers->post(std::move(work));
+  host_.make_runnable(std::move(work));
+}
+
+/// Runs the constructor, and restore when there is a checkpoint. On one of the actor's threads, without the lock.
+void HostedActor::construct() {
+  Core& core = host_.core();
+  CallContext context;
+  context.core = &core;
+  context.actor = this;
+  context.attempt = restarts_;
+  context.resources = spec_.resources;
+  context.gpu_ids = gpu_ids_;
+  context.caller = caller_key_;
+  context.function = detail::function_at(spec_.constructor);
+  context.name = context.function ? detail::function_name(*context.function) : spec_.class_name;
+  CallContext* const outer = current_context();
+  set_current_context(&context);
+  ErrorPtr error;
+  try {
+    if (!context.function || context.function->kind != detail::FunctionKind::kConstructor) throw SerializationError("the actor's constructor is not in this program");
+    operations_ = context.function->operations;
+    std::vector<detail::Value> values;
+    detail::Value state;
+    {
+      CoreLock lock(core);
+      values.push_back(core.transit().restore(spec_.arguments, 0));
+      for (const auto& dependency : spec_.dependencies) values.push_back(core.transit().restore(dependency, 0));
+      if (checkpoint_) state = core.transit().restore(checkpoint_->state, 0);
+    }
+    for (const auto& value : values)
+      if (Result<bool> here = core.transit().fetch_all(value, exec::kNever); !here.ok()) here.error().raise();
+    std::vector<const detail::Value*> dependencies;
+    for (std::size_t i = 1; i < values.size(); ++i) dependencies.push_back(&values[i]);
+    detail::Invocation invocation;
+    invocation.body = {values[0].data(), values[0].size()};
+    invocation.attachments = values[0].attachments.get();
+    invocation.dependencies = dependencies;
+    context.function->invoke(invocation);
+    instance_ = invocation.constructed;
+    if (checkpoint_ && operations_->restore) {
+      if (Result<bool> here = core.transit().fetch_all(state, exec::kNever); !here.ok()) here.error().raise();
+      operations_->restore(instance_, state);
+    }
+  } catch (...) {
+    ErrorRecord record = describe_current_exception();
+    if (record.code == ErrorCode::kUser) record.code = ErrorCode::kTask;
+    if (record.context.function.empty()) {
+      record.context.function = context.name;
+      record.context.actor_id = to_string(spec_.id);
+      record.context.node = core.welcome().node_id;
+      record.context.pid = ::getpid();
+      record.context.attempt = restarts_;
+    }
+    error = Error::make(std::move(record));
+  }
+  set_current_context(outer);
+  CoreLock lock(core);
+  constructed(std::move(error));
+}
+
+void HostedActor::constructed(ErrorPtr error) {
+  Core& core = host_.core();
+  if (error) {
+    state_ = State::kEnded;
+    wire::ActorExited exited{spec_.id, restarts_, core.self(), DeathCause::kConstructorFailed, error->message(), error->record()};
+    core.courier().notice(kHead, wire::Method::kActorExited, exited);
+    fail_queued("its constructor failed: " + error->message());
+    return host_.actor_ended(*this);
+  }
+  if (checkpoint_) {
+    checkpoint_number_ = checkpoint_->number;
+    restore_keys();
+    checkpoint_.reset();
+  }
+  state_ = State::kAlive;
+  last_checkpoint_ = exec::Deadline::clock::now();
+  core.courier().notice(kHead, wire::Method::kActorStarted, wire::ActorStarted{spec_.id, restarts_, core.self(), ::getpid()});
+  if (killed_) return begin_end(cause_, message_);
+  admit();
+}
+
+// ------------------------------------------------------------------------------------------------------------------- calling
+
+std::size_t HostedActor::queued() const {
+  std::size_t n = default_group_.queue.size() + (stop_ ? 1 : 0);
+  for (auto& [name, group] : groups_) n += group.queue.size();
+  return n;
+}
+
+void HostedActor::arrived(IncomingPtr call) {
+  if (state_ == State::kEnding || state_ == State::kEnded || stop_) return host_.reply_error(*call, ended_error("the actor has ended"));
+  if (call->head.kind == CallKind::kStop) {
+    stop_ = std::move(call);
+    return admit();
+  }
+  CallGroup* group = &default_group_;
+  if (!call->group.empty()) {
+    auto found = groups_.find(call->group);
+    if (found == groups_.end())
+      return host_.reply_error(*call, make_error<InvalidArgumentError>("the actor class " + spec_.class_name + " has no concurrency group '" + call->group + "'"));
+    group = &found->second;
+  }
+  if (!call->key.empty() && answer_from_table(call)) return;
+  call->admitted = group;
+  group->queue.push_back(std::move(call));
+  admit();
+}
+
+void HostedActor::admit() {
+  if (state_ != State::kAlive || checkpointing_) return;
+  admit_from(default_group_);
+  for (auto& [name, group] : groups_) admit_from(group);
+  if (stop_ && open_ == 0 && queued() == 1) {
+    host_.reply_values(*stop_, {}, 0);
+    return begin_end(DeathCause::kFinished, "the actor was stopped");
+  }
+  end_if_idle();
+}
+
+bool HostedActor::admit_from(CallGroup& group) {
+  while (group.open < group.limit && !group.queue.empty()) {
+    IncomingPtr call = std::move(group.queue.front());
+    group.queue.pop_front();
+    ++group.open;
+    ++open_;
+    begin(std::move(call));
+  }
+  return true;
+}
+
+void HostedActor::begin(IncomingPtr call) {
+  post([this, call = std::move(call)] { host_.run(call, this); });
+}
+
+void HostedActor::finished(IncomingCall& call, bool exit_asked) {
+  --open_;
+  if (call.admitted) --call.admitted->open;
+  dirty_ = true;
+  if (exit_asked && state_ == State::kAlive) {
+    leaving_ = true;
+    begin_end(DeathCause::kFinished, "the actor left by exit_actor");
+    return;
+  }
+  if (state_ == State::kEnding) return end_if_idle();
+  maybe_checkpoint();
+  admit();
+}
+
+bool HostedActor::drop_queued(ProcessId source, std::uint64_t call_id, const ErrorPtr& error) {
+  auto drop = [&](CallGroup& group) {
+    for (auto at = group.queue.begin(); at != group.queue.end(); ++at)
+      if ((*at)->source == source && (*at)->head.call_id == call_id) {
+        IncomingPtr call = *at;
+        group.queue.erase(at);
+        host_.reply_error(*call, error);
+        return true;
+      }
+    return false;
+  };
+  if (drop(default_group_)) return true;
+  for (auto& [name, group] : groups_)
+    if (drop(group)) return true;
+  return false;
+}
+
+// ------------------------------------------------------------------------------------------------------- idempotency keys (HA-3)
+
+bool HostedActor::answer_from_table(const IncomingPtr& call) {
+  const auto now = exec::Deadline::clock::now();
+  while (!kept_order_.empty()) {
+    auto oldest = kept_.find(kept_order_.front());
+    if (oldest != kept_.end() && (!oldest->second.done || (kept_order_.size() <= kKeysMax && oldest->second.until > now))) break;
+    if (oldest != kept_.end()) kept_.erase(oldest);
+    kept_order_.pop_front();
+  }
+  auto [at, fresh] = kept_.try_emplace(call->key);
+  if (fresh) {
+    at->second.until = now + kKeyLife;
+    kept_order_.push_back(call->key);
+    return false;
+  }
+  if (at->second.done) host_.reply_values(*call, *at->second.results, 0);
+  else at->second.waiting.push_back(call);
+  return true;
+}
+
+void HostedActor::remember(IncomingCall& call, std::vector<detail::Value>* results) {
+  if (call.key.empty()) return;
+  auto found = kept_.find(call.key);
+  if (found == kept_.end()) return;
+  Kept& kept = found->second;
+  if (results) {
+    // The reply is written from the kept values, so they are moved here and lent back.
+    kept.results = std::make_shared<std::vector<detail::Value>>(std::move(*results));
+    kept.done = true;
+    for (auto& other : std::exchange(kept.waiting, {})) host_.reply_values(*other, *kept.results, 0);
+    *results = copy_values(*kept.results);
+  } else {
+    std::vector<IncomingPtr> waiting = std::exchange(kept.waiting, {});
+    kept_.erase(found);  // an error is no execution to keep: the next one with this key runs
+    for (auto& other : waiting) arrived(other);
+  }
+}
+
+std::vector<detail::Value> HostedActor::copy_values(const std::vector<detail::Value>& values) {
+  std::vector<detail::Value> copies;
+  for (const auto& value : values) {
+    detail::Value copy;
+    copy.body = detail::Bytes(value.body.data(), value.body.size());
+    copy.large_body = value.large_body;
+    if (value.attachments) copy.attachments = std::make_unique<detail::Attachments>(*value.attachments);
+    copies.push_back(std::move(copy));
+  }
+  return copies;
+}
+
+namespace {
+struct KeptKey { std::string key; std::vector<std::vector<std::byte>> bodies; };
+}
+
+/// Keys whose replies are plain bytes are saved with the checkpoint; others do not outlast a restart.
+std::vector<std::byte> HostedActor::encode_keys() const {
+  std::vector<KeptKey> keys;
+  for (const std::string& key : kept_order_) {
+    auto found = kept_.find(key);
+    if (found == kept_.end() || !found->second.done) continue;
+    KeptKey one{key, {}};
+    bool plain = true;
+    for (const auto& value : *found->second.results) {
+      plain = plain && !value.large_body && !value.attachments;
+      one.bodies.emplace_back(value.body.data(), value.body.data() + value.body.size());
+    }
+    if (plain) keys.push_back(std::move(one));
+  }
+  return wire::encode_message(keys);
+}
+
+void HostedActor::restore_keys() {
+  Result<std::vector<KeptKey>> keys = wire::decode_message<std::vector<KeptKey>>(checkpoint_->keys);
+  if (!keys.ok()) return;
+  for (KeptKey& one : *keys) {
+    Kept kept;
+    kept.until = exec::Deadline::clock::now() + kKeyLife;
+    kept.done = true;
+    kept.results = std::make_shared<std::vector<detail::Value>>();
+    for (const auto& body : one.bodies) {
+      kept.results->emplace_back();
+      kept.results->back().body = detail::Bytes(body.data(), body.size());
+    }
+    kept_order_.push_back(one.key);
+    kept_.insert_or_assign(one.key, std::move(kept));
+  }
+}
+
+// --------------------------------------------------------------------------------------------------------------- checkpoints
+
+void HostedActor::maybe_checkpoint() {
+  if (spec_.checkpoint_every <= Duration::zero() || !operations_ || !operations_->checkpoint || !dirty_ || checkpointing_ || open_ > 0) return;
+  const auto due = last_checkpoint_ + spec_.checkpoint_every;
+  if (exec::Deadline::clock::now() >= due) {
+    checkpointing_ = true;
+    dirty_ = false;
+    return post([this] { take_checkpoint(); });
+  }
+  if (checkpoint_timer_) return;
+  checkpoint_timer_ = true;
+  host_.core().add_timer(due, [this, alive = std::weak_ptr<int>(alive_)] {
+    if (alive.expired()) return;
+    checkpoint_timer_ = false;
+    if (state_ == State::kAlive) maybe_checkpoint();
+  });
+}
+
+void HostedActor::take_checkpoint() {
+  Core& core = host_.core();
+  detail::Value state;
+  bool taken = false;
+  try {
+    operations_->checkpoint(instance_, state);
+    taken = true;
+  } catch (...) {
+    write_log(LogLevel::kError, "the checkpoint of actor {} failed: {}", spec_.class_name, describe_current_exception().message);
+  }
+  CoreLock lock(core);
+  checkpointing_ = false;
+  last_checkpoint_ = exec::Deadline::clock::now();
+  if (taken) {
+    wire::Checkpoint message;
+    message.actor = spec_.id;
+    message.restarts = restarts_;
+    message.number = ++checkpoint_number_;
+    auto hold = std::make_shared<Outgoing>(kHead);
+    message.state = core.transit().describe(state, *hold);
+    checkpoint_hold_ = hold;  // the newest checkpoint's buffers and refs live as long as it is the newest
+    message.keys = encode_keys();
+    core.courier().notice(kHead, wire::Method::kCheckpoint, message);
+  }
+  if (state_ == State::kEnding) end_if_idle();
+  else admit();
+}
+
+// ------------------------------------------------------------------------------------------------------------------- ending
+
+void HostedActor::fail_queued(const std::string& why) {
+  auto fail = [&](CallGroup& group) {
+    for (auto& call : std::exchange(group.queue, {})) host_.reply_error(*call, ended_error(why));
+  };
+  fail(default_group_);
+  for (auto& [name, group] : groups_) fail(group);
+  if (stop_) host_.reply_values(*std::exchange(stop_, nullptr), {}, 0);
+}
+
+void HostedActor::end_when_idle() {
+  leaving_ = true;
+  if (state_ == State::kAlive) end_if_idle();
+}
+
+void HostedActor::kill(DeathCause cause, const std::string& message) {
+  killed_ = true;
+  cause_ = cause;
+  message_ = message;
+  if (state_ == State::kAlive) begin_end(cause, message);
+}
+
+void HostedActor::begin_end(DeathCause cause, const std::string& message) {
+  state_ = State::kEnding;
+  cause_ = cause;
+  message_ = message;
+  fail_queued(message);
+  if (killed_) host_.interrupt_calls(*this, ended_error(message));
+  end_if_idle();
+}
+
+void HostedActor::end_if_idle() {
+  if (open_ > 0 || checkpointing_) return;
+  if (state_ == State::kAlive && leaving_ && queued() == 0) {
+    cause_ = DeathCause::kFinished;
+    message_ = "no handle was left";
+    state_ = State::kEnding;
+  }
+  if (state_ != State::kEnding) return;
+  state_ = State::kEnded;
+  post([this] { destroy_and_report(); });
+}
+
+/// Runs the destructor on one of the actor's threads.
+void HostedActor::destroy_and_report() {
+  Core& core = host_.core();
+  CallContext context;
+  context.core = &core;
+  context.actor = this;
+  context.caller = caller_key_;
+  CallContext* const outer = current_context();
+  set_current_context(&context);
+  try {
+    if (instance_) operations_->destroy(std::exchange(instance_, nullptr));
+  } catch (...) {
+    write_log(LogLevel::kError, "the destructor of actor {} threw: {}", spec_.class_name, describe_current_exception().message);
+  }
+  set_current_context(outer);
+  CoreLock lock(core);
+  wire::ActorExited exited{spec_.id, restarts_, core.self(), cause_, message_, {}};
+  core.courier().notice(kHead, wire::Method::kActorExited, exited);
+  host_.actor_ended(*this);
+}
+
+}  // namespace troupe::worker

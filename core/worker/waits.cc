@@ -1,0 +1,49 @@
+#include "core/worker/waits.h"
+
+#include "core/worker/core.h"
+#include "core/worker/host.h"
+
+namespace troupe::worker {
+
+namespace {
+/// Waits shorter than this keep the task's CPUs: giving them back costs two messages.
+constexpr auto kShortWait = std::chrono::microseconds(200);
+}  // namespace
+
+WaitScope::WaitScope(Core& core, exec::Waiter& waiter) : core_(core), waiter_(waiter), context_(current_context()) {
+  if (!context_) return;
+  CoreLock lock(core_);
+  context_->waiting = &waiter_;
+}
+
+WaitScope::~WaitScope() {
+  if (!context_) return;
+  CoreLock lock(core_);
+  context_->waiting = nullptr;
+  if (blocked_) core_.host().task_blocked(*context_, false);
+}
+
+void WaitScope::check() {
+  if (core_.shutting_down() && !(context_ && context_->is_driver)) core_.shutdown_reason()->raise();
+  if (context_ && context_->interrupt) std::exchange(context_->interrupt, nullptr)->raise();
+}
+
+bool WaitScope::wait(exec::Deadline deadline) {
+  if (context_ && context_->is_task && !blocked_) {
+    core_.host().give_back_queue();
+    if (waiter_.wait(std::min(deadline, exec::deadline_after(kShortWait)))) return true;
+    if (exec::Deadline::clock::now() >= deadline) return false;
+    CoreLock lock(core_);
+    blocked_ = true;
+    core_.host().task_blocked(*context_, true);
+  }
+  return waiter_.wait(deadline);
+}
+
+void interrupt(CallContext& context, ErrorPtr error) {
+  if (context.cancelled.exchange(true)) return;
+  context.interrupt = std::move(error);
+  if (context.waiting) context.waiting->notify();
+}
+
+}  // namespace troupe::worker

@@ -1,0 +1,178 @@
+// Handles and scopes: who holds what, and what happens when nobody does (AC-4, HC-1 to HC-3); light actors.
+#include "head_fixture.h"
+
+namespace troupe::head {
+namespace {
+
+using HandlesTest = OneNode;
+const ProcessId kWorker{1, 10}, kBorrower{1, 20}, kHost{1, 30};
+
+wire::LightActors batch(ProcessId host, JobId job, std::vector<ActorId> started, std::vector<ActorId> ended = {}) {
+  wire::LightActors report;
+  report.process = host;
+  report.job = job;
+  report.class_name = "Cell";
+  report.started = std::move(started);
+  report.ended = std::move(ended);
+  return report;
+}
+
+TEST_F(HandlesTest, TheLastHandleGoneTellsTheActorToFinish) {
+  ActorId id = live(spec(driver_, job_), kWorker);
+  hold_handle(kBorrower, id);
+  drop_handle(driver_, id);
+  EXPECT_TRUE(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).empty()) << "the borrower still holds it";
+  drop_handle(kBorrower, id);
+  auto gone = notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone);
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].actor, id);
+  exited(id, kWorker, DeathCause::kFinished);
+  auto death = ask<ActorDeath>(driver_, Method::kMonitorActor, wire::ResolveActor{id});
+  EXPECT_EQ(death.cause, DeathCause::kFinished);
+  EXPECT_NE(death.message.find("last handle"), std::string::npos);
+}
+
+TEST_F(HandlesTest, RepeatedReportsCountOnce) {
+  ActorId id = live(spec(driver_, job_), kWorker);
+  hold_handle(driver_, id);
+  hold_handle(driver_, id);
+  EXPECT_EQ(state_.actors().holders(id), 1u);
+  drop_handle(kBorrower, id);  // never held it
+  EXPECT_EQ(state_.actors().holders(id), 1u) << "HC-1";
+  drop_handle(driver_, id);
+  drop_handle(driver_, id);
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u);
+}
+
+TEST_F(HandlesTest, ADeadHolderHoldsNothing) {
+  ActorId id = live(spec(driver_, job_), kWorker);
+  hold_handle(kBorrower, id);
+  drop_handle(driver_, id);
+  crash(kBorrower);
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u) << "HC-2";
+  hold_handle(kBorrower, id);  // said by nobody who lives
+  EXPECT_EQ(state_.actors().holders(id), 0u);
+}
+
+TEST_F(HandlesTest, ANodesDeathDropsWhatItsProcessesHeld) {
+  std::uint32_t second = join(4);
+  ActorId id = live(spec(driver_, job_), kWorker);
+  hold_handle({second, 5}, id);
+  drop_handle(driver_, id);
+  lose_link(second);
+  pass(300ms);
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u);
+}
+
+TEST_F(HandlesTest, DroppedBeforeTheStartItIsToldAfterwards) {
+  wire::ActorSpec counter = spec(driver_, job_);
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, counter);
+  auto start = starts(1);
+  drop_handle(driver_, counter.id);
+  started(start[0], kWorker);
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u) << "its constructor runs, then it ends";
+}
+
+TEST_F(HandlesTest, DroppedWhileItWaitsForAPlaceItEnds) {
+  wire::ActorSpec large = spec(driver_, job_);
+  large.resources.cpus = 99;
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, large);
+  drop_handle(driver_, large.id);
+  EXPECT_EQ(where(driver_, large.id).state, wire::ActorState::kDead);
+}
+
+TEST_F(HandlesTest, WithoutHoldersItIsNotRestarted) {
+  wire::ActorSpec counter = spec(driver_, job_);
+  counter.max_restarts = kNoLimit;
+  live(counter, kWorker);
+  drop_handle(driver_, counter.id);
+  crash(kWorker);
+  pass(1min);
+  EXPECT_TRUE(starts(1).empty()) << "AC-4";
+}
+
+TEST_F(HandlesTest, ADetachedActorNeedsNoHandle) {
+  wire::ActorSpec counter = spec(driver_, job_, "d");
+  counter.lifetime = Lifetime::kDetached;
+  live(counter, kWorker);
+  drop_handle(driver_, counter.id);
+  EXPECT_TRUE(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).empty());
+  EXPECT_EQ(where(driver_, counter.id).state, wire::ActorState::kAlive);
+}
+
+TEST_F(HandlesTest, ALightBatchIsAliveAndHeldByItsMaker) {
+  ActorId a{driver_, 501}, b{driver_, 502};
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a, b}));
+  EXPECT_EQ(where(kBorrower, a).process, kHost);
+  EXPECT_EQ(state_.actors().holders(a), 1u);
+  EXPECT_EQ(row(a)["class_name"], "Cell");
+  drop_handle(driver_, a);
+  auto gone = notices<wire::ResolveActor>(kHost, Method::kActorHandlesGone);
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].actor, a);
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {}, {a}));
+  EXPECT_EQ(state_.actors().state_of(a), wire::ActorState::kDead);
+  EXPECT_EQ(state_.actors().state_of(b), wire::ActorState::kAlive);
+}
+
+TEST_F(HandlesTest, AMakerThatDroppedBeforeTheBatchArrivedHoldsNothing) {
+  ActorId a{driver_, 501};
+  drop_handle(driver_, a);
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a}));
+  EXPECT_EQ(notices<wire::ResolveActor>(kHost, Method::kActorHandlesGone).size(), 1u) << "HC-3";
+}
+
+TEST_F(HandlesTest, ABorrowerThatHeldBeforeTheBatchArrivedCounts) {
+  ActorId a{driver_, 501};
+  hold_handle(kBorrower, a);
+  drop_handle(driver_, a);
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a}));
+  EXPECT_TRUE(notices<wire::ResolveActor>(kHost, Method::kActorHandlesGone).empty());
+  EXPECT_EQ(state_.actors().holders(a), 1u);
+}
+
+TEST_F(HandlesTest, AHostsCrashIsADeathForEachOfItsLightActors) {
+  ActorId a{driver_, 501}, b{driver_, 502};
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a, b}));
+  where(driver_, a);
+  std::uint64_t monitor = request(driver_, Method::kMonitorActor, wire::ResolveActor{b});
+  crash(kHost, "killed by SIGSEGV (11)");
+  auto moved = moves(driver_);
+  ASSERT_EQ(moved.size(), 1u) << "only a was asked for";
+  EXPECT_EQ(moved[0].state, wire::ActorState::kDead);
+  auto death = answer(driver_, monitor);
+  ASSERT_TRUE(death);
+  EXPECT_NE(std::get<ActorDeath>(*death).message.find("SIGSEGV"), std::string::npos);
+  EXPECT_EQ(std::get<ActorDeath>(*death).cause, DeathCause::kCrashed);
+  notice(daemon_of(1), Method::kLightActors, batch(kHost, job_, {a}));
+  EXPECT_EQ(state_.actors().state_of(a), wire::ActorState::kDead) << "a late report does not revive";
+}
+
+TEST_F(HandlesTest, ALightActorWhoseEndIsToldBeforeItsStartStaysDead) {
+  ActorId a{driver_, 501};
+  exited(a, kHost, DeathCause::kConstructorFailed, "", error_record(ErrorCode::kTask, "no"));
+  notice(driver_, Method::kLightActors, batch(kHost, job_, {a}));
+  EXPECT_EQ(where(driver_, a).error->message, "no");
+  EXPECT_EQ(state_.actors().state_of(a), wire::ActorState::kDead);
+}
+
+TEST_F(HandlesTest, KillOfALightActorIsImmediate) {
+  ActorId a{driver_, 501};
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a}));
+  ask<wire::Empty>(driver_, Method::kKillActor, wire::KillActor{a, false});
+  EXPECT_EQ(notices<wire::EndActor>(kHost, Method::kEndActor).size(), 1u);
+  EXPECT_EQ(ask<ActorDeath>(driver_, Method::kMonitorActor, wire::ResolveActor{a}).cause, DeathCause::kKilled);
+}
+
+TEST_F(HandlesTest, DroppingAHandleEndsTheSubscription) {
+  ActorId id = live(spec(driver_, job_), kWorker);
+  hold_handle(kBorrower, id);
+  where(kBorrower, id);
+  drop_handle(kBorrower, id);
+  crash(kWorker);
+  EXPECT_TRUE(moves(kBorrower).empty());
+  EXPECT_EQ(moves(driver_).size(), 1u);
+}
+
+}  // namespace
+}  // namespace troupe::head

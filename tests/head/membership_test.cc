@@ -1,0 +1,177 @@
+// Nodes: numbers, deaths, fencing, views (MB-1 to MB-4, HS-2).
+#include "head_fixture.h"
+
+namespace troupe::head {
+namespace {
+
+using MembershipTest = HeadFixture;
+
+std::vector<wire::ClusterView> views(std::vector<Send>& sent, std::uint32_t node) {
+  std::vector<wire::ClusterView> found;
+  for (const Send& send : sent) {
+    if (send.method == Method::kClusterView && send.to == daemon_of(node)) found.push_back(std::get<wire::ClusterView>(send.body));
+  }
+  std::erase_if(sent, [&](const Send& send) { return send.method == Method::kClusterView && send.to == daemon_of(node); });
+  return found;
+}
+
+TEST_F(MembershipTest, NumbersAscendFromOneAndIdsDiffer) {
+  EXPECT_EQ(join(1), 1u);
+  EXPECT_EQ(join(1), 2u);
+  EXPECT_EQ(ids_[1].size(), 16u);
+  EXPECT_NE(ids_[1], ids_[2]);
+}
+
+TEST_F(MembershipTest, ANewNodeGetsTheWholeViewAndTheOthersADeltaAtOnce) {
+  join(2);
+  auto first = views(sent_, 1);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(first[0].full);
+  join(3, {{"zone", "b"}});
+  auto delta = views(sent_, 1), full = views(sent_, 2);
+  ASSERT_EQ(delta.size(), 1u);
+  EXPECT_FALSE(delta[0].full);
+  ASSERT_EQ(delta[0].nodes.size(), 1u);
+  EXPECT_EQ(delta[0].nodes[0].node, 2u);
+  EXPECT_EQ(delta[0].nodes[0].labels.at("zone"), "b");
+  ASSERT_EQ(full.size(), 1u);
+  EXPECT_TRUE(full[0].full);
+  EXPECT_EQ(full[0].nodes.size(), 2u);
+}
+
+TEST_F(MembershipTest, LoadIsGatheredForATensOfMilliseconds) {
+  join(4);
+  join(4);
+  views(sent_, 1);
+  load(2, 3);
+  load(2, 2);
+  EXPECT_TRUE(views(sent_, 1).empty());
+  pass(10ms);
+  auto delta = views(sent_, 1);
+  ASSERT_EQ(delta.size(), 1u) << "MB-3";
+  EXPECT_EQ(delta[0].nodes.at(0).available.at("CPU"), 2);
+}
+
+TEST_F(MembershipTest, AStaleLoadIsIgnored) {
+  join(4);
+  load(1, 1);
+  wire::NodeLoad old;
+  old.node = 1;
+  old.version = 1;
+  old.available = {{"CPU", 4}};
+  notice(daemon_of(1), Method::kNodeLoad, old);
+  EXPECT_EQ(state_.membership().view().find(1)->available.cpu, sched::kUnit);
+}
+
+TEST_F(MembershipTest, ALostLinkIsDeathAfterItsGrace) {
+  join(1);
+  join(1);
+  lose_link(2);
+  pass(299ms);
+  EXPECT_TRUE(notices<wire::NodeDied>(daemon_of(1), Method::kNodeDied).empty());
+  pass(1ms);
+  auto died = notices<wire::NodeDied>(daemon_of(1), Method::kNodeDied);
+  ASSERT_EQ(died.size(), 1u);
+  EXPECT_EQ(died[0].node, 2u);
+  EXPECT_EQ(died[0].node_id, ids_[2]);
+  auto delta = views(sent_, 1);
+  EXPECT_EQ(delta.back().dead, std::vector<std::uint32_t>{2}) << "at once";
+}
+
+TEST_F(MembershipTest, ADaemonThatComesBackInTimeIsTheSameNode) {
+  join(1);
+  lose_link(1);
+  pass(200ms);
+  wire::RegisterNode back;
+  back.info.node = 1;
+  back.info.node_id = ids_[1];
+  back.cluster_id = "c1";
+  auto reply = ask<wire::RegisterNodeReply>(daemon_of(1), Method::kRegisterNode, back, 99);
+  EXPECT_EQ(reply.node, 1u);
+  links_[1] = 99;
+  pass(10s);
+  EXPECT_TRUE(state_.membership().alive(1));
+}
+
+TEST_F(MembershipTest, ADeadNodeThatComesBackIsFenced) {
+  join(1);
+  lose_link(1);
+  pass(1s);
+  wire::RegisterNode back;
+  back.info.node = 1;
+  back.info.node_id = ids_[1];
+  back.cluster_id = "c1";
+  EXPECT_EQ(ask_error(daemon_of(1), Method::kRegisterNode, back, 99).code, ErrorCode::kUnauthenticated);
+  EXPECT_EQ(join(1), 2u) << "MB-1: a new number for a new start";
+}
+
+TEST_F(MembershipTest, AnotherClustersNodeIsRefused) {
+  wire::RegisterNode foreign;
+  foreign.cluster_id = "c2";
+  EXPECT_EQ(ask_error(ProcessId{}, Method::kRegisterNode, foreign, 5).code, ErrorCode::kUnauthenticated);
+}
+
+TEST_F(MembershipTest, WhatAFencedNodeSaysChangesNothing) {
+  join(1);
+  LinkId old = links_[1];
+  lose_link(1);
+  pass(1s);
+  event(Frame{old, wire::FrameKind::kRequest, daemon_of(1), 1, Method::kKvPut, false, wire::KvEntry{"k", "v"}});
+  join(1);
+  EXPECT_FALSE(ask<wire::KvValue>(daemon_of(2), Method::kKvGet, wire::KvKey{"k"}).value) << "HS-2";
+}
+
+TEST_F(MembershipTest, ANodeThatIsSilentForThreeSecondsLivesAndForFiveIsDead) {
+  join(1);
+  join(1);
+  silent_.insert(2);
+  pass(3s);
+  EXPECT_TRUE(state_.membership().alive(2)) << "a black-out of 3 s kills nothing";
+  pass(2s);
+  EXPECT_FALSE(state_.membership().alive(2));
+  EXPECT_TRUE(state_.membership().alive(1));
+}
+
+TEST_F(MembershipTest, AHeadThatWasStoppedItselfDoesNotBlameTheNodes) {
+  join(1);
+  now_ += 1min;  // SIGSTOP: no ticks in between
+  event(Tick{});
+  answer_pings();
+  pass(10s);
+  EXPECT_TRUE(state_.membership().alive(1)) << "MB-2";
+}
+
+TEST_F(MembershipTest, AnyFrameIsASignOfLife) {
+  join(4);
+  silent_.insert(1);
+  for (int i = 0; i < 10; ++i) {
+    pass(2s);
+    load(1, 4);
+  }
+  EXPECT_TRUE(state_.membership().alive(1));
+}
+
+TEST_F(MembershipTest, NodesAreListedAliveAndDead) {
+  join(4);
+  join(4, {{"zone", "b"}});
+  load(2, 2.5);
+  lose_link(1);
+  pass(1s);
+  auto rows = ask<wire::StateReply>(daemon_of(2), Method::kListState, wire::StateQuery{}).rows;
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].at("state"), "ALIVE");
+  EXPECT_EQ(rows[0].at("resources"), R"({"CPU": 4})");
+  EXPECT_EQ(rows[0].at("available"), R"({"CPU": 2.5})");
+  EXPECT_EQ(rows[0].at("labels"), R"({"zone": "b"})");
+  EXPECT_EQ(rows[1].at("state"), "DEAD");
+  EXPECT_EQ(rows[1].at("node_id"), ids_[1]);
+}
+
+TEST_F(MembershipTest, RequestsThatCannotBeReadAreAnswered) {
+  join(1);
+  EXPECT_EQ(ask_error(daemon_of(1), Method::kKvPut, Message{}).code, ErrorCode::kSerialization) << "HS-1";
+  EXPECT_EQ(ask_error(ProcessId{9, 1}, Method::kKvGet, wire::KvKey{"k"}).code, ErrorCode::kUnauthenticated);
+}
+
+}  // namespace
+}  // namespace troupe::head

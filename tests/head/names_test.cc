@@ -1,0 +1,108 @@
+// Names: unique in a namespace, found, freed at death (AC-1, JB-2).
+#include "head_fixture.h"
+
+namespace troupe::head {
+namespace {
+
+using NamesTest = OneNode;
+const ProcessId kWorker{1, 10}, kOther{1, 2};
+
+TEST_F(NamesTest, AnActorIsFoundByItsNameAndHeldFromThatMoment) {
+  ActorId id = live(spec(driver_, job_, "hits"), kWorker);
+  auto found = ask<wire::NamedActorReply>(kOther, Method::kGetNamedActor, wire::NamedActor{"hits", "ns"});
+  EXPECT_EQ(found.handle.actor, id);
+  EXPECT_EQ(found.handle.class_name, "Counter");
+  EXPECT_EQ(found.handle.name, "hits");
+  drop_handle(driver_, id);
+  EXPECT_TRUE(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).empty());
+}
+
+TEST_F(NamesTest, AnUnknownNameIsActorNotFound) {
+  ErrorRecord error = ask_error(driver_, Method::kGetNamedActor, wire::NamedActor{"nobody", "ns"});
+  EXPECT_EQ(error.code, ErrorCode::kActorNotFound);
+  EXPECT_NE(error.message.find("nobody"), std::string::npos);
+}
+
+TEST_F(NamesTest, TheDriversNamespaceIsTheDefault) {
+  ActorId id = live(spec(driver_, job_, "hits"), kWorker);
+  EXPECT_EQ(ask<wire::NamedActorReply>(driver_, Method::kGetNamedActor, wire::NamedActor{"hits", ""}).handle.actor, id);
+  EXPECT_EQ(row(id)["name_space"], "ns");
+}
+
+TEST_F(NamesTest, AnActorsNamespaceIsItsJobsDefault) {
+  ActorId id = live(spec(driver_, job_, "hits"), kWorker);
+  EXPECT_EQ(ask<wire::NamedActorReply>(kWorker, Method::kGetNamedActor, wire::NamedActor{"hits", ""}).handle.actor, id);
+}
+
+TEST_F(NamesTest, TwoDriversWithoutANamespaceDoNotSeeEachOther) {
+  const ProcessId first{1, 5}, second{1, 6};
+  JobId a = job(first), b = job(second);
+  live(spec(first, a, "x"), {1, 40});
+  ask_error(second, Method::kGetNamedActor, wire::NamedActor{"x", ""});
+  live(spec(second, b, "x"), {1, 41});  // no clash
+  EXPECT_EQ(ask<wire::StateReply>(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {{"name", "x"}}, -1, 0}).rows.size(), 2u);
+}
+
+TEST_F(NamesTest, ADuplicateIsTheCallersMistake) {
+  live(spec(driver_, job_, "hits"), kWorker);
+  ErrorRecord error = ask_error(kOther, Method::kCreateActor, spec(kOther, job_, "hits"));
+  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(error.message.find("hits"), std::string::npos);
+  wire::ActorSpec elsewhere = spec(kOther, job_, "hits");
+  elsewhere.name_space = "other";
+  ask<wire::CreateActorReply>(kOther, Method::kCreateActor, elsewhere);
+}
+
+TEST_F(NamesTest, GetIfExistsGivesTheOneThatIsThere) {
+  ActorId id = live(spec(driver_, job_, "hits"), kWorker);
+  wire::ActorSpec again = spec(kOther, job_, "hits");
+  again.get_if_exists = true;
+  auto reply = ask<wire::CreateActorReply>(kOther, Method::kCreateActor, again);
+  EXPECT_TRUE(reply.existed);
+  EXPECT_EQ(reply.handle.actor, id);
+  EXPECT_EQ(state_.actors().holders(id), 2u);
+  EXPECT_TRUE(starts(1).empty());
+  wire::ActorSpec foreign = spec(kOther, job_, "hits");
+  foreign.get_if_exists = true;
+  foreign.class_name = "Adder";
+  EXPECT_EQ(ask_error(kOther, Method::kCreateActor, foreign).code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(NamesTest, GetIfExistsCreatesWhenThereIsNone) {
+  wire::ActorSpec fresh = spec(driver_, job_, "hits");
+  fresh.get_if_exists = true;
+  EXPECT_FALSE(ask<wire::CreateActorReply>(driver_, Method::kCreateActor, fresh).existed);
+  EXPECT_EQ(starts(1).size(), 1u);
+}
+
+TEST_F(NamesTest, ANameIsFreeAfterDeath) {
+  live(spec(driver_, job_, "hits"), kWorker);
+  crash(kWorker);
+  ask_error(driver_, Method::kGetNamedActor, wire::NamedActor{"hits", "ns"});
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, spec(driver_, job_, "hits"));
+}
+
+TEST_F(NamesTest, ACreationWaitsForTheEndOfTheOneBeforeIt) {
+  ActorId old = live(spec(driver_, job_, "hits"), kWorker);
+  ask<wire::Empty>(driver_, Method::kKillActor, wire::KillActor{old, false});
+  ask_error(driver_, Method::kGetNamedActor, wire::NamedActor{"hits", "ns"});
+  wire::ActorSpec next = spec(driver_, job_, "hits"), third = spec(driver_, job_, "hits");
+  std::uint64_t create = request(driver_, Method::kCreateActor, next), refused = request(driver_, Method::kCreateActor, third);
+  EXPECT_FALSE(answer(driver_, create)) << "AC-1: its process may still live";
+  crash(kWorker);
+  auto reply = answer(driver_, create);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(std::get<wire::CreateActorReply>(*reply).handle.actor, next.id);
+  auto error = answer(driver_, refused);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(std::get<ErrorRecord>(*error).code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(NamesTest, ADetachedActorNeedsAName) {
+  wire::ActorSpec nameless = spec(driver_, job_);
+  nameless.lifetime = Lifetime::kDetached;
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, nameless).code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace troupe::head

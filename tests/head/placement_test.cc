@@ -1,0 +1,166 @@
+// Where actors are placed, what waits, what is refused, what moves (MB-4, PQ-1).
+#include "head_fixture.h"
+
+namespace troupe::head {
+namespace {
+
+class PlacementTest : public OneNode {
+ protected:
+  ActorId create(double cpus, Scheduling scheduling = Hybrid{}) {
+    wire::ActorSpec actor = spec(driver_, job_);
+    actor.resources.cpus = cpus;
+    actor.scheduling = std::move(scheduling);
+    ask<wire::CreateActorReply>(driver_, Method::kCreateActor, actor);
+    return actor.id;
+  }
+  std::size_t warnings() { return notices<wire::WarningText>(driver_, Method::kWarning).size(); }
+};
+
+TEST_F(PlacementTest, ABurstIsNotAllSentToOneNode) {
+  join(4);
+  for (int i = 0; i < 8; ++i) create(1);
+  EXPECT_EQ(starts(1).size(), 4u) << "MB-4";
+  EXPECT_EQ(starts(2).size(), 4u);
+  create(1);
+  EXPECT_TRUE(starts(1).empty());
+  EXPECT_TRUE(starts(2).empty());
+}
+
+TEST_F(PlacementTest, TheDebitLastsUntilTheNodesReportIncludesTheStart) {
+  create(3);
+  load(1, 4, 0);  // measured before the start arrived there
+  create(3);
+  EXPECT_EQ(starts(1).size(), 1u);
+  load(1, 1, 1);
+  EXPECT_EQ(state_.membership().view().find(1)->available.cpu, sched::kUnit);
+  load(1, 4, 1);
+  EXPECT_EQ(starts(1).size(), 1u) << "the second, now that there is room";
+}
+
+TEST_F(PlacementTest, WaitingActorsStartWhenANodeJoinsOldestFirst) {
+  ActorId first = create(6), second = create(6);
+  EXPECT_TRUE(starts(1).empty());
+  std::uint32_t node = join(8);
+  auto start = starts(node);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].spec.id, first);
+  load(node, 8, 1);
+  start = starts(node);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].spec.id, second);
+}
+
+TEST_F(PlacementTest, ARequestLargerThanAnyNodeWaitsWithAWarningInTime) {
+  create(99);
+  EXPECT_EQ(warnings(), 0u);
+  pass(5s);
+  EXPECT_EQ(warnings(), 1u);
+  create(99);
+  pass(10s);
+  EXPECT_EQ(warnings(), 0u) << "the same demand is mentioned once";
+}
+
+TEST_F(PlacementTest, ABusyClusterIsMentionedAfterFiveSeconds) {
+  create(4);
+  create(4);
+  pass(4s);
+  EXPECT_EQ(warnings(), 0u);
+  pass(1s);
+  EXPECT_EQ(warnings(), 1u);
+}
+
+TEST_F(PlacementTest, WhatCanNeverHoldIsInfeasible) {
+  wire::ActorSpec actor = spec(driver_, job_);
+  actor.scheduling = NodeAffinity{"0123456789abcdef", false};
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, actor).code, ErrorCode::kInfeasible);
+  actor.scheduling = Bundle{"g", 0};
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, actor).code, ErrorCode::kInfeasible);
+  actor.scheduling = Hybrid{};
+  actor.labels.match = {{"zone", "mars"}};
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, actor).code, ErrorCode::kInfeasible);
+  actor.labels.match = {{"zone", "in(a"}};
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, actor).code, ErrorCode::kInvalidArgument);
+  actor.labels.match = {};
+  actor.resources.gpus = 1.5;
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, actor).code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(PlacementTest, AffinityAndLabelsChooseTheNode) {
+  std::uint32_t second = join(4, {{"zone", "b"}});
+  create(0, NodeAffinity{ids_[second], false});
+  EXPECT_EQ(starts(second).size(), 1u);
+  wire::ActorSpec labelled = spec(driver_, job_);
+  labelled.labels.match = {{"zone", "b"}};
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, labelled);
+  EXPECT_EQ(starts(second).size(), 1u);
+  create(0);
+  EXPECT_EQ(starts(1).size(), 1u) << "otherwise near its creator";
+}
+
+TEST_F(PlacementTest, SpreadGoesRound) {
+  join(4);
+  for (int i = 0; i < 4; ++i) create(0, Spread{});
+  EXPECT_EQ(starts(1).size(), 2u);
+  EXPECT_EQ(starts(2).size(), 2u);
+}
+
+TEST_F(PlacementTest, ARestartableActorMovesFromADeadNodeAndOthersDieWithIt) {
+  std::uint32_t second = join(4, {{"b", "1"}});
+  wire::ActorSpec mover = spec(driver_, job_), stayer = spec(driver_, job_), bound = spec(driver_, job_);
+  mover.max_restarts = 1;
+  bound.max_restarts = 1;
+  mover.scheduling = NodeAffinity{ids_[second], true};
+  stayer.scheduling = bound.scheduling = NodeAffinity{ids_[second], false};
+  live(mover, {second, 1});
+  live(stayer, {second, 2});
+  live(bound, {second, 3});
+  lose_link(second);
+  pass(300ms);
+  EXPECT_EQ(ask<ActorDeath>(driver_, Method::kMonitorActor, wire::ResolveActor{stayer.id}).cause, DeathCause::kNodeDied);
+  EXPECT_EQ(where(driver_, mover.id).state, wire::ActorState::kRestarting);
+  pass(1s);
+  auto start = starts(1);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].spec.id, mover.id);
+  EXPECT_EQ(start[0].restarts, 1);
+  auto death = ask<ActorDeath>(driver_, Method::kMonitorActor, wire::ResolveActor{bound.id});
+  EXPECT_EQ(death.cause, DeathCause::kNodeDied);
+  EXPECT_EQ(where(driver_, bound.id).error->code, ErrorCode::kInfeasible);
+}
+
+TEST_F(PlacementTest, AStartThatANodeRefusesGoesOnElsewhereWithoutCountingAsARestart) {
+  std::uint32_t second = join(4);
+  ActorId id = create(3);
+  auto start = starts(1);
+  ASSERT_EQ(start.size(), 1u);
+  notice(daemon_of(1), Method::kStartActorFailed, wire::StartActorFailed{id, 0, error_record(ErrorCode::kUser, "no room"), true});
+  load(1, 1, 1);
+  pass(1s);
+  auto again = starts(second);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].restarts, 0);
+}
+
+TEST_F(PlacementTest, AStartThatCanNotWorkAnywhereIsTheActorsDeath) {
+  ActorId id = create(1);
+  starts(1);
+  notice(daemon_of(1), Method::kStartActorFailed, wire::StartActorFailed{id, 0, error_record(ErrorCode::kRuntimeEnv, "no such folder"), false});
+  auto location = where(driver_, id);
+  EXPECT_EQ(location.state, wire::ActorState::kDead);
+  EXPECT_EQ(location.error->code, ErrorCode::kRuntimeEnv);
+}
+
+TEST_F(PlacementTest, ActorsThatWereStartingOnADeadNodeStartElsewhereOrDie) {
+  std::uint32_t second = join(4);
+  wire::ActorSpec mover = spec(driver_, job_);
+  mover.max_restarts = 1;
+  mover.scheduling = NodeAffinity{ids_[second], true};
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, mover);
+  ASSERT_EQ(starts(second).size(), 1u);
+  lose_link(second);
+  pass(1s);
+  EXPECT_EQ(starts(1).size(), 1u);
+}
+
+}  // namespace
+}  // namespace troupe::head

@@ -1,0 +1,229 @@
+// Who gets in, and who does not: LK-3, LS-1 to LS-3, LH-1.
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <optional>
+#include <thread>
+
+#include "core/net/link_socket.h"
+#include "recorder.h"
+
+namespace troupe::net::testing {
+namespace {
+
+template <class T> ErrorCode code_of(const Result<T>& result) { return result.ok() ? ErrorCode(0) : result.error().code(); }
+
+struct Server {
+  Recorder events;
+  std::unique_ptr<Links> links;
+  int port = 0;
+  explicit Server(LinksOptions options = options_for("server"), ListenOptions listen = {}) {
+    links = *open_links(events, options);
+    port = *links->listen(listen);
+  }
+  std::string address() const { return "127.0.0.1:" + std::to_string(port); }
+};
+
+Result<LinkId> try_connect(const std::string& address, const LinksOptions& options, Recorder& events) {
+  auto links = *open_links(events, options);
+  return links->connect({.address = address, .timeout = kPatience});
+}
+
+UniqueFd plain_connection(int port) {
+  auto address = *parse_address("127.0.0.1:" + std::to_string(port));
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) fd.reset();
+  const timeval patience{30, 0};
+  if (fd) ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return fd;
+}
+/// Reads to the end. False when the peer keeps it open for 30 s.
+bool is_hung_up(int fd) {
+  char bytes[512];
+  while (true) {
+    const ssize_t got = ::recv(fd, bytes, sizeof bytes, 0);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) return true;
+    if (got < 0) return false;
+  }
+}
+
+TEST(LinkDoor, AnotherTokenClusterOrBuildIsRefusedWithTheReason) {  // LK-3
+  Server server;
+  struct Case { const char* reason; std::function<void(LinkIdentity&)> spoil; };
+  const std::vector<Case> cases = {
+      {"token", [](LinkIdentity& id) { id.token = token_of('b'); }},
+      {"cluster", [](LinkIdentity& id) { id.cluster_id = "cluster-2"; }},
+      {"build", [](LinkIdentity& id) { id.build = "build-2"; }},
+  };
+  for (const auto& one : cases) {
+    auto options = options_for("intruder");
+    one.spoil(options.identity);
+    Recorder events;
+    auto link = try_connect(server.address(), options, events);
+    ASSERT_EQ(code_of(link), ErrorCode::kUnauthenticated) << one.reason;
+    EXPECT_NE(std::string(link.error().what()).find(one.reason), std::string::npos) << link.error().what();
+    EXPECT_EQ(std::string(link.error().what()).find(std::string(16, 'a')), std::string::npos) << "no token in a message";
+    EXPECT_EQ(events.count(), 0u) << "a link that connect() could not open has no events";
+  }
+  EXPECT_EQ(server.events.count(), 0u);
+  EXPECT_GE(server.links->stats().handshakes_failed, 3u);
+  Recorder events;
+  auto friendly = options_for("friend");
+  friendly.identity.cluster_id.clear();  // not known yet
+  friendly.identity.build.clear();
+  EXPECT_TRUE(try_connect(server.address(), friendly, events).ok());
+}
+
+TEST(LinkDoor, WithoutATokenNothingIsDialed) {
+  Server server;
+  LinksOptions options = options_for("x");
+  options.identity.token = {};
+  Recorder events;
+  EXPECT_EQ(code_of(try_connect(server.address(), options, events)), ErrorCode::kUnauthenticated);
+}
+
+TEST(LinkDoor, APortInUseIsAClearError) {  // LS-1
+  Server server;
+  Recorder events;
+  auto links = *open_links(events, options_for("second"));
+  auto port = links->listen({.port = server.port});
+  ASSERT_EQ(code_of(port), ErrorCode::kInvalidArgument);
+  EXPECT_NE(std::string(port.error().what()).find("in use"), std::string::npos);
+  EXPECT_NE(std::string(port.error().what()).find(std::to_string(server.port)), std::string::npos);
+  EXPECT_TRUE(links->listen({}).ok()) << "and another port works afterwards";
+  EXPECT_EQ(code_of(links->listen({})), ErrorCode::kInvalidArgument) << "once only";
+}
+
+TEST(LinkDoor, NobodyThereIsNotFoundAndRetryWaitsForTheListener) {
+  UniqueFd reserved = *listen_tcp("127.0.0.1", 0);
+  const int port = *local_port(reserved.get());
+  reserved.reset();
+  const std::string address = "127.0.0.1:" + std::to_string(port);
+  Recorder events;
+  auto links = *open_links(events, options_for("early"));
+  EXPECT_EQ(code_of(links->connect({.address = address, .timeout = kPatience})), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of(links->connect({.address = "no port", .timeout = kPatience})), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of(links->connect({.address = "127.0.0.1:99999", .timeout = kPatience})), ErrorCode::kInvalidArgument);
+  auto later = std::async(std::launch::async, [&] { return links->connect({.address = address, .timeout = kPatience, .retry = true}); });
+  Server server(options_for("late"), {.port = port});
+  auto link = later.get();
+  EXPECT_TRUE(link.ok()) << link.error().what();
+}
+
+TEST(LinkDoor, ASilentPeerMeetsTheDeadline) {
+  UniqueFd silent = *listen_tcp("127.0.0.1", 0);
+  Recorder events;
+  auto links = *open_links(events, options_for("client"));
+  auto link = links->connect({.address = "127.0.0.1:" + std::to_string(*local_port(silent.get())), .timeout = std::chrono::milliseconds(200)});
+  EXPECT_EQ(code_of(link), ErrorCode::kDeadlineExceeded);
+}
+
+TEST(LinkDoor, GarbageAndSilenceAreCutAndHarmNobody) {  // LH-1
+  auto options = options_for("server");
+  options.handshake_timeout = std::chrono::milliseconds(300);
+  Server server(options);
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 10; ++i) silent.push_back(plain_connection(server.port));
+  std::uint64_t state = 42;
+  for (int i = 0; i < 50; ++i) {
+    auto fd = plain_connection(server.port);
+    std::string bytes = i % 3 == 0 ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : i % 3 == 1 ? "GET / HTTP/1.1\r\nHost: x\r\n\r\n" : "";
+    for (int j = 0; j < 300; ++j) bytes += char((state = state * 6364136223846793005u + 1442695040888963407u) >> 56);
+    [[maybe_unused]] auto sent = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  for (auto& fd : silent) EXPECT_TRUE(is_hung_up(fd.get()));
+  Recorder events;
+  EXPECT_TRUE(try_connect(server.address(), options_for("friend"), events).ok());
+}
+
+TEST(LinkDoor, TheCapHoldsAndRoomIsUsedAgain) {  // LS-3
+  Server server(options_for("server"), {.connections_max = 3});
+  Recorder events;
+  auto links = *open_links(events, options_for("client"));
+  std::vector<LinkId> open;
+  for (int i = 0; i < 3; ++i) open.push_back(*links->connect({.address = server.address(), .timeout = kPatience}));
+  EXPECT_FALSE(links->connect({.address = server.address(), .timeout = std::chrono::seconds(2)}).ok());
+  EXPECT_GE(server.links->stats().connections_refused, 1u);
+  links->close(open[0]);
+  ASSERT_TRUE(events.wait_closed(open[0]));
+  // The server notices the end of a connection a moment after the client does.
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  auto again = links->connect({.address = server.address(), .timeout = kPatience});
+  while (!again.ok() && std::chrono::steady_clock::now() < deadline) again = links->connect({.address = server.address(), .timeout = kPatience});
+  EXPECT_TRUE(again.ok());
+}
+
+TEST(LinkDoor, RunningOutOfDescriptorsEndsNothing) {  // LS-2
+  Server server;
+  Recorder events;
+  auto links = *open_links(events, options_for("client"));
+  ASSERT_TRUE(links->connect({.address = server.address(), .timeout = kPatience}).ok());
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < 4; ++i) clients.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  std::vector<UniqueFd> hoard;
+  const rlimit low{256, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &low);
+  while (true) {
+    UniqueFd fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!fd) break;
+    hoard.push_back(std::move(fd));
+  }
+  auto address = *parse_address(server.address());
+  const timeval patience{30, 0};
+  for (auto& client : clients) {
+    ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size), 0);
+    EXPECT_TRUE(is_hung_up(client.get())) << "refused, not left in the queue";
+  }
+  hoard.clear();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_TRUE(links->connect({.address = server.address(), .timeout = kPatience}).ok()) << "accepts again when there is room";
+  EXPECT_GE(server.links->stats().connections_refused, 4u);
+}
+
+TEST(LinkDoor, AMissingLibraryNamesWhatWasTried) {
+  Recorder events;
+  auto options = options_for("x");
+  options.library = "/nonexistent/libtroupe_rpc.so";
+  auto links = open_links(events, options);
+  ASSERT_EQ(code_of(links), ErrorCode::kRuntimeEnv);
+  EXPECT_NE(std::string(links.error().what()).find("/nonexistent/libtroupe_rpc.so"), std::string::npos);
+  options.library = "libc.so.6";  // opens, and is not ours
+  EXPECT_EQ(code_of(open_links(events, options)), ErrorCode::kRuntimeEnv);
+}
+
+TEST(LinkDoor, NoConnectionOrDescriptorIsLeftBehind) {
+  Server server;
+  Recorder events;
+  const auto count = [] {
+    int open = 0;
+    for (int fd = 0; fd < 1024; ++fd) open += ::fcntl(fd, F_GETFD) >= 0;
+    return open;
+  };
+  auto links = *open_links(events, options_for("client"));
+  const auto once = [&] {
+    auto link = links->connect({.address = server.address(), .timeout = kPatience});
+    ASSERT_TRUE(link.ok()) << link.error().what();
+    links->close(*link);
+    ASSERT_TRUE(events.wait_closed(*link));
+  };
+  once();  // what is opened once and kept
+  const auto settled = [&](int wanted) {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (count() > wanted && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return count();
+  };
+  const int before = settled(0 + count());
+  for (int i = 0; i < 50; ++i) once();
+  EXPECT_LE(settled(before), before);
+}
+
+}  // namespace
+}  // namespace troupe::net::testing

@@ -1,0 +1,496 @@
+// Promises EP-2, EP-6 and RO-1 to RO-3: whoever waits is woken, whichever thread drains. Threads stand for processes here;
+// process_test.cc has the same with real ones.
+#include <atomic>
+#include <random>
+
+#include "tests/net/net_fixture.h"
+
+namespace troupe::net::testing {
+namespace {
+
+constexpr ProcessId kA{1, 1}, kB{1, 2};
+constexpr std::size_t kThreadsMax = 64;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kScale = 1;
+#else
+constexpr int kScale = 4;
+#endif
+
+/// Answers each message with itself.
+struct Echo : Handler {
+  explicit Echo(Endpoint& end) : endpoint(end) {}
+  void on_message(ProcessId from, const FrameHeader& header, ByteView payload) override { endpoint.send(from, header, payload); }
+  void on_broken(ProcessId, const ErrorPtr& why) override { ADD_FAILURE() << why->what(); }
+  Endpoint& endpoint;
+};
+
+/// Notifies the parker whose number is the answer's arg0, after noting the token as its answer.
+struct Answers : Handler {
+  void on_message(ProcessId, const FrameHeader& header, ByteView) override {
+    ASSERT_LT(header.arg0, kThreadsMax);
+    answer[header.arg0].store(header.token);
+    parker[header.arg0].load()->notify();
+  }
+  void on_broken(ProcessId, const ErrorPtr& why) override { ADD_FAILURE() << why->what(); }
+  std::atomic<Parker*> parker[kThreadsMax] = {};
+  std::atomic<std::uint64_t> answer[kThreadsMax] = {};
+};
+
+/// A process that does nothing but answer: one thread in block().
+class EchoProcess {
+ public:
+  explicit EchoProcess(ProcessId self, std::chrono::nanoseconds spin = 30us)
+      : end(make_endpoint(self, spin)), echo_(*end), parker_(*end), thread_([this] { end->block(parker_, in(10 * kPatience), echo_); }) {}
+  ~EchoProcess() {
+    parker_.notify();
+    thread_.join();
+  }
+  std::unique_ptr<Endpoint> end;
+
+ private:
+  Echo echo_;
+  Parker parker_;
+  std::thread thread_;
+};
+
+/// One call: sends and blocks until the answer with that token came.
+void call(Endpoint& end, Answers& answers, Parker& parker, std::uint64_t who, std::uint64_t token) {
+  answers.parker[who].store(&parker);
+  ASSERT_TRUE(end.send(kB, {.token = token, .arg0 = who}));
+  ASSERT_TRUE(end.block(parker, in(kPatience), answers)) << "no answer to call " << token << " of thread " << who;
+  ASSERT_EQ(answers.answer[who].load(), token);
+}
+
+TEST(Role, BlockReturnsTheFlagAndKeepsTheDeadline) {
+  auto end = make_endpoint(kA);
+  Calls none;
+  Parker parker(*end);
+  EXPECT_FALSE(end->block(parker, in(0ns), none));
+  EXPECT_FALSE(end->block(parker, in(2ms), none));
+  parker.notify();
+  parker.notify();
+  EXPECT_TRUE(parker.notified());
+  EXPECT_TRUE(end->block(parker, in(kPatience), none));
+  EXPECT_FALSE(end->block(parker, in(1ms), none)) << "two notifies before it was taken are one";
+  parker.notify();
+  EXPECT_TRUE(parker.take());
+  EXPECT_FALSE(parker.take());
+}
+
+TEST(Role, AHolderAsleepIsWokenByAMessageAndByItsParker) {
+  EchoProcess b(kB, 0ns);
+  auto a = make_endpoint(kA, 0ns);
+  join(*a, *b.end);
+  Answers answers;
+  Parker parker(*a);
+  for (std::uint64_t n = 1; n <= 50; ++n) {
+    std::this_thread::sleep_for(500us);  // the echo goes to sleep meanwhile
+    call(*a, answers, parker, 0, n);
+  }
+  std::thread other([&] { parker.notify(); });
+  EXPECT_TRUE(a->block(parker, in(kPatience), answers));
+  other.join();
+  EXPECT_GT(b.end->stats().sleeps, 0u);
+}
+
+TEST(Role, SeveralThreadsThatCallAreAllAnswered) {
+  EchoProcess b(kB);
+  auto a = make_endpoint(kA);
+  join(*a, *b.end);
+  Answers answers;
+  std::atomic<std::uint64_t> number{0};
+  auto round = [&] {
+    std::vector<std::thread> threads;
+    for (std::uint64_t who = 0; who < 6; ++who) {
+      threads.emplace_back([&, who] {
+        for (int n = 0; n < 500 * kScale && !::testing::Test::HasFatalFailure(); ++n) {
+          Parker parker(*a);  // a new one each time: notify may still run when block has returned
+          call(*a, answers, parker, who, ++number);
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  };
+  // Until the role was handed from one to another: without that nothing is proved.
+  for (const Deadline end = in(kPatience); a->stats().handovers == 0 && !HasFatalFailure();) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+    round();
+  }
+}
+
+// One waits in the queue while another holds the role, who then leaves: the first must be woken by a message all the same.
+TEST(Role, AWaiterTakesOverFromAHolderThatLeaves) {
+  for (int round = 0; round < 200 * kScale; ++round) {
+    auto a = make_endpoint(kA, 0ns), b = make_endpoint(kB);
+    join(*a, *b);
+    Parker first(*a), second(*a);
+    Calls none, at_a;
+    at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { second.notify(); };
+    std::thread holder([&] { EXPECT_TRUE(a->block(first, in(kPatience), at_a)); });
+    std::thread waiter([&] { EXPECT_TRUE(a->block(second, in(kPatience), at_a)); });
+    if (round % 2) std::this_thread::sleep_for(std::chrono::microseconds(round));
+    first.notify();
+    holder.join();
+    b->send(kA, {});
+    waiter.join();
+  }
+}
+
+TEST(Role, ThreadsThatGiveUpDoNotTakeTheRoleWithThem) {
+  EchoProcess b(kB);
+  auto a = make_endpoint(kA);
+  join(*a, *b.end);
+  Answers answers;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> quitters;
+  for (int n = 0; n < 3; ++n) {
+    quitters.emplace_back([&, n] {
+      std::mt19937 random(n);
+      while (!stop) {
+        Parker parker(*a);
+        a->block(parker, in(std::chrono::microseconds(random() % 300)), answers);
+      }
+    });
+  }
+  std::vector<std::thread> callers;
+  for (std::uint64_t who = 0; who < 2; ++who) {
+    callers.emplace_back([&, who] {
+      Parker parker(*a);
+      for (std::uint64_t n = 1; n <= 500 * kScale && !::testing::Test::HasFatalFailure(); ++n) call(*a, answers, parker, who, n);
+    });
+  }
+  for (auto& thread : callers) thread.join();
+  stop = true;
+  for (auto& thread : quitters) thread.join();
+}
+
+// Two processes that call each other's echo with pauses that fall before, into and after the other's decision to sleep.
+TEST(Role, NoWakeUpIsLostWhateverTheTiming) {
+  auto a = make_endpoint(kA, 3us);
+  EchoProcess b(kB, 2us);
+  join(*a, *b.end);
+  Answers answers;
+  Parker parker(*a);
+  std::mt19937 random(1);
+  for (std::uint64_t n = 1; n <= 10000 * kScale; ++n) {
+    for (unsigned spins = random() % 64; spins > 0; --spins) std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (random() % 4 == 0) {
+      for (const Deadline end = in(std::chrono::nanoseconds(random() % 20000)); std::chrono::steady_clock::now() < end;) {}
+    }
+    if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 20));
+    call(*a, answers, parker, 0, n);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(b.end->stats().sleeps, 100u);
+}
+
+TEST(Service, DrainsWhenNobodyHoldsTheRole) {
+  auto a = make_endpoint(kA), b = make_endpoint(kB);
+  join(*a, *b);
+  std::atomic<int> got{0};
+  Calls at_b;
+  at_b.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got, got.notify_one(); };
+  ServiceThread service(*b, at_b);
+  for (int n = 1; n <= 200 * kScale; ++n) {
+    ASSERT_TRUE(a->send(kB, {}));
+    for (int seen = got; seen < n; seen = got) got.wait(seen);  // a lost one hangs until ctest's limit
+  }
+  EXPECT_GT(b->stats().service_drains, 0u);
+}
+
+TEST(Service, WithoutGraceDrainsAtOnce) {
+  auto a = make_endpoint(kA), b = make_endpoint(kB, 30us, 0ns);
+  join(*a, *b);
+  Calls at_b;
+  int got = 0;
+  at_b.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
+  for (int n = 0; n < 10; ++n) {
+    a->send(kB, {});
+    b->service(at_b);
+    EXPECT_EQ(got, n + 1);
+  }
+  EXPECT_EQ(b->stats().attendances, 0u);
+}
+
+TEST(Service, LeavesTheRoleToAThreadThatComesBackInTime) {
+  auto a = make_endpoint(kA), b = make_endpoint(kB, 30us, 20ms);
+  join(*a, *b);
+  Calls at_b;
+  std::atomic<int> got{0};
+  at_b.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
+  a->send(kB, {});
+  b->service(at_b);  // as when rung: the grace begins
+  EXPECT_EQ(got, 0);
+  EXPECT_EQ(b->try_drain(at_b, 10), 1);
+  b->service(at_b);  // spurious call: the timer has not run out
+  EXPECT_EQ(b->stats().service_drains, 0u);
+  EXPECT_EQ(a->stats().event_rings, 1u);
+  for (int n = 0; n < 10; ++n) {
+    a->send(kB, {});
+    b->try_drain(at_b, 10);
+  }
+  EXPECT_EQ(a->stats().event_rings, 1u) << "attended: no ringer writes the eventfd";
+  // The timer runs out while threads still come: it attends on. When nobody came any more it drains and goes.
+  ServiceThread service(*b, at_b);
+  a->send(kB, {});
+  EXPECT_TRUE(pump(*a, at_b, [&] { return got == 12; }));
+}
+
+// All three kinds of holders at once, while peers come and go.
+TEST(Role, BlockersPassersByAndServiceTogetherLoseNothing) {
+  auto a = make_endpoint(kA, 5us);
+  EchoProcess b(kB, 5us);
+  join(*a, *b.end);
+  Answers answers;
+  Parker unused(*a);
+  ServiceThread service(*a, answers);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads, helpers;
+  for (std::uint64_t who = 0; who < 3; ++who) {
+    threads.emplace_back([&, who] {
+      std::mt19937 random(static_cast<unsigned>(who));
+      Parker parker(*a);
+      for (std::uint64_t n = 1; n <= 1500 * kScale && !::testing::Test::HasFatalFailure(); ++n) {
+        call(*a, answers, parker, who, n);
+        if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 100));
+      }
+    });
+  }
+  // Waits only by looking: the service thread must bring its answers.
+  threads.emplace_back([&] {
+    answers.parker[10].store(&unused);
+    for (std::uint64_t n = 1; n <= 300 * kScale; ++n) {
+      a->send(kB, {.token = n, .arg0 = 10});
+      for (const Deadline end = in(kPatience); answers.answer[10].load() != n;) {
+        ASSERT_LT(std::chrono::steady_clock::now(), end) << "answer " << n << " lies in the ring and nobody looks";
+        std::this_thread::yield();
+      }
+      unused.take();
+    }
+  });
+  helpers.emplace_back([&] {
+    while (!stop) {
+      a->try_drain(answers, 16);
+      std::this_thread::yield();
+    }
+  });
+  helpers.emplace_back([&] {
+    for (std::uint32_t n = 3; !stop; ++n) {
+      const ProcessId id{1, n};
+      auto guest = make_endpoint(id);
+      join(*a, *guest);
+      std::thread asker([&] {
+        Parker parker(*guest);
+        Calls at_guest;
+        for (int k = 0; k < 3; ++k) guest->block(parker, in(50us), at_guest);
+      });
+      asker.join();
+      if (n % 2) a->detach(id); else a->drain_and_close(id, answers);
+      ASSERT_FALSE(a->attached(id));
+    }
+  });
+  for (auto& thread : threads) thread.join();
+  stop = true;
+  for (auto& thread : helpers) thread.join();
+}
+
+TEST(Role, AnAttachedPeersEarlyMessageWakesASleepingHolder) {
+  for (int round = 0; round < 50 * kScale; ++round) {
+    auto a = make_endpoint(kA), b = make_endpoint(kB, 0ns);
+    UniqueFd pair = make_pair_fd();
+    a->attach(attachment(*b, pair.get(), 0)).value();
+    ASSERT_TRUE(a->send(kB, {}));
+    Parker parker(*b);
+    Calls at_b;
+    at_b.message = [&](ProcessId, const FrameHeader&, ByteView) { parker.notify(); };
+    std::thread late([&] { b->attach(attachment(*a, pair.get(), 1)).value(); });
+    EXPECT_TRUE(b->block(parker, in(kPatience), at_b));
+    late.join();
+  }
+}
+
+TEST(Role, ABacklogIsFlushedThoughBothSidesSleep) {
+  auto a = make_endpoint(kA, 0ns), b = make_endpoint(kB, 0ns);
+  join(*a, *b, 16 * 1024);
+  constexpr std::uint64_t kMessages = 3000;
+  std::uint64_t next = 0;
+  std::atomic<bool> full{false};
+  std::thread reader([&] {
+    full.wait(false);
+    Parker done(*b);
+    Calls at_b;
+    at_b.message = [&](ProcessId, const FrameHeader& header, ByteView) {
+      EXPECT_EQ(header.token, next);
+      if (++next == kMessages) done.notify();
+    };
+    EXPECT_TRUE(b->block(done, in(kPatience), at_b)) << "stopped at " << next;
+  });
+  Calls at_a;
+  const std::string payload = pattern(700, 1);
+  for (std::uint64_t n = 0; n < kMessages; ++n) {
+    ASSERT_TRUE(a->send(kB, {.token = n}, bytes_of(payload)));
+    if (n == 200) full = true, full.notify_one();
+  }
+  EXPECT_TRUE(pump(*a, at_a, [&] { return a->backlog(kB) == 0; }));
+  reader.join();
+  EXPECT_GT(a->stats().queued, 0u);
+}
+
+TEST(Role, ThreadsOfOneProcessSendInTheirOwnOrder) {
+  auto a = make_endpoint(kA);
+  auto b = make_endpoint(kB);
+  join(*a, *b);
+  constexpr std::uint64_t kThreads = 4, kEach = 3000;
+  std::vector<std::uint64_t> next(kThreads);
+  Calls at_a, at_b;
+  std::uint64_t total = 0;
+  at_b.message = [&](ProcessId, const FrameHeader& header, ByteView) {
+    ASSERT_EQ(header.token, next[header.arg0]++);
+    ++total;
+  };
+  ServiceThread flusher(*a, at_a);
+  std::vector<std::thread> senders;
+  for (std::uint64_t who = 0; who < kThreads; ++who) {
+    senders.emplace_back([&, who] {
+      for (std::uint64_t n = 0; n < kEach; ++n) ASSERT_TRUE(a->send(kB, {.token = n, .arg0 = who}));
+    });
+  }
+  EXPECT_TRUE(pump(*b, at_b, [&] { return total == kThreads * kEach; })) << total;
+  for (auto& sender : senders) sender.join();
+}
+
+// ---- narrow races, each aimed at by many short rounds of which any lost wake-up hangs one until its deadline
+
+/// A second thread that does something once a round, begun at (almost) the same moment as the caller goes on.
+class Partner {
+ public:
+  explicit Partner(std::function<void(std::uint64_t)> what) : thread_([this, what = std::move(what)] {
+      for (std::uint64_t seen = 0;;) {
+        std::uint64_t now;
+        while ((now = begun_.load()) == seen) std::this_thread::yield();
+        if (now == kStop) return;
+        what(seen = now);
+        done_ = now;
+      }
+    }) {}
+  ~Partner() {
+    begun_ = kStop;
+    thread_.join();
+  }
+  void begin(std::uint64_t round) { begun_ = round; }
+  void wait(std::uint64_t round) { while (done_.load() != round) std::this_thread::yield(); }
+
+ private:
+  static constexpr std::uint64_t kStop = ~std::uint64_t{0};
+  std::atomic<std::uint64_t> begun_{0}, done_{0};
+  std::thread thread_;
+};
+
+void linger(std::uint64_t steps) {
+  for (; steps > 0; --steps) std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
+/// Waits for a count; false after a long time.
+bool reaches(const std::atomic<std::uint64_t>& count, std::uint64_t target) {
+  for (const Deadline end = in(kPatience); count.load() != target; std::this_thread::yield()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+  }
+  return true;
+}
+
+// RO-2: one queues for the role at the moment at which the other lets go of it.
+TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
+  auto a = make_endpoint(kA, 0ns), b = make_endpoint(kB);
+  join(*a, *b);
+  Parker second(*a), never(*a);
+  Calls none, at_a;
+  at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { second.notify(); };
+  Partner leaver([&](std::uint64_t round) {
+    linger(round % 1000);
+    a->block(never, in(0ns), at_a);
+  });
+  std::atomic<std::uint64_t> waiting{0};
+  Partner sender([&](std::uint64_t round) {
+    leaver.wait(round);
+    while (waiting.load() != round) std::this_thread::yield();
+    b->send(kA, {});
+  });
+  for (std::uint64_t round = 1; round <= 5000 * kScale; ++round) {
+    leaver.begin(round);
+    sender.begin(round);
+    linger(round * 7 % 1000);
+    waiting = round;
+    ASSERT_TRUE(a->block(second, in(kPatience), at_a)) << "round " << round;
+    sender.wait(round);
+  }
+}
+
+// RO-3, EP-2: a message comes at the moment at which the last holder goes; nobody comes after it but the service thread.
+TEST(Races, AMessageThatMeetsALeaverIsServed) {
+  auto a = make_endpoint(kA, 0ns, 1us), b = make_endpoint(kB);
+  join(*a, *b);
+  std::atomic<std::uint64_t> got{0};
+  Parker never(*a);
+  Calls at_a;
+  at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
+  ServiceThread service(*a, at_a);
+  Partner leaver([&](std::uint64_t) { a->try_drain(at_a, 10), a->block(never, in(0ns), at_a); });
+  for (std::uint64_t round = 1; round <= 5000 * kScale; ++round) {
+    leaver.begin(round);
+    linger(round * 13 % 8000);
+    b->send(kA, {});
+    leaver.wait(round);
+    ASSERT_TRUE(reaches(got, round)) << "round " << round;
+  }
+}
+
+// The reader makes room, and says so, just when the writer has found the ring full and not yet queued its message.
+TEST(Races, AMessageQueuedWhileRoomIsMadeIsFlushed) {
+  auto a = make_endpoint(kA, 30us, 0ns), b = make_endpoint(kB);
+  join(*a, *b, 16 * 1024);
+  std::atomic<std::uint64_t> got{0};
+  Calls at_a, at_b;
+  at_b.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
+  ServiceThread flusher(*a, at_a);
+  Parker stop(*b);
+  std::thread reader([&] { b->block(stop, in(10 * kPatience), at_b); });
+  const std::string payload = pattern(900, 1);
+  std::uint64_t sent = 0;
+  for (std::uint64_t round = 1; round <= 3000 * kScale && !HasFatalFailure(); ++round) {
+    for (std::uint64_t n = 20 + round % 7; n > 0; --n, ++sent) a->send(kB, {}, bytes_of(payload));
+    EXPECT_TRUE(reaches(got, sent)) << "round " << round;
+    if (HasFailure()) break;
+  }
+  stop.notify();
+  reader.join();
+}
+
+// IN-2: the hot peer writes at the moment at which another becomes hot.
+TEST(Races, AMessageOfThePeerThatWasHotIsSeen) {
+  auto hub = make_endpoint({1, 0}), a = make_endpoint(kA), b = make_endpoint(kB);
+  join(*a, *hub);
+  join(*b, *hub);
+  std::atomic<std::uint64_t> got{0};
+  Calls at_hub;
+  at_hub.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
+  Parker stop(*hub);
+  std::thread reader([&] { hub->block(stop, in(10 * kPatience), at_hub); });
+  std::uint64_t sent = 0;
+  for (std::uint64_t round = 1; round <= 5000 * kScale; ++round) {
+    Endpoint& was_hot = round % 2 ? *a : *b;
+    Endpoint& other = round % 2 ? *b : *a;
+    const std::uint64_t when = round % 24;
+    for (std::uint64_t n = 0; n < 24; ++n, ++sent) {
+      linger(round * 31 % 400);
+      (n == when ? was_hot : other).send({1, 0}, {});
+    }
+    EXPECT_TRUE(reaches(got, sent)) << "round " << round;
+    if (HasFailure()) break;
+  }
+  stop.notify();
+  reader.join();
+}
+
+}  // namespace
+}  // namespace troupe::net::testing

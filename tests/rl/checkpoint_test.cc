@@ -1,0 +1,159 @@
+// CK-1, CK-2, CK-3: what is on disk is whole, and anything else is a clear error.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+
+#include "apps/rl/checkpoint.h"
+
+namespace {
+
+using namespace rl;
+namespace fs = std::filesystem;
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = fs::temp_directory_path() / "rl-checkpoint-XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  fs::path operator/(const char* name) const { return path_ / name; }
+  [[nodiscard]] std::size_t files() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), {})); }
+
+ private:
+  fs::path path_;
+};
+
+Checkpoint sample() {
+  Learner learner(learner_options({.seed = 3}));
+  Checkpoint out;
+  out.learner = learner.save();
+  out.learner.optimizer_steps = 12, out.learner.env_steps = 4096;
+  out.learner.first_moment[5] = 0.25f;
+  out.policy = {.env_id = "CartPole-v1", .shape = cartpole_networks(), .params = out.learner.params, .seed = 3, .steps = 4096, .mean_return = 77.5};
+  out.config = {.seed = 3, .num_workers = 4, .num_envs = 5, .horizon = 6, .total_steps = 7000, .stop_when_solved = false};
+  out.log.steps = 4096, out.log.recent = {10, 20}, out.log.curve = {{100, 15.0f}, {200, 20.0f}};
+  return out;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+TEST(CheckpointFile, EverythingComesBack) {
+  Folder folder;
+  const Checkpoint before = sample();
+  ASSERT_TRUE(save_checkpoint(folder / "c.bin", before).ok());
+  EXPECT_EQ(folder.files(), 1u) << "nothing is left aside";
+  const auto after = load_checkpoint(folder / "c.bin");
+  ASSERT_TRUE(after.ok()) << after.error().message();
+  EXPECT_EQ(after->learner.params, before.learner.params);
+  EXPECT_EQ(after->learner.first_moment, before.learner.first_moment);
+  EXPECT_EQ(after->learner.second_moment, before.learner.second_moment);
+  EXPECT_EQ(after->learner.generator, before.learner.generator);
+  EXPECT_EQ(after->learner.optimizer_steps, 12);
+  EXPECT_EQ(after->learner.env_steps, 4096);
+  EXPECT_EQ(after->config, before.config);
+  EXPECT_EQ(after->log.recent, before.log.recent);
+  EXPECT_EQ(after->log.curve.size(), 2u);
+  EXPECT_EQ(after->log.solved_steps, -1);
+  const auto policy = load_policy(folder / "c.bin");
+  ASSERT_TRUE(policy.ok());
+  EXPECT_EQ(policy->params, before.policy.params);
+}
+
+TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
+  Folder folder;
+  Learner learner(learner_options({.seed = 5}));
+  OwnedBatch batch(300, 4);
+  Generator random(1);
+  for (float& v : batch.obs) v = static_cast<float>(random.uniform(-1, 1));
+  for (float& v : batch.advantage) v = static_cast<float>(random.uniform(-1, 1));
+  for (float& v : batch.log_prob) v = -0.69f;
+  const std::vector<BatchView> views{batch.view()};
+  learner.update(views);
+  Checkpoint checkpoint = sample();
+  checkpoint.learner = learner.save();
+  checkpoint.policy.params = checkpoint.learner.params;
+  ASSERT_TRUE(save_checkpoint(folder / "c.bin", checkpoint).ok());
+  Learner resumed(learner_options({.seed = 6}));
+  resumed.restore(load_checkpoint(folder / "c.bin").value().learner);
+  learner.update(views);
+  resumed.update(views);
+  EXPECT_TRUE(std::equal(learner.params().begin(), learner.params().end(), resumed.params().begin()));
+}
+
+TEST(CheckpointFile, CK2_EveryTruncationIsAClearError) {
+  Folder folder;
+  ASSERT_TRUE(save_checkpoint(folder / "c.bin", sample()).ok());
+  const std::string whole = read(folder / "c.bin");
+  for (std::size_t size = 0; size < whole.size(); size += size < 64 ? 1 : 4999) {
+    write(folder / "cut.bin", whole.substr(0, size));
+    const auto got = load_checkpoint(folder / "cut.bin");
+    ASSERT_FALSE(got.ok()) << size;
+    EXPECT_EQ(got.error().code(), troupe::ErrorCode::kSerialization) << size;
+    const char* word = size < 8 ? "foreign" : "truncated";
+    EXPECT_NE(got.error().message().find(word), std::string::npos) << size << ": " << got.error().message();
+  }
+}
+
+TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
+  Folder folder;
+  ASSERT_TRUE(save_checkpoint(folder / "c.bin", sample()).ok());
+  const std::string whole = read(folder / "c.bin");
+  const auto expect_message = [&](std::string bytes, const char* word) {
+    write(folder / "x.bin", bytes);
+    const auto got = load_checkpoint(folder / "x.bin");
+    ASSERT_FALSE(got.ok()) << word;
+    EXPECT_NE(got.error().message().find(word), std::string::npos) << got.error().message();
+  };
+  expect_message("#!/bin/sh\necho this is another kind of file, long enough for a head\n", "foreign");
+  std::string flipped = whole;
+  flipped[flipped.size() / 2] ^= 1;
+  expect_message(flipped, "checksum");
+  std::string newer = whole;
+  newer[8] = 2;
+  expect_message(newer, "version 2");
+  expect_message(whole + "x", "longer");
+  const auto missing = load_checkpoint(folder / "none.bin");
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.error().code(), troupe::ErrorCode::kNotFound);
+}
+
+TEST(CheckpointFile, CK2_APolicyCannotBeResumed) {
+  Folder folder;
+  ASSERT_TRUE(save_policy(folder / "p.bin", sample().policy).ok());
+  EXPECT_TRUE(load_policy(folder / "p.bin").ok());
+  const auto got = load_checkpoint(folder / "p.bin");
+  ASSERT_FALSE(got.ok());
+  EXPECT_NE(got.error().message().find("not a checkpoint"), std::string::npos);
+}
+
+TEST(CheckpointFile, CK1_AFailedWriteLeavesTheOldFileAndNothingAside) {
+  Folder folder;
+  fs::create_directory(folder / "taken");
+  write(folder / "taken" / "inside", "x");
+  EXPECT_FALSE(write_file(folder / "taken", "new").ok()) << "a folder cannot be replaced by a file";
+  EXPECT_EQ(folder.files(), 1u);
+  EXPECT_FALSE(write_file(folder / "taken" / "inside" / "below", "new").ok());
+  EXPECT_EQ(read(folder / "taken" / "inside"), "x");
+}
+
+TEST(CheckpointFile, APlaceThatCannotBeWrittenIsToldBeforehand) {
+  Folder folder;
+  write(folder / "file", "x");
+  EXPECT_TRUE(check_writable(folder / "new" / "deep" / "c.bin").ok());
+  EXPECT_FALSE(check_writable(folder / "file" / "c.bin").ok()) << "below a file";
+  EXPECT_FALSE(check_writable(folder / "new").ok()) << "a folder";
+  EXPECT_EQ(folder.files(), 2u);
+}
+
+}  // namespace

@@ -1,0 +1,148 @@
+"""Builds Troupe and passes all its tests: on a fresh Debian 12 this one command does everything.
+
+The last line is 'N passed, N failed, N skipped'; every failure and every skip stands above it, with its reason.
+Exit code: 0 all passed, 1 something failed, 2 wrong usage.
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SANITIZERS = ["asan", "tsan", "ubsan"]
+
+
+class Tally:
+    """What has passed, failed and been skipped so far; one name each."""
+
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+
+def say(text):
+    print(f"== {text}", flush=True)
+
+
+def call(command, **keywords):
+    return subprocess.run(command, cwd=ROOT, **keywords).returncode
+
+
+def cases_of_program(name, text, tally):
+    """Counts the cases of a GoogleTest program that ctest knows as one test."""
+    tally.passed += len(re.findall(r"^\[       OK \] .*\(\d+ ms\)", text, re.M))
+    for case in sorted(set(re.findall(r"^\[  SKIPPED \] (\S+) \(\d+ ms\)", text, re.M))):
+        tally.skipped.append((f"{name}.{case}", skip_reason(text, case)))
+    failed = sorted(set(re.findall(r"^\[  FAILED  \] (\S+) \(\d+ ms\)", text, re.M)))
+    tally.failed += [f"{name}.{case}" for case in failed]
+    return bool(failed)
+
+
+def skip_reason(text, case=None):
+    """The message of GTEST_SKIP: the lines between 'Skipped' and the case's verdict; or a line 'skipped: why'."""
+    if case:
+        start = text.find(f"[ RUN      ] {case}\n")
+        text = text[start:] if start >= 0 else text
+    match = re.search(r": Skipped\n(.*?)\n\s*\n?\[  SKIPPED \]", text, re.S) or re.search(r"^skipped: (.*)$", text, re.M | re.I)
+    reason = " ".join(match.group(1).split()) if match else ""
+    return reason or "no reason given"
+
+
+def read_results(path, tally):
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name, status = case.get("name"), case.get("status")
+        text = case.findtext("system-out") or ""
+        whole = "[==========] Running" in text and len(re.findall(r"^\[ RUN      \]", text, re.M)) > 1
+        if status == "run":
+            if not (whole and cases_of_program(name, text, tally) is not None):
+                tally.passed += 1
+        elif status in ("notrun", "disabled") or case.find("skipped") is not None:
+            missing = case.find("skipped")
+            message = missing.get("message") if missing is not None else ""
+            if "SKIP" in (message or "") or "[  SKIPPED ]" in text or status == "disabled":
+                tally.skipped.append((name, skip_reason(text)))
+            else:
+                tally.failed.append(f"{name} (not run: {message or status})")
+        elif not (whole and cases_of_program(name, text, tally)):
+            tally.failed.append(name)
+
+
+def run_preset(preset, only, jobs, tally):
+    """Configures, builds and tests one preset."""
+    build = os.path.join(ROOT, "build", preset)
+    say(f"{preset}: configuring")
+    if call(["cmake", "--preset", preset], stdout=subprocess.DEVNULL if os.path.exists(f"{build}/build.ninja") else None):
+        tally.failed.append(f"{preset}: cmake --preset {preset}")
+        return
+    say(f"{preset}: building")
+    if call(["cmake", "--build", "--preset", preset, "-j", str(jobs)]):
+        tally.failed.append(f"{preset}: cmake --build --preset {preset}")
+        return
+    results = os.path.join(build, "test_results.xml")
+    if os.path.exists(results):
+        os.remove(results)
+    command = ["ctest", "--preset", preset, "-j", str(jobs), "--output-on-failure", "--output-junit", results,
+               "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"]
+    if only:
+        command += ["-R", only, "--no-tests=ignore"]
+    say(f"{preset}: testing")
+    code = call(command)
+    counted = Tally()
+    if os.path.exists(results):
+        read_results(results, counted)
+    if code and not counted.failed:
+        counted.failed.append(f"{preset}: ctest ended with code {code}")
+    prefix = "" if preset == "dev" else f"{preset}: "
+    tally.passed += counted.passed
+    tally.failed += [prefix + name for name in counted.failed]
+    tally.skipped += [(prefix + name, why) for name, why in counted.skipped]
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.split("\n")[0])
+    parser.add_argument("--preset", default="dev", help="CMake preset to build and test (default: dev)")
+    parser.add_argument("--only", metavar="REGEX", help="only tests whose name matches")
+    parser.add_argument("--sanitizers", action="store_true", help="also " + ", ".join(SANITIZERS))
+    parser.add_argument("--fuzz", action="store_true", help="also the fuzzers with libFuzzer (installs clang)")
+    parser.add_argument("--no-install", action="store_true", help="do not look for missing packages")
+    parser.add_argument("-j", "--jobs", type=int, default=max(2, min(os.cpu_count() or 2, 16)), help="jobs for the build and for ctest")
+    arguments = parser.parse_args()
+    if arguments.only:
+        try:
+            re.compile(arguments.only)
+        except re.error as error:
+            parser.error(f"--only: {error}")
+    started = time.monotonic()
+    tally = Tally()
+    if not arguments.no_install:
+        groups = ["build", "test"] + (["fuzz"] if arguments.fuzz else [])
+        if call([os.path.join(ROOT, "cmake", "install-deps"), *groups]):
+            print("tests/run: packages are missing, see above", file=sys.stderr)
+            print("0 passed, 1 failed, 0 skipped")
+            return 1
+    presets = [arguments.preset] + (SANITIZERS if arguments.sanitizers else []) + (["fuzz"] if arguments.fuzz else [])
+    for preset in dict.fromkeys(presets):
+        run_preset(preset, arguments.only, arguments.jobs, tally)
+
+    print()
+    for name, why in tally.skipped:
+        print(f"skipped: {name}: {why}")
+    for name in tally.failed:
+        print(f"FAILED: {name}")
+    if tally.passed == 0 and not tally.failed:
+        tally.failed.append("nothing was tested")
+        print("FAILED: nothing was tested")
+    print(f"finished in {time.monotonic() - started:.0f} s")
+    print(f"{tally.passed} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped", flush=True)
+    return 1 if tally.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

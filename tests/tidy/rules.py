@@ -1,0 +1,97 @@
+"""The rules of the house that a machine can check: which folder may include which, and which calls are banned.
+
+Every exception stands here, with its reason. docs/architecture.md draws the same arrows.
+"""
+
+# The layers from the bottom to the top. A folder may include itself, the public headers (core/include/troupe, which name
+# nothing but the standard library) and what is listed here; nothing points back.
+LAYERS = {
+    "base":        [],
+    "kernels":     ["base"],
+    "net":         ["base"],
+    "wire":        ["base", "net"],                    # the control messages are payload of net's frames
+    "exec":        ["base", "net"],                    # whoever waits serves the rings meanwhile: a wait is a wait in the endpoint
+    "scheduler":   ["base", "wire"],
+    "objectstore": ["base", "wire", "net", "exec"],
+    "task":        ["base", "wire", "net", "exec"],
+    "actor":       ["base", "wire", "net", "exec", "task"],
+    "rpc":         ["base", "wire", "net"],            # libtroupe_rpc: the one place that knows gRPC
+    "head":        ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore"],
+    "node":        ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore", "head"],
+    "worker":      ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore", "node"],
+    "api":         [],                                 # public headers: the standard library and each other
+    "collective":  ["base", "wire", "net", "exec", "kernels", "worker"],
+    "apps":        ["collective", "kernels"],          # programs like those of any user
+    "bench":       ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore", "head", "node", "worker",
+                    "collective", "kernels", "apps"],  # also measures the layers themselves
+    "tests":       None,                               # anything
+}
+
+# Single files that may include more than their folder: path prefix -> (folders, reason).
+MORE_INCLUDES = {
+    "apps/cli/": (["node", "base", "wire"], "the troupe command enters the node's roles; it is the other face of core/node"),
+    "core/node/roles.h": (["wire"], "the door by which worker and command enter"),
+}
+
+PRODUCT = ("core/", "scheduler/", "objectstore/", "collective/", "kernels/", "apps/")
+LIBRARIES = ("core/", "scheduler/", "objectstore/", "collective/", "kernels/")
+PURE = ("scheduler/", "core/head/", "core/actor/")
+
+
+class Ban:
+    """A call that has a better replacement. Looked for in code without comments and strings."""
+
+    def __init__(self, name, pattern, instead, where=PRODUCT, allowed=None, headers_only=False):
+        self.name, self.pattern, self.instead = name, pattern, instead
+        self.where, self.allowed, self.headers_only = where, allowed or {}, headers_only
+
+
+BANS = [
+    Ban("sleep", r"\bstd::this_thread::sleep_(?:for|until)\b|\busleep\s*\(|\bnanosleep\s*\(|(?<![\w:.>])::sleep\s*\(",
+        "wait for the event: exec::Waiter or a poll with a deadline; in a task or actor troupe::sleep_for"),
+    Ban("boost fiber", r"\bboost::this_fiber\b|\bboost::fibers\b|#\s*include\s*<boost/fiber",
+        "exec::Waiter inside, troupe::Mutex and its relatives in sync.h outside: only they keep the exception state over a switch",
+        allowed={"core/exec/": "the one place where anything is suspended"}),
+    Ban("boost fiber pools", r"\bwork_stealing\b|\bshared_work\b|fiber/cuda/waitfor",
+        "one round_robin scheduler a thread: work_stealing crashes when a process builds a second pool, waitfor races"),
+    Ban("getenv", r"\b(?:secure_)?getenv\s*\(|\bstd::getenv\b",
+        "a field of an options struct, filled where the options are parsed",
+        allowed={
+            "core/base/environment": "the one reader of the environment",
+            "core/worker/run_options": "the options parser",
+            "core/worker/options": "the options parser",
+            "core/node/roles": "the role of a process is given by its environment",
+            "core/node/session": "TROUPE_SESSION_ROOT and TMPDIR, read once",
+            "core/node/strays": "writes a worker's serial over its inherited mark, in place",
+            "core/node/launcher": "hands its environment to the workers that it forks",
+            "apps/": "programs read their own settings; each once, at the start",
+        }),
+    Ban("atomic wait", r"\bstd::atomic_(?:wait|notify)\w*|(?:\.|->)wait\s*\([^;]*memory_order",
+        "net::Doorbell or a raw futex without FUTEX_PRIVATE_FLAG: std::atomic::wait does not wake another process"),
+    Ban("fork", r"(?<![\w.>:])(?:::)?v?fork\s*\(\s*\)(?!\s*const)|\bposix_spawn\w*\s*\(|(?<![\w.>:])(?:std::|::)?system\s*\(\s*[^)]|\bpopen\s*\(",
+        "the launcher: fork after gRPC was used hangs the child, and a child must be seen by pidfd",
+        allowed={"core/node/": "launcher, daemon and embedded start are the processes' home", "apps/cli/": "`troupe run` execs the program"}),
+    Ban("stdout in a library", r"(?<![\w:])(?:std::)?(?:printf|puts|putchar|vprintf)\s*\(|\bstd::cout\b|\bfprintf\s*\(\s*stdout",
+        "troupe::log, or return the text: standard output belongs to the user's program", where=LIBRARIES),
+    Ban("using namespace in a header", r"^\s*using\s+namespace\b", "names in full, or using-declarations in the .cc",
+        where=PRODUCT + ("tests/", "bench/"), headers_only=True),
+    Ban("parent-death signal", r"\bPR_SET_PDEATHSIG\b", "a pidfd of the parent: the signal fires when the forking thread exits",
+        allowed={"core/node/launcher": "the launcher has one thread, which lives as long as it does",
+                 "core/node/spawn": "only for a child of a process whose forking thread is its main thread"}),
+    Ban("named shared memory", r"\bshm_open\s*\(|\bshmget\s*\(|\bsem_open\s*\(", "memfd_create: a named segment outlives a crash"),
+    Ban("clock in a pure layer", r"\b(?:steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
+        "the injected clock: the time comes with the event", where=PURE),
+    Ban("randomness in a pure layer", r"\bstd::random_device\b|\b(?:std::)?s?rand\s*\(\s*\)|\bgetrandom\s*\(", "the injected random source", where=PURE),
+    Ban("detached thread", r"(?:\.|->)detach\s*\(\s*\)", "keep the thread and join it: nothing outlives its scope",
+        allowed={"core/exec/fibers": "fibers, which FiberThread counts and runs to their end"}),
+    Ban("gRPC and protobuf", r"#\s*include\s*[<\"](?:grpc|google/protobuf|[\w/]+\.pb\.h)",
+        "net's channel interface: linking gRPC costs every worker 6 ms of start",
+        where=PRODUCT + ("bench/",), allowed={"core/rpc/": "the plug-in libtroupe_rpc", "core/wire/proto/": "the messages' one home"}),
+    Ban("unsafe temporary name", r"\b(?:tmpnam|mktemp|tempnam)\s*\(", "mkdtemp, mkostemp or memfd_create", where=PRODUCT + ("bench/", "tests/")),
+]
+
+# Headers that cannot compile alone, with the reason. Path prefix -> reason.
+NOT_ALONE = {
+    "core/rpc/": "needs generated files: compiled with its library",
+    "core/wire/proto/": "needs generated files: compiled with its library",
+}

@@ -1,0 +1,86 @@
+"""Proves that tidy can fail: each rule is broken once in a small tree of its own, and held once."""
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tidy  # noqa: E402
+
+
+class TidyTest(unittest.TestCase):
+    def problems(self, files, compiled=False):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in files.items():
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(text)
+            tree = tidy.Tree(root)
+            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree)
+            if compiled:
+                cache = os.path.join(root, "cache.json")
+                with contextlib.redirect_stdout(io.StringIO()):
+                    found += tidy.check_alone(tree, "g++", ["-std=c++20", "-Wall", "-Wextra", "-Werror"], cache, 1)
+                    again = tidy.check_alone(tree, "g++", ["-std=c++20", "-Wall", "-Wextra", "-Werror"], cache, 1)
+                self.assertEqual(len(again), sum("alone" in line for line in found), "the cache forgets a failure")
+            return found
+
+    def assert_one(self, found, *words):
+        self.assertEqual(len(found), 1, found)
+        for word in words:
+            self.assertIn(word, found[0])
+
+    def test_an_arrow_that_points_up_is_found(self):
+        self.assert_one(self.problems({"core/base/a.cc": '#include "core/node/roles.h"\n'}), "core/base/a.cc:1", "core/node/roles.h")
+
+    def test_an_arrow_that_points_down_is_fine(self):
+        self.assertEqual(self.problems({"core/node/a.cc": '#include "core/base/ids.h"\n#include <troupe/result.h>\n'}), [])
+
+    def test_an_app_that_reaches_behind_the_public_headers_is_found(self):
+        self.assert_one(self.problems({"apps/rl/a.cc": '#include "core/worker/core.h"\n'}), "apps may not include")
+
+    def test_a_folder_outside_of_the_table_is_found(self):
+        self.assert_one(self.problems({"core/misc/a.cc": "\n"}), "table of layers")
+
+    def test_a_public_header_with_a_foreign_include_is_found(self):
+        self.assert_one(self.problems({"core/include/troupe/a.h": "#include <vector>\n#include <boost/json.hpp>\n"}), "boost/json.hpp")
+
+    def test_a_banned_call_is_found_with_its_replacement(self):
+        self.assert_one(self.problems({"core/net/a.cc": "void f() { std::this_thread::sleep_for(x); }\n"}), "sleep", "instead:")
+
+    def test_a_banned_call_in_a_comment_or_string_is_none(self):
+        text = '// std::this_thread::sleep_for\n/* getenv( */ const char* s = "printf(";\n'
+        self.assertEqual(self.problems({"core/net/a.cc": text}), [])
+
+    def test_a_banned_call_where_it_has_a_reason_is_fine(self):
+        self.assertEqual(self.problems({"core/exec/a.cc": "void f() { boost::this_fiber::yield(); }\n"}), [])
+
+    def test_every_ban_matches_its_own_example(self):
+        examples = {
+            "sleep": "usleep(3);", "boost fiber": "boost::this_fiber::yield();", "boost fiber pools": "work_stealing x;",
+            "getenv": 'std::getenv("A");', "atomic wait": "a.wait(0, std::memory_order_acquire);", "fork": "int p = fork();",
+            "stdout in a library": 'printf("x");', "using namespace in a header": "using namespace std;",
+            "parent-death signal": "prctl(PR_SET_PDEATHSIG, 9);", "named shared memory": 'shm_open("/a", 0, 0);',
+            "clock in a pure layer": "auto t = std::chrono::steady_clock::now();", "randomness in a pure layer": "std::random_device d;",
+            "detached thread": "t.detach();", "gRPC and protobuf": "#include <grpcpp/grpcpp.h>", "unsafe temporary name": "mktemp(a);",
+        }
+        self.assertEqual(set(examples), {ban.name for ban in tidy.rules.BANS})
+        for ban in tidy.rules.BANS:
+            found = self.problems({"scheduler/a.h": examples[ban.name] + "\n"})
+            self.assertTrue(any(f"({ban.name})" in line for line in found), ban.name)
+
+    def test_a_header_that_needs_another_is_found(self):
+        self.assert_one(self.problems({"core/base/a.h": "#pragma once\nstd::string f();\n"}, compiled=True), "core/base/a.h", "alone")
+
+    def test_a_header_that_compiles_alone_is_fine(self):
+        self.assertEqual(self.problems({"core/base/a.h": "#pragma once\n#include <string>\nstd::string f();\n"}, compiled=True), [])
+
+    def test_functions_are_measured(self):
+        code = "namespace a {\nstruct B {\n  int f() const {\n    if (x) {\n      y();\n    }\n    return 1;\n  }\n};\nint g() { return 2; }\n}\n"
+        self.assertEqual([(lines, first) for lines, first, _ in tidy.functions(code)], [(6, 3), (1, 10)])
+
+
+if __name__ == "__main__":
+    unittest.main()
