@@ -91,13 +91,13 @@ void LinkOne::received(std::string_view frames) {
 bool LinkOne::close() {
   std::unique_lock lock(mutex_);
   if (state_ == State::kClosing || state_ == State::kClosed) return false;
-  if (!announced_ || !stream_) {
+  if (!announced_) {
     lock.unlock();
     abort(make_error<CancelledError>("the link to " + setup_.place + " was closed before it was open"));
     return false;
   }
   state_ = State::kClosing;
-  if (!writing_) pump(std::move(lock));
+  if (!writing_) pump(std::move(lock));  // without a stream yet: attach() goes on
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Deaths: how processes are ended, when they count as dead, and who is told in which order (DA-1, DA-2).
 #include <signal.h>
-#include <sys/epoll.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <fstream>
@@ -127,7 +127,7 @@ void Daemon::finish_death(ProcessId id) {
     if (NodeProcess* other = table_->find_alive(peer)) {
       other->paired.erase(id);
       waiting.insert(peer);
-      (void)net::ring_always(other->doorbell.get(), other->event.get()).ok();
+      endpoint_->ring_always(peer);  // the dead one may have died between publishing and ringing
     }
   mail_->process_lost(id);
   spread_death(death);

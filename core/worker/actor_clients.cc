@@ -71,7 +71,7 @@ detail::HandlePtr ActorClients::handle(const wire::HandleDesc& desc, std::uint64
   detail::Ptr<ActorClient> known = client(desc);
   wait = false;
   if (!known->confirmed) {
-    if (known->arrivals.empty() && known->use_count() == 1) count(desc.actor, true);
+    if (!std::exchange(known->counted, true)) count(desc.actor, true);
     if (!known->confirmed && arrival != 0) {
       known->arrivals.push_back(arrival);
       wait = true;
@@ -150,7 +150,7 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
   desc.flags = std::uint8_t((options.out_of_order ? 1 : 0) | (options.isolation == Isolation::kLight ? 2 : 0) | (options.lifetime == Lifetime::kDetached ? 4 : 0));
   creation->client = client(desc);
   creation->client->state = ActorClient::State::kCreating;
-  creation->client->confirmed = true;  // the creation is the first count
+  creation->client->confirmed = creation->client->counted = true;  // the creation is the first count
   creation->arguments = std::move(construction.arguments);
   creation->dependencies = std::move(construction.dependencies);
   const detail::HandlePtr handle(creation->client.get());
@@ -228,7 +228,7 @@ void ActorClients::submit(const detail::HandlePtr& handle, detail::OutgoingCall 
   if (client.desc().max_pending_calls >= 0 && client.open >= std::size_t(client.desc().max_pending_calls))
     throw PendingCallsLimitError(fmt::format("actor {} ({}) has {} open calls of this process, its limit", to_string(client.id()), client.desc().class_name, client.open));
   PendingCall* call = core_.calls().make(std::move(outgoing), kind, returns);
-  call->actor = detail::Ptr<ActorClient>(&client);
+  call->actor = handle;
   ++client.open;
   call->retries_left = client.desc().max_task_retries;
   const CallContext* context = current_context();
@@ -272,7 +272,7 @@ void ActorClients::submit(const detail::HandlePtr& handle, detail::OutgoingCall 
 }
 
 void ActorClients::arguments_ready(PendingCall& call) {
-  ActorClient& client = *call.actor;
+  ActorClient& client = client_of(call.actor);
   for (const auto& dependency : call.dependencies) {
     ObjectEntry& entry = entry_of(dependency);
     if (entry.state() != ObjectEntry::kFailed) continue;
@@ -319,7 +319,7 @@ void ActorClients::flush_queue(ActorClient& client) {
 }
 
 void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReader& in, ProcessId source) {
-  ActorClient& client = *call.actor;
+  ActorClient& client = client_of(call.actor);
   const detail::Ptr<ActorClient> keep(&client);
   client.sent.remove(call);
   if (call.cancelled) return core_.calls().forget(call);
@@ -332,7 +332,8 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
 }
 
 void ActorClients::closed(PendingCall& call) {
-  if (call.actor->open > 0) --call.actor->open;
+  ActorClient& client = client_of(call.actor);
+  if (client.open > 0) --client.open;
 }
 
 void ActorClients::cancel(PendingCall& call, const CancelOptions&, ErrorPtr error) {
@@ -344,7 +345,7 @@ void ActorClients::cancel(PendingCall& call, const CancelOptions&, ErrorPtr erro
     record.message = "the call " + core_.calls().name_of(call) + " was cancelled";
     error = Error::make(std::move(record));
   }
-  ActorClient& client = *call.actor;
+  ActorClient& client = client_of(call.actor);
   const detail::Ptr<ActorClient> keep(&client);
   switch (call.state) {
     case PendingCall::State::kWaiting: {

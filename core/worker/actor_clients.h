@@ -38,7 +38,7 @@ class ActorClient final : public detail::HandleBase {
   ProcessId process;
   bool process_dead = false;               // `process` died, the head's word is awaited
   bool awaits_death = false;               // the head has spoken, the death notice of `process` is awaited
-  bool confirmed = false;                  // the head counts this process as a holder
+  bool counted = false, confirmed = false; // the head was told, has agreed, that this process holds a handle
   bool ever_alive = false;
   ErrorPtr death;                          // kDead: what calls fail with
   ErrorPtr last_death;                     // why the last incarnation died

@@ -63,7 +63,7 @@ void CallTable::send(PendingCall& call, ProcessId target) {
   head.stream = call.stream ? 1 : 0;
   head.stream_buffer = info.stream_buffer;
   head.caller = call.caller;
-  if (call.actor) head.actor = call.actor->id();
+  if (call.actor) head.actor = client_of(call.actor).id();
   if (call.kind == CallKind::kTask && info.timeout != kForever) head.timeout_ns = std::max<std::int64_t>(1, info.timeout.count());
   head.cpus = info.resources.cpus == kUnset ? 1 : info.resources.cpus;
   head.name_size = std::uint16_t(std::min<std::size_t>(info.name.size(), 0xFFFF));
@@ -141,7 +141,7 @@ ErrorContext CallTable::context_of(const PendingCall& call) const {
   ErrorContext context;
   if (call.function) context.function = detail::function_name(*call.function);
   context.task_id = task_id_text(core_.self(), call.id);
-  if (call.actor) context.actor_id = to_string(call.actor->id());
+  if (call.actor) context.actor_id = to_string(client_of(call.actor).id());
   context.attempt = int(call.attempt);
   return context;
 }

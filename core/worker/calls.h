@@ -12,7 +12,6 @@ namespace troupe::worker {
 
 struct LeaseState;
 struct ClassState;
-class ActorClient;
 class StreamState;
 
 /// What few calls need: texts, limits, retries.
@@ -41,7 +40,7 @@ struct PendingCall {
   std::shared_ptr<const CallInfo> info;   // null: defaults
   ClassState* lease_class = nullptr;      // tasks
   LeaseState* lease = nullptr;            // tasks that were sent
-  detail::Ptr<ActorClient> actor;         // actor calls: keeps the actor's handle while the call is open
+  detail::HandlePtr actor;                // actor calls (an ActorClient): keeps the actor's handle while the call is open
   StreamState* stream = nullptr;          // generators: the reading end, while somebody reads
   std::uint64_t number = 0;               // of the call frame on its connection
   std::uint64_t caller = 0;

@@ -11,6 +11,7 @@
 
 #include "core/exec/waiter.h"
 #include "core/worker/frames.h"
+#include <troupe/detail/registry.h>
 #include <troupe/options.h>
 #include <troupe/result.h>
 

@@ -41,7 +41,7 @@ struct CallHead {
   std::uint16_t reserved = 0;
   std::uint32_t resources_size = 0;  // encoded Resources when not just cpus
 };
-static_assert(std::is_trivially_copyable_v<CallHead> && sizeof(CallHead) == 96);
+static_assert(std::is_trivially_copyable_v<CallHead> && sizeof(CallHead) == 88);
 
 enum class ReplyStatus : std::uint8_t { kValues = 0, kError = 1, kStreamEnd = 2, kReturned = 3 };
 

@@ -22,6 +22,7 @@
 #include "core/worker/context.h"
 #include "core/worker/incoming.h"
 #include "core/worker/objects.h"
+#include <troupe/detail/invocation.h>
 
 namespace troupe::worker {
 

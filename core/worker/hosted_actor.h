@@ -27,6 +27,7 @@
 #include "core/worker/objects.h"
 #include "core/worker/timers.h"
 #include "core/worker/transit.h"
+#include <troupe/detail/registry.h>
 
 namespace troupe::worker {
 

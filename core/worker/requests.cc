@@ -33,7 +33,7 @@ void Requests::fail_all(const std::function<bool(ProcessId)>& to, const ErrorPtr
   for (auto at = open_.begin(); at != open_.end();) {
     if (to(at->second.to)) {
       failed.push_back(std::move(at->second));
-      at = open_.erase(at);
+      open_.erase(at++);
     } else {
       ++at;
     }

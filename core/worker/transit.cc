@@ -43,7 +43,7 @@ void Transit::write(FrameWriter& out, const detail::Value& value, Outgoing& hold
     for (const auto& object : attached->objects) {
       ObjectEntry& entry = entry_of(object);
       out.put(entry.id);
-      if (entry.owned && hold.destination != core_.self()) core_.objects().grant(entry, hold.destination);
+      if (entry.owned && hold.destination != core_.self() && hold.destination != kHead && !core_.courier().is_dead(hold.destination)) core_.objects().grant(entry, hold.destination);
       else hold.objects.push_back(object);
     }
     for (const auto& handle : attached->handles) {

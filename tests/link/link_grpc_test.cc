@@ -1,8 +1,11 @@
 // The port as a foreign gRPC client sees it: every method of every service, without and with a wrong token. S3: fail closed.
-#include <google/protobuf/compiler/importer.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
 
 #include "link.grpc.pb.h"
 #include "recorder.h"
@@ -15,17 +18,19 @@ using wire::proto::Packet;
 
 /// "/package.Service/Method" of everything that the folder's .proto files declare: a new method is covered by being there.
 std::vector<std::string> all_methods() {
-  struct Errors : google::protobuf::compiler::MultiFileErrorCollector {
-    void AddError(const std::string& file, int, int, const std::string& message) override { ADD_FAILURE() << file << ": " << message; }
-  } errors;
-  google::protobuf::compiler::DiskSourceTree tree;
-  tree.MapPath("", TROUPE_TEST_PROTO_FOLDER);
-  google::protobuf::compiler::Importer importer(&tree, &errors);
+  static const std::regex kInteresting(R"(^\s*(package|service|rpc)\s+([\w.]+))");
   std::vector<std::string> methods;
-  const auto* file = importer.Import("link.proto");
-  for (int s = 0; file && s < file->service_count(); ++s) {
-    const auto* service = file->service(s);
-    for (int m = 0; m < service->method_count(); ++m) methods.push_back("/" + service->full_name() + "/" + service->method(m)->name());
+  for (const auto& entry : std::filesystem::directory_iterator(TROUPE_TEST_PROTO_FOLDER)) {
+    if (entry.path().extension() != ".proto") continue;
+    std::ifstream file(entry.path());
+    std::string package, service;
+    for (std::string line; std::getline(file, line);) {
+      std::smatch match;
+      if (!std::regex_search(line, match, kInteresting)) continue;
+      if (match[1] == "package") package = match[2];
+      if (match[1] == "service") service = match[2];
+      if (match[1] == "rpc") methods.push_back("/" + package + "." + service + "/" + match[2].str());
+    }
   }
   return methods;
 }
@@ -58,7 +63,7 @@ TEST(LinkGrpc, EveryMethodRefusesMissingWrongAndDoubledTokens) {
   auto links = *open_links(events, options_for("server"));
   const std::string address = "127.0.0.1:" + std::to_string(*links->listen({}));
   const auto methods = all_methods();
-  ASSERT_FALSE(methods.empty());
+  ASSERT_EQ(methods, std::vector<std::string>{"/troupe.wire.proto.LinkService/Open"}) << "a new method: let it be judged here, too";
   const std::string right = "Bearer " + std::string(64, 'a'), wrong = "Bearer " + std::string(64, 'b');
   for (const auto& method : methods) {
     for (const std::vector<std::string>& credentials : std::vector<std::vector<std::string>>{

@@ -219,10 +219,15 @@ TEST(Link, ManyLinksAtOnceAndLinksAfterLinks) {
     for (const auto link : links) ASSERT_TRUE(pair.client_events.wait_closed(link));
   }
   EXPECT_TRUE(pair.server_events.wait([](const auto& all) {
-    std::uint64_t frames = 0;
-    for (const auto& [id, seen] : all) frames += seen.frames;
-    return frames == 120;
+    std::uint64_t ended = 0;
+    for (const auto& [id, seen] : all) ended += seen.closed;
+    return ended == 120;
   }));
+  for (LinkId link = 1; link <= 120; ++link) {
+    const auto seen = pair.server_events.seen(link);
+    EXPECT_EQ(seen.frames, 1u) << link;
+    if (seen.why) ADD_FAILURE() << link << ": " << seen.why->what();
+  }
 }
 
 }  // namespace

@@ -77,13 +77,15 @@ TEST(Token, RefusesFilesAndFoldersThatOthersCanReach) {  // TK-2
 
 TEST(Token, BadContentIsRefusedAndNotRepeated) {
   Folder folder;
-  for (const std::string content : {std::string(), std::string("short"), std::string(64, 'g'), std::string(66, 'a'), std::string(63, 'a') + "\n"}) {
+  for (const std::string& content : {std::string(), std::string("short"), std::string(64, 'g'), std::string(66, 'a'), std::string(63, 'a') + "\n"}) {
     ::unlink(folder.file().c_str());
     std::ofstream(folder.file()) << content;
     ::chmod(folder.file().c_str(), 0600);
     auto read = Token::read_file(folder.file());
     ASSERT_TRUE(refused(read));
-    if (content.size() > 10) EXPECT_EQ(std::string(read.error().what()).find(content.substr(0, 60)), std::string::npos);
+    if (content.size() > 10) {
+      EXPECT_EQ(std::string(read.error().what()).find(content.substr(0, 60)), std::string::npos);
+    }
   }
   auto missing = Token::read_file(folder.path + "/none");
   ASSERT_FALSE(missing.ok());

@@ -406,8 +406,7 @@ TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
   Parker second(*a), never(*a);
   Calls none, at_a;
   at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { second.notify(); };
-  Partner leaver([&](std::uint64_t round) {
-    linger(round % 1000);
+  Partner leaver([&](std::uint64_t) {
     a->block(never, in(0ns), at_a);
   });
   std::atomic<std::uint64_t> waiting{0};
@@ -416,10 +415,10 @@ TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
     while (waiting.load() != round) std::this_thread::yield();
     b->send(kA, {});
   });
-  for (std::uint64_t round = 1; round <= 5000 * kScale; ++round) {
+  for (std::uint64_t round = 1; round <= 2500 * kScale; ++round) {
     leaver.begin(round);
     sender.begin(round);
-    linger(round * 7 % 1000);
+    linger(round * 7 % 6000);
     waiting = round;
     ASSERT_TRUE(a->block(second, in(kPatience), at_a)) << "round " << round;
     sender.wait(round);
@@ -436,7 +435,7 @@ TEST(Races, AMessageThatMeetsALeaverIsServed) {
   at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
   ServiceThread service(*a, at_a);
   Partner leaver([&](std::uint64_t) { a->try_drain(at_a, 10), a->block(never, in(0ns), at_a); });
-  for (std::uint64_t round = 1; round <= 5000 * kScale; ++round) {
+  for (std::uint64_t round = 1; round <= 2500 * kScale; ++round) {
     leaver.begin(round);
     linger(round * 13 % 8000);
     b->send(kA, {});
@@ -457,7 +456,7 @@ TEST(Races, AMessageQueuedWhileRoomIsMadeIsFlushed) {
   std::thread reader([&] { b->block(stop, in(10 * kPatience), at_b); });
   const std::string payload = pattern(900, 1);
   std::uint64_t sent = 0;
-  for (std::uint64_t round = 1; round <= 3000 * kScale && !HasFatalFailure(); ++round) {
+  for (std::uint64_t round = 1; round <= 1500 * kScale && !HasFatalFailure(); ++round) {
     for (std::uint64_t n = 20 + round % 7; n > 0; --n, ++sent) a->send(kB, {}, bytes_of(payload));
     EXPECT_TRUE(reaches(got, sent)) << "round " << round;
     if (HasFailure()) break;
@@ -477,7 +476,7 @@ TEST(Races, AMessageOfThePeerThatWasHotIsSeen) {
   Parker stop(*hub);
   std::thread reader([&] { hub->block(stop, in(10 * kPatience), at_hub); });
   std::uint64_t sent = 0;
-  for (std::uint64_t round = 1; round <= 5000 * kScale; ++round) {
+  for (std::uint64_t round = 1; round <= 2500 * kScale; ++round) {
     Endpoint& was_hot = round % 2 ? *a : *b;
     Endpoint& other = round % 2 ? *b : *a;
     const std::uint64_t when = round % 24;

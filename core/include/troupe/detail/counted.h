@@ -128,7 +128,7 @@ class Bytes {
   void take(Bytes& other) noexcept;
 
   std::size_t size_ = 0;
-  union { std::byte small_[kInline]; std::byte* heap_; };
+  union { std::byte small_[kInline] = {}; std::byte* heap_; };
 };
 
 inline Bytes::Bytes(const std::byte* data, std::size_t size) : Bytes(size) {

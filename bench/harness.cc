@@ -1,0 +1,163 @@
+#include "bench/harness.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <new>
+#include <numeric>
+#include <stdexcept>
+
+namespace troupe::bench {
+
+namespace fs = std::filesystem;
+
+Harness::Harness(std::string only, bool quick) : only_text_(std::move(only)), only_(only_text_), quick_(quick) {}
+
+bool Harness::wants(const std::string& row) const { return only_text_.empty() || std::regex_search(row, only_); }
+
+Rate Harness::rate(const std::function<void()>& step, double multiplier) {
+  const double scale = quick_ ? 0.1 : 1;
+  std::size_t calls = 0;
+  for (const auto start = Clock::now(); seconds_since(start) < scale; ++calls) step();
+  const std::size_t stride = calls / 10 + 1;
+  Samples trials;
+  for (int trial = 0; trial < 4; ++trial) {
+    std::size_t done = 0;
+    const auto start = Clock::now();
+    double elapsed = 0;
+    while ((elapsed = seconds_since(start)) < 2 * scale) {
+      for (std::size_t i = 0; i < stride; ++i) step();
+      done += stride;
+    }
+    trials.add(multiplier * double(done) / elapsed);
+  }
+  return {trials.mean(), trials.deviation()};
+}
+
+void Harness::report(Row row) {
+  if (wants(row.row)) rows_.push_back(std::move(row));
+}
+
+double Samples::quantile(double q) {
+  if (values_.empty()) throw std::logic_error("no samples");
+  if (!sorted_) std::sort(values_.begin(), values_.end());
+  sorted_ = true;
+  return values_[std::min(values_.size() - 1, std::size_t(q * double(values_.size())))];
+}
+double Samples::mean() const { return std::accumulate(values_.begin(), values_.end(), 0.0) / double(values_.size()); }
+double Samples::deviation() const {
+  const double middle = mean();
+  double sum = 0;
+  for (const double v : values_) sum += (v - middle) * (v - middle);
+  return values_.size() > 1 ? std::sqrt(sum / double(values_.size() - 1)) : 0;
+}
+
+double anonymous_bytes(int pid) {
+  std::ifstream file("/proc/" + (pid ? std::to_string(pid) : std::string("self")) + "/status");
+  for (std::string name; file >> name; file.ignore(4096, '\n'))
+    if (name == "RssAnon:") {
+      double kilobytes = 0;
+      file >> kilobytes;
+      return kilobytes * 1024;
+    }
+  return 0;
+}
+
+double cpu_seconds_of_cluster() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  double ticks = 0;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos || fs::read_symlink(entry.path() / "exe", error) != self) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    const std::size_t end = text.rfind(')');
+    if (end == std::string::npos) continue;
+    const char* at = text.c_str() + end + 1;
+    for (int field = 3; field < 14; ++field) at = std::char_traits<char>::find(at + 1, text.c_str() + text.size() - at - 1, ' ');
+    char* next = nullptr;
+    const double user = std::strtod(at, &next), system = std::strtod(next, nullptr);
+    ticks += user + system;
+  }
+  return ticks / double(::sysconf(_SC_CLK_TCK));
+}
+
+std::vector<int> usable_cpus() {
+  static const std::vector<int> cpus = [] {
+    cpu_set_t set;
+    std::vector<int> found;
+    if (::sched_getaffinity(0, sizeof(set), &set) == 0)
+      for (int i = 0; i < CPU_SETSIZE; ++i) if (CPU_ISSET(i, &set)) found.push_back(i);
+    return found;
+  }();
+  return cpus;
+}
+
+void pin_process(int cpu) {
+  const std::vector<int> all = usable_cpus();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (cpu >= 0) CPU_SET(std::size_t(cpu), &set);
+  else for (const int each : all) CPU_SET(std::size_t(each), &set);
+  std::error_code error;
+  for (const auto& thread : fs::directory_iterator("/proc/self/task", error))
+    ::sched_setaffinity(std::atoi(thread.path().filename().c_str()), sizeof(set), &set);
+}
+
+// ------------------------------------------------------------------------------------------------------------ futex floor
+
+struct FutexFloor::Page { std::atomic<std::uint32_t> ping{0}, pong{0}; };
+
+namespace {
+void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
+  while (word.load(std::memory_order_acquire) == value) ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+}
+void bump(std::atomic<std::uint32_t>& word) {
+  word.fetch_add(1, std::memory_order_release);
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+}
+}  // namespace
+
+FutexFloor::FutexFloor() {
+  void* memory = ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::runtime_error("mmap failed");
+  page_ = new (memory) Page;
+  const pid_t parent = ::getpid();
+  child_ = ::fork();  // the child makes system calls only: no thread of the parent is in it
+  if (child_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(0);
+    for (std::uint32_t seen = 0;; ++seen) {
+      wait_while(page_->ping, seen);
+      bump(page_->pong);
+    }
+  }
+  if (child_ < 0) throw std::runtime_error("fork failed");
+}
+
+FutexFloor::~FutexFloor() {
+  ::kill(child_, SIGKILL);
+  ::waitpid(child_, nullptr, 0);
+  ::munmap(page_, sizeof(Page));
+}
+
+void FutexFloor::round_trip() {
+  const std::uint32_t before = page_->pong.load(std::memory_order_acquire);
+  bump(page_->ping);
+  wait_while(page_->pong, before);
+}
+
+}  // namespace troupe::bench

@@ -1,0 +1,92 @@
+// The main of every measure: reads the flags, runs the measure where it wants to run, prints its rows.
+//
+//   measure [--only REGEX] [--quick] [--json]       exit code 0; 1 when the measure failed; 2 for wrong usage
+#include <cstdio>
+#include <span>
+#include <string_view>
+
+#include "bench/harness.h"
+#include <troupe/run.h>
+#if __has_include(<troupe/testing.h>)
+#include <troupe/testing.h>
+#define TROUPE_HAS_TESTING 1
+#endif
+
+namespace {
+
+using troupe::bench::Harness;
+using troupe::bench::Row;
+using troupe::bench::program;
+
+struct Flags { std::string only; bool quick = false, json = false, wrong = false; };
+
+Flags parse(std::span<char* const> arguments) {
+  Flags flags;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == "--quick") flags.quick = true;
+    else if (argument == "--json") flags.json = true;
+    else if (argument == "--only" && i + 1 < arguments.size()) flags.only = arguments[++i];
+    else flags.wrong = true;
+  }
+  return flags;
+}
+
+void print(const Row& row, bool json) {
+  if (!json) {
+    std::printf("%-36s %14.5g", row.row.c_str(), row.value);
+    if (row.spread > 0) std::printf("  +- %.2g", row.spread);
+    if (row.floor) std::printf("  floor %.5g", *row.floor);
+    std::printf("\n");
+    return;
+  }
+  std::printf("{\"row\": \"%s\", \"value\": %.10g, \"spread\": %.6g", row.row.c_str(), row.value, row.spread);
+  if (row.floor) std::printf(", \"floor\": %.10g", *row.floor);
+  if (!row.unit.empty()) std::printf(", \"unit\": \"%s\", \"better\": \"%s\"", row.unit.c_str(), row.better.c_str());
+  std::printf("}\n");
+}
+
+int measure(std::span<char* const> arguments) {
+  const Flags flags = parse(arguments);
+  if (flags.wrong) {
+    std::fprintf(stderr, "usage: %s [--only REGEX] [--quick] [--json]\n", arguments[0]);
+    return 2;
+  }
+  try {
+    Harness harness(flags.only, flags.quick);
+    bool wanted = false;
+    for (const std::string& row : program.rows) wanted = wanted || harness.wants(row);
+    if (wanted) program.measure(harness);
+    for (const Row& row : harness.rows()) print(row, flags.json);
+    return 0;
+  } catch (const std::regex_error& error) {
+    std::fprintf(stderr, "--only: %s\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::span<char* const> arguments(argv, std::size_t(argc));
+  troupe::bench::usable_cpus();
+  if (!program.runtime) return measure(arguments);
+  if (program.nodes > 1) {
+#ifdef TROUPE_HAS_TESTING
+    troupe::testing::ClusterSpec spec;
+    spec.nodes.resize(std::size_t(program.nodes));
+    for (auto& node : spec.nodes) {
+      if (program.cpus >= 0) node.cpus = program.cpus;
+      node.object_store_memory = program.object_store_memory;
+    }
+    return troupe::testing::run(argc, argv, spec, [&](troupe::testing::Cluster&) { return measure(arguments); });
+#else
+    std::fprintf(stderr, "%s: needs a cluster of several nodes\n", argv[0]);
+    return 1;
+#endif
+  }
+  troupe::RunOptions options;
+  options.cpus = program.cpus;
+  options.object_store_memory = program.object_store_memory;
+  return troupe::run(argc, argv, options, [](std::span<char* const> rest) { return measure(rest); });
+}

@@ -1,0 +1,348 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "scheduler/lease_queue.h"
+
+namespace troupe::sched {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Bench {
+  explicit Bench(double cpus = 2, double gpus = 0, int max_suspended = 512) : queue(options(cpus, gpus, max_suspended)) {}
+  static LeaseQueueOptions options(double cpus, double gpus, int max_suspended) {
+    LeaseQueueOptions o;
+    o.node = 1;
+    o.total = ResourceSet::from_map({{"CPU", cpus}, {"GPU", gpus}});
+    o.max_suspended_workers = max_suspended;
+    return o;
+  }
+
+  wire::LeaseWanted request(ProcessId who, std::uint64_t id, std::uint32_t wanted, double cpus = 1, JobId job = 1) {
+    wire::LeaseWanted w;
+    w.requester = who;
+    w.request_id = id;
+    w.wanted = wanted;
+    w.lease_class.job = job;
+    w.lease_class.resources.cpus = cpus;
+    return w;
+  }
+  void want(ProcessId who, std::uint64_t id, std::uint32_t wanted, double cpus = 1, JobId job = 1) {
+    queue.wanted(request(who, id, wanted, cpus, job), now);
+    collect();
+  }
+  /// Takes the effects; gives a worker for each that is needed.
+  void collect() {
+    for (auto effects = queue.take_effects(); !effects.empty(); effects = queue.take_effects()) {
+      for (auto& effect : effects) {
+        if (auto* g = std::get_if<Granted>(&effect)) granted.push_back(*g);
+        if (auto* r = std::get_if<Refused>(&effect)) refused.push_back(*r);
+        if (auto* w = std::get_if<Warn>(&effect)) warnings.push_back(w->text);
+        if (auto* e = std::get_if<EndWorker>(&effect)) ended.push_back(e->worker);
+        if (auto* f = std::get_if<Forward>(&effect)) forwards.push_back(*f);
+        if (auto* c = std::get_if<CountAtOrigin>(&effect)) counted.push_back(*c);
+        if (auto* a = std::get_if<ActorAdmitted>(&effect)) admitted.push_back(*a);
+        if (auto* a = std::get_if<ActorNotAdmitted>(&effect)) denied.push_back(*a);
+        if (auto* n = std::get_if<NeedWorkers>(&effect); n && fork)
+          for (int i = 0; i < n->count; ++i) queue.worker_ready({1, next_worker++}, 1000, n->kind, now);
+      }
+    }
+    EXPECT_EQ(queue.audit(), "");
+  }
+  void give_back(std::uint64_t lease) {
+    queue.returned(lease, now);
+    collect();
+  }
+  double free_cpus() const { return from_fixed(queue.account().available().cpu); }
+
+  LeaseQueue queue;
+  TimePoint now{};
+  bool fork = true;
+  std::uint32_t next_worker = 100;
+  std::vector<Granted> granted;
+  std::vector<Refused> refused;
+  std::vector<std::string> warnings;
+  std::vector<ProcessId> ended;
+  std::vector<Forward> forwards;
+  std::vector<CountAtOrigin> counted;
+  std::vector<ActorAdmitted> admitted;
+  std::vector<ActorNotAdmitted> denied;
+};
+
+constexpr ProcessId kDriver{1, 1}, kOther{1, 2};
+
+TEST(LeaseQueue, GrantsAsManyAsFitAndTheRestWhenResourcesComeBack) {
+  Bench b(2);
+  b.want(kDriver, 1, 5);
+  ASSERT_EQ(b.granted.size(), 2u);
+  EXPECT_EQ(b.free_cpus(), 0);
+  b.give_back(b.granted[0].lease.lease_id);
+  ASSERT_EQ(b.granted.size(), 3u);
+  EXPECT_EQ(b.granted[2].lease.worker, b.granted[0].lease.worker) << "a worker that became idle is used again";
+}
+
+TEST(LeaseQueue, WantedIsAbsoluteAndZeroWithdraws) {
+  Bench b(1);
+  b.want(kDriver, 1, 3);
+  b.want(kDriver, 1, 2);
+  b.want(kDriver, 1, 2);
+  EXPECT_EQ(b.queue.pending(), 2u);
+  b.want(kDriver, 1, 0);
+  EXPECT_EQ(b.queue.pending(), 0u);
+  b.give_back(b.granted[0].lease.lease_id);
+  EXPECT_EQ(b.granted.size(), 1u);
+  EXPECT_EQ(b.free_cpus(), 1);
+}
+
+TEST(LeaseQueue, LowersWhatIsReservedButHasNoWorkerYet) {
+  Bench b(4);
+  b.fork = false;
+  b.want(kDriver, 1, 4);
+  EXPECT_EQ(b.free_cpus(), 0);
+  b.want(kDriver, 1, 1);
+  EXPECT_EQ(b.free_cpus(), 3);
+}
+
+TEST(LeaseQueue, TakesTurnsBetweenJobsAndBetweenRequesters) {
+  Bench b(1);
+  b.want(kDriver, 1, 50, 1, 1);
+  b.want(kOther, 1, 50, 1, 1);
+  b.want({1, 3}, 1, 50, 1, 2);
+  std::map<ProcessId, int> seen;
+  for (int i = 0; i < 40; ++i) {
+    const Granted g = b.granted.back();
+    seen[g.requester]++;
+    b.give_back(g.lease.lease_id);
+  }
+  EXPECT_NEAR((seen[ProcessId{1, 3}]), 20, 2) << "each of the two jobs has half";
+  EXPECT_NEAR(seen[kDriver], 10, 2);
+  EXPECT_NEAR(seen[kOther], 10, 2);
+}
+
+TEST(LeaseQueue, AClassThatDoesNotFitHoldsBackNobody) {
+  Bench b(2);
+  b.want(kDriver, 1, 1, 1);
+  b.want(kDriver, 2, 1, 2);
+  b.want(kDriver, 3, 1, 1);
+  ASSERT_EQ(b.granted.size(), 2u);
+  EXPECT_EQ(b.granted[1].lease.request_id, 3u);
+}
+
+TEST(LeaseQueue, BlockedWorkersLendTheirCpusAndWakeAtOnce) {
+  Bench b(1);
+  b.want(kDriver, 1, 1);
+  const ProcessId first = b.granted[0].lease.worker;
+  b.queue.worker_blocked(first, true, b.now);
+  b.queue.worker_blocked(first, true, b.now);  // idempotent
+  b.want(kDriver, 1, 1);
+  ASSERT_EQ(b.granted.size(), 2u) << "the CPU that was lent is used";
+  EXPECT_NE(b.granted[1].lease.worker, first) << "a suspended process is not shared";
+  b.queue.worker_blocked(first, false, b.now);
+  b.collect();
+  EXPECT_EQ(b.free_cpus(), -1) << "LQ-1";
+  b.want(kDriver, 1, 1);
+  b.give_back(b.granted[1].lease.lease_id);
+  EXPECT_EQ(b.granted.size(), 2u) << "no grant until the account is back";
+  b.give_back(b.granted[0].lease.lease_id);
+  EXPECT_EQ(b.granted.size(), 3u);
+}
+
+TEST(LeaseQueue, SharesProcessesOnlyAboveTheSuspendedLimit) {
+  Bench b(1, 0, 2);
+  for (int i = 0; i < 2; ++i) {
+    b.want(kDriver, 1, 1);
+    b.queue.worker_blocked(b.granted.back().lease.worker, true, b.now);
+    b.collect();
+  }
+  EXPECT_TRUE(b.warnings.empty());
+  b.want(kDriver, 1, 1);
+  ASSERT_EQ(b.granted.size(), 3u);
+  EXPECT_TRUE(b.granted[2].lease.worker == b.granted[0].lease.worker || b.granted[2].lease.worker == b.granted[1].lease.worker);
+  EXPECT_EQ(b.warnings.size(), 1u);
+}
+
+TEST(LeaseQueue, ADeadWorkerGivesItsResourcesBackOnce) {
+  Bench b(1);
+  b.want(kDriver, 1, 1);
+  const auto lease = b.granted[0].lease;
+  b.queue.process_died(lease.worker, b.now);
+  b.collect();
+  EXPECT_EQ(b.free_cpus(), 1);
+  b.give_back(lease.lease_id);  // LQ-3: the requester's own return comes late
+  EXPECT_EQ(b.free_cpus(), 1);
+}
+
+TEST(LeaseQueue, ADeadRequestersWorkersEndAndItsWishesVanish) {
+  Bench b(1);
+  b.want(kDriver, 1, 3);
+  b.queue.process_died(kDriver, b.now);
+  b.collect();
+  ASSERT_EQ(b.ended.size(), 1u);
+  EXPECT_EQ(b.queue.pending(), 0u);
+  EXPECT_EQ(b.free_cpus(), 0) << "held until the worker is dead";
+  b.queue.process_died(b.ended[0], b.now);
+  b.collect();
+  EXPECT_EQ(b.free_cpus(), 1);
+}
+
+TEST(LeaseQueue, FractionsOfGpusLieOnOneDevice) {
+  Bench b(8, 2);
+  wire::LeaseWanted w = b.request(kDriver, 1, 3, 0);
+  w.lease_class.resources.gpus = 0.5;
+  b.queue.wanted(w, b.now);
+  b.collect();
+  ASSERT_EQ(b.granted.size(), 3u);
+  std::map<int, int> uses;
+  for (auto& g : b.granted) {
+    ASSERT_EQ(g.lease.gpu_ids.size(), 1u);
+    uses[g.lease.gpu_ids[0]]++;
+  }
+  EXPECT_EQ(uses.size(), 2u);
+}
+
+TEST(LeaseQueue, ARequestLargerThanAnyNodeWaitsWithOneWarning) {
+  Bench b(2);
+  b.want(kDriver, 1, 1, 64);
+  EXPECT_TRUE(b.refused.empty());
+  for (int i = 0; i < 10; ++i) {
+    b.now += 500ms;
+    b.queue.tick(b.now);
+    b.collect();
+  }
+  EXPECT_EQ(b.warnings.size(), 1u) << "LQ-5";
+  EXPECT_EQ(b.queue.pending(), 1u);
+}
+
+TEST(LeaseQueue, AHardAffinityToAnUnknownNodeIsRefused) {
+  Bench b(2);
+  wire::LeaseWanted w = b.request(kDriver, 1, 1);
+  w.lease_class.scheduling = NodeAffinity{"nowhere", false};
+  b.queue.wanted(w, b.now);
+  b.collect();
+  ASSERT_EQ(b.refused.size(), 1u);
+  EXPECT_EQ(b.refused[0].refusal.error.code, ErrorCode::kInfeasible);
+}
+
+TEST(LeaseQueue, AFailedEnvironmentRefusesTheRequestThatWaitsForIt) {
+  Bench b(2);
+  b.fork = false;
+  b.want(kDriver, 1, 1);
+  ErrorRecord error;
+  error.code = ErrorCode::kRuntimeEnv;
+  b.queue.worker_failed(worker_kind(1, {}), error, b.now);
+  b.collect();
+  ASSERT_EQ(b.refused.size(), 1u);
+  EXPECT_EQ(b.free_cpus(), 2);
+}
+
+wire::ClusterView two_nodes(double here, double there, std::uint64_t version) {
+  wire::ClusterView view;
+  view.version = version;
+  view.full = true;
+  for (std::uint32_t n : {1u, 2u}) {
+    wire::NodeInfo info;
+    info.node = n;
+    info.node_id = "n" + std::to_string(n);
+    info.resources = {{"CPU", 2}};
+    info.available = {{"CPU", n == 1 ? here : there}};
+    view.nodes.push_back(info);
+  }
+  return view;
+}
+
+TEST(LeaseQueue, WhatDoesNotFitHereGoesToANodeWithRoomAndIsCountedOff) {
+  Bench b(2);
+  b.queue.view_delta(two_nodes(2, 2, 1), b.now);
+  b.want(kDriver, 1, 10);
+  EXPECT_EQ(b.granted.size(), 2u);
+  ASSERT_FALSE(b.forwards.empty());
+  EXPECT_EQ(b.forwards.back().node, 2u);
+  EXPECT_EQ(b.forwards.back().wanted.wanted, 2u) << "no more than it has room for";
+  EXPECT_EQ(b.queue.pending(), 6u);
+  b.queue.counted({kDriver, 1, 2, 1, 1}, b.now);  // one granted there, one given back
+  b.collect();
+  EXPECT_EQ(b.queue.pending(), 7u);
+  b.forwards.clear();
+  b.want(kDriver, 1, 0);
+  EXPECT_EQ(b.queue.pending(), 0u);
+}
+
+TEST(LeaseQueue, AForwardedRequestIsGrantedAndCountedOrGivenBack) {
+  Bench b(1);
+  wire::LeaseWanted w = b.request({2, 7}, 4, 2);
+  w.hops = 1;
+  b.queue.wanted(w, b.now);
+  b.collect();
+  ASSERT_EQ(b.granted.size(), 1u);
+  ASSERT_EQ(b.counted.size(), 1u);
+  EXPECT_EQ(b.counted[0].node, 2u);
+  b.now += 200ms;
+  b.queue.tick(b.now);
+  b.collect();
+  ASSERT_EQ(b.counted.size(), 2u);
+  EXPECT_EQ(b.counted[1].counted.given_back, 1u) << "LQ-4";
+  b.queue.node_died(2, b.now);
+  b.collect();
+  EXPECT_EQ(b.ended.size(), 1u);
+}
+
+TEST(LeaseQueue, DelegatedLeasesComeBackWhenTheirNodeDies) {
+  Bench b(2);
+  b.queue.view_delta(two_nodes(2, 2, 1), b.now);
+  b.want(kDriver, 1, 4);
+  ASSERT_EQ(b.queue.pending(), 0u);
+  b.queue.node_died(2, b.now);
+  b.collect();
+  EXPECT_EQ(b.queue.pending(), 2u);
+}
+
+TEST(LeaseQueue, ActorsHoldResourcesWhileTheyLive) {
+  Bench b(2);
+  const ActorId actor{{1, 1}, 1}, second{{1, 1}, 2};
+  b.queue.admit_actor(actor, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.collect();
+  ASSERT_EQ(b.admitted.size(), 1u);
+  b.queue.admit_actor(second, 0, 1, ResourceSet::from_map({{"CPU", 1}}), b.now);
+  b.now += 1s;
+  b.queue.tick(b.now);
+  b.collect();
+  ASSERT_EQ(b.denied.size(), 1u) << "the head may try another node";
+  b.queue.actor_gone(actor, 0, b.now);
+  b.queue.actor_gone(actor, 0, b.now);
+  EXPECT_EQ(b.free_cpus(), 2);
+}
+
+/// Whatever comes in whatever order, the books are right after each step (audit is checked by collect).
+TEST(LeaseQueue, BooksBalanceUnderRandomEvents) {
+  for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937 random(seed);
+    Bench b(3, 2, 2);
+    std::uniform_int_distribution<int> any(0, 1 << 20);
+    for (int step = 0; step < 300; ++step) {
+      const ProcessId who{1, static_cast<std::uint32_t>(1 + any(random) % 4)};
+      switch (any(random) % 8) {
+        case 0: case 1: b.want(who, static_cast<std::uint64_t>(any(random) % 3), static_cast<std::uint32_t>(any(random) % 4), any(random) % 3, 1 + who.serial % 2); break;
+        case 2: case 3: if (!b.granted.empty()) b.give_back(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.lease_id); break;
+        case 4: case 5:
+          if (!b.granted.empty()) b.queue.worker_blocked(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.worker, any(random) % 2, b.now);
+          break;
+        case 6: if (!b.granted.empty() && any(random) % 4 == 0) b.queue.process_died(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.worker, b.now); break;
+        default:
+          if (any(random) % 8 == 0) b.queue.process_died(who, b.now);
+          b.queue.admit_actor({who, static_cast<std::uint64_t>(step)}, 0, 1, ResourceSet::from_map({{"CPU", any(random) % 3}}), b.now);
+          if (!b.admitted.empty()) b.queue.actor_gone(b.admitted[static_cast<std::size_t>(any(random)) % b.admitted.size()].actor, 0, b.now);
+          b.now += 100ms;
+          b.queue.tick(b.now);
+      }
+      b.collect();
+      for (ProcessId worker : std::exchange(b.ended, {})) b.queue.process_died(worker, b.now);
+      b.collect();
+      ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::sched
