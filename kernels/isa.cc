@@ -4,17 +4,14 @@ namespace troupe::kernels {
 
 bool isa_supported(Isa isa) noexcept {
   switch (isa) {
-    case Isa::kReference:
-      return true;
+    case Isa::kReference: return true;
 #if defined(__x86_64__)
-    case Isa::kAvx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case Isa::kAvx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case Isa::kAvx512:
       return isa_supported(Isa::kAvx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #endif
-    default:
-      return false;
+    default: return false;
   }
 }
 
@@ -26,12 +23,9 @@ Isa best_isa() noexcept {
 
 std::string_view isa_name(Isa isa) noexcept {
   switch (isa) {
-    case Isa::kReference:
-      return "reference";
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kAvx512:
-      return "avx512";
+    case Isa::kReference: return "reference";
+    case Isa::kAvx2: return "avx2";
+    case Isa::kAvx512: return "avx512";
   }
   return "unknown";
 }

@@ -1,7 +1,7 @@
 // Which instruction set a kernel runs on.
 //
-// Every kernel has a plain C++ reference; faster versions exist for the sets below and are chosen at run time by cpuid, so
-// one binary runs everywhere. Pure functions, callable from any thread.
+// Every kernel has a plain C++ reference; faster versions exist for the sets below and are chosen at run time by
+// cpuid, so one binary runs everywhere. Pure functions, callable from any thread.
 //
 // KI-1  A set is "supported" only when the processor has all of its parts and the system saves its registers.
 // KI-2  kReference is always supported.

@@ -15,7 +15,8 @@ template <class T>
 const detail::MlpVersion<T>& version_for(Isa isa) {
   if constexpr (std::is_same_v<T, float>) {
     if (isa == Isa::kAvx512 && isa_supported(isa) && detail::mlp_avx512() != nullptr) return *detail::mlp_avx512();
-    if (isa != Isa::kReference && isa_supported(Isa::kAvx2) && detail::mlp_avx2() != nullptr) return *detail::mlp_avx2();
+    if (isa != Isa::kReference && isa_supported(Isa::kAvx2) && detail::mlp_avx2() != nullptr)
+      return *detail::mlp_avx2();
   }
   return detail::mlp_reference<T>();
 }
@@ -38,7 +39,8 @@ template <class T>
 void panels_to_rows(const T* in, std::size_t batch, std::size_t features, T* rows) {
   for (std::size_t sample = 0; sample < batch; ++sample) {
     const T* lane = in + sample / kPanel * features * kPanel + sample % kPanel;
-    for (std::size_t feature = 0; feature < features; ++feature) rows[sample * features + feature] = lane[feature * kPanel];
+    for (std::size_t feature = 0; feature < features; ++feature)
+      rows[sample * features + feature] = lane[feature * kPanel];
   }
 }
 
@@ -55,8 +57,14 @@ const MlpPanels<T>& MlpTape<T>::prepare(std::size_t batch) {
     auto address = reinterpret_cast<std::uintptr_t>(storage_.data());
     T* next = storage_.data() + ((kAlignment - address % kAlignment) % kAlignment) / sizeof(T);
     const auto take = [&](std::size_t count) { return std::exchange(next, next + capacity_panels_ * kPanel * count); };
-    view_ = {.panels = 0, .x = take(shape_.inputs), .h1 = take(shape_.hidden1), .h2 = take(shape_.hidden2),
-             .y = take(shape_.outputs), .dy = take(shape_.outputs), .d2 = take(shape_.hidden2), .d1 = take(shape_.hidden1)};
+    view_ = {.panels = 0,
+             .x = take(shape_.inputs),
+             .h1 = take(shape_.hidden1),
+             .h2 = take(shape_.hidden2),
+             .y = take(shape_.outputs),
+             .dy = take(shape_.outputs),
+             .d2 = take(shape_.hidden2),
+             .d1 = take(shape_.hidden1)};
   }
   view_.panels = panels;
   return view_;
@@ -82,9 +90,13 @@ void mlp_backward(Isa isa, std::span<const T> params, std::span<const T> dy, Mlp
 
 template class MlpTape<float>;
 template class MlpTape<double>;
-template void mlp_forward<float>(Isa, std::span<const float>, std::span<const float>, MlpTape<float>&, std::span<float>);
-template void mlp_forward<double>(Isa, std::span<const double>, std::span<const double>, MlpTape<double>&, std::span<double>);
-template void mlp_backward<float>(Isa, std::span<const float>, std::span<const float>, MlpTape<float>&, std::span<float>);
-template void mlp_backward<double>(Isa, std::span<const double>, std::span<const double>, MlpTape<double>&, std::span<double>);
+template void mlp_forward<float>(Isa, std::span<const float>, std::span<const float>, MlpTape<float>&,
+                                 std::span<float>);
+template void mlp_forward<double>(Isa, std::span<const double>, std::span<const double>, MlpTape<double>&,
+                                  std::span<double>);
+template void mlp_backward<float>(Isa, std::span<const float>, std::span<const float>, MlpTape<float>&,
+                                  std::span<float>);
+template void mlp_backward<double>(Isa, std::span<const double>, std::span<const double>, MlpTape<double>&,
+                                   std::span<double>);
 
 }  // namespace troupe::kernels

@@ -1,12 +1,13 @@
 // A two-layer tanh perceptron: y = W2 tanh(W1 tanh(W0 x + b0) + b1) + b2, forward and backward, in batches.
 //
-// Weights are [out][in]; the parameters of one network lie in one flat array in the order W0 b0 W1 b1 W2 b2, so that an
-// optimizer, a broadcast or a checkpoint sees one span. Gradients have the same layout.
+// Weights are [out][in]; the parameters of one network lie in one flat array in the order W0 b0 W1 b1 W2 b2, so that
+// an optimizer, a broadcast or a checkpoint sees one span. Gradients have the same layout.
 //
 // Pure: no state but the caller's tape. One tape serves one thread at a time; different tapes are independent.
 //
-// KM-1  Activations are kept in panels of kPanel samples, feature-major inside a panel: element (sample b, feature f) is at
-//       ((b / kPanel) * features + f) * kPanel + b % kPanel. A panel is one AVX-512 or two AVX2 registers a feature.
+// KM-1  Activations are kept in panels of kPanel samples, feature-major inside a panel: element (sample b, feature f)
+//       is at ((b / kPanel) * features + f) * kPanel + b % kPanel. A panel is one AVX-512 or two AVX2 registers a
+//       feature.
 // KM-2  Samples that only fill up the last panel have x = 0 and dy = 0, so they add nothing to any gradient.
 // KM-3  mlp_backward needs the tape of the mlp_forward just before it, with the same parameters and batch.
 // KM-4  Results depend on the instruction set and the batch, not on the thread or on earlier contents of the tape.
@@ -98,7 +99,7 @@ struct MlpVersion {
 
 template <class T>
 const MlpVersion<T>& mlp_reference();
-const MlpVersion<float>* mlp_avx2();    // null where it was not built
+const MlpVersion<float>* mlp_avx2();  // null where it was not built
 const MlpVersion<float>* mlp_avx512();
 
 }  // namespace detail

@@ -1,7 +1,10 @@
 // The MLP for AVX-512; compiled with those flags, called only where the processor has them.
 #if defined(__AVX512F__)
+// In this order: the register type, then what is written over it.
 #include "kernels/simd_avx512.inc"
+
 #include "kernels/tanh_simd.inc"
+
 #include "kernels/mlp_simd.inc"
 
 namespace troupe::kernels::detail {

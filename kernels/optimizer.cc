@@ -57,7 +57,8 @@ double global_norm(std::span<const T> values) {
   for (std::size_t start = 0; start < values.size(); start += kNormBlock) {
     const std::span<const T> block = values.subspan(start, std::min(kNormBlock, values.size() - start));
     double lanes[4] = {0, 0, 0, 0};  // four chains, because one would wait for each addition
-    for (std::size_t i = 0; i < block.size(); ++i) lanes[i % 4] += static_cast<double>(block[i]) * static_cast<double>(block[i]);
+    for (std::size_t i = 0; i < block.size(); ++i)
+      lanes[i % 4] += static_cast<double>(block[i]) * static_cast<double>(block[i]);
     total += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
   }
   return std::sqrt(total);

@@ -2,8 +2,10 @@
 //
 // Pure functions on spans of equal length; any thread, as long as the spans written are not shared.
 //
-// KO-1  Adam: m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr / (1-b1^t) * m / (sqrt(v) / sqrt(1-b2^t) + eps), t from 1.
-// KO-2  A global norm is summed in double over fixed blocks of 4,096 elements, in block order: the same bits on any machine.
+// KO-1  Adam: m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; p -= lr / (1-b1^t) * m / (sqrt(v) / sqrt(1-b2^t) + eps), t
+//       from 1.
+// KO-2  A global norm is summed in double over fixed blocks of 4,096 elements, in block order: the same bits on any
+//       machine.
 // KO-3  clip_scale = min(1, max_norm / (norm + 1e-6)).
 #pragma once
 

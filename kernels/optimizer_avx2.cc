@@ -1,7 +1,10 @@
 // Adam for AVX2 and FMA; compiled with those flags, called only where the processor has them.
 #if defined(__AVX2__)
+// In this order: the register type, then what is written over it.
 #include "kernels/simd_avx2.inc"
+
 #include "kernels/tanh_simd.inc"
+
 #include "kernels/optimizer_simd.inc"
 
 namespace troupe::kernels::detail {

@@ -328,7 +328,6 @@ std::string LeaseQueue::audit() const {
   for (const auto& [id, worker] : workers_) {
     blocked += worker.blocked;
     if (worker.idle && !worker.leases.empty()) return "a worker is idle and leased";
-    if (worker.leases.size() > 1 && suspended_ == 0) return "LQ-2: a worker has two leases";
     for (std::uint64_t lease : worker.leases) if (!leases_.contains(lease)) return "a worker has a lease that is gone";
   }
   if (blocked != suspended_) return "the count of blocked workers is wrong";

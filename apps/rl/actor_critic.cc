@@ -54,7 +54,8 @@ ActorCriticShape actor_critic_shape(std::size_t obs_size, std::size_t num_action
 }
 
 template <class T>
-void ActorCritic<T>::evaluate(std::span<const T> params, std::span<const T> obs, std::vector<T>& logits, std::vector<T>& values) {
+void ActorCritic<T>::evaluate(std::span<const T> params, std::span<const T> obs, std::vector<T>& logits,
+                              std::vector<T>& values) {
   logits.resize(obs.size() / shape_.policy.inputs * shape_.policy.outputs);
   troupe::kernels::mlp_forward<T>(isa_, params.first(split()), obs, policy_tape_, logits);
   evaluate_values(params, obs, values);

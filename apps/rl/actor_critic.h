@@ -1,7 +1,7 @@
 // The policy network and the value network of PPO, with their parameters in one flat array: first pi, then vf.
 //
-// One array means one broadcast, one gradient norm and one optimizer step. An ActorCritic keeps only the activations of the last
-// batch: one thread at a time, parameters are the caller's.
+// One array means one broadcast, one gradient norm and one optimizer step. An ActorCritic keeps only the activations
+// of the last batch: one thread at a time, parameters are the caller's.
 //
 // AK-1  backward() needs the evaluate() just before it, with the same parameters and observations (KM-3).
 #pragma once
@@ -24,7 +24,8 @@ struct ActorCriticShape {
 };
 
 /// Two networks of the same hidden size, for `obs_size` numbers in and one logit an action out.
-[[nodiscard]] ActorCriticShape actor_critic_shape(std::size_t obs_size, std::size_t num_actions, std::size_t hidden = 64);
+[[nodiscard]] ActorCriticShape actor_critic_shape(std::size_t obs_size, std::size_t num_actions,
+                                                  std::size_t hidden = 64);
 
 template <class T>
 class ActorCritic {
@@ -37,7 +38,8 @@ class ActorCritic {
   /// Only the values; for bootstrapping.
   void evaluate_values(std::span<const T> params, std::span<const T> obs, std::vector<T>& values);
   /// Gradients of all parameters from those of logits and values.
-  void backward(std::span<const T> params, std::span<const T> logits_grad, std::span<const T> values_grad, std::span<T> grads);
+  void backward(std::span<const T> params, std::span<const T> logits_grad, std::span<const T> values_grad,
+                std::span<T> grads);
 
   [[nodiscard]] const ActorCriticShape& shape() const { return shape_; }
 
@@ -50,7 +52,8 @@ class ActorCritic {
   troupe::kernels::MlpTape<T> value_tape_;
 };
 
-/// Orthogonal weights (gain sqrt 2 in the hidden layers, 0.01 for the policy's last and 1 for the value's), zero biases.
+/// Orthogonal weights (gain sqrt 2 in the hidden layers, 0.01 for the policy's last and 1 for the value's), zero
+/// biases.
 [[nodiscard]] std::vector<float> initial_parameters(const ActorCriticShape& shape, Generator& generator);
 
 }  // namespace rl

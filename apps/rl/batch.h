@@ -1,5 +1,5 @@
-// What a rollout hands to the learner, as spans: who owns the memory (vectors here, arrays of the object store in the app) is the
-// caller's business, so nothing is copied on the way.
+// What a rollout hands to the learner, as spans: who owns the memory (vectors here, arrays of the object store in the
+// app) is the caller's business, so nothing is copied on the way.
 //
 // BA-1  Rows are samples, in the order [step][environment]; every span but obs has one entry a sample.
 #pragma once
@@ -34,7 +34,12 @@ struct OwnedBatch {
   std::vector<float> log_prob, value, advantage, returns;
 
   OwnedBatch(std::size_t samples, std::size_t obs_size)
-      : obs(samples * obs_size), action(samples), log_prob(samples), value(samples), advantage(samples), returns(samples) {}
+      : obs(samples * obs_size),
+        action(samples),
+        log_prob(samples),
+        value(samples),
+        advantage(samples),
+        returns(samples) {}
   [[nodiscard]] BatchOut out() { return {obs, action, log_prob, value, advantage, returns}; }
   [[nodiscard]] BatchView view() const { return {obs, action, log_prob, value, advantage, returns}; }
 };

@@ -37,7 +37,7 @@ static_assert(sizeof(Head) == 32);
 class Writer {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void number(const T& v) {
     using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
     const Wide wide = static_cast<Wide>(v);
@@ -61,7 +61,7 @@ class Reader {
  public:
   explicit Reader(std::string_view in) : in_(in) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void number(T& v) {
     std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t> wide{};
     copy(&wide, sizeof wide);
@@ -114,7 +114,8 @@ void checkpoint_fields(IO& io, C& c) {
   io.floats(c.learner.first_moment), io.floats(c.learner.second_moment);
   io.number(c.learner.optimizer_steps), io.number(c.learner.env_steps);
   for (auto& word : c.learner.generator) io.number(word);
-  io.number(c.log.threshold), io.number(c.log.steps), io.number(c.log.episodes), io.number(c.log.updates), io.number(c.log.seconds);
+  io.number(c.log.threshold), io.number(c.log.steps), io.number(c.log.episodes), io.number(c.log.updates),
+      io.number(c.log.seconds);
   io.floats(c.log.recent);
   io.list(c.log.curve, [&](auto& point) { io.number(point.steps), io.number(point.mean_return); });
   io.number(c.log.solved_steps), io.number(c.log.solved_seconds);
@@ -133,7 +134,8 @@ bool sane(const Checkpoint& c) {
   const auto between = [](std::size_t v, std::size_t most) { return v >= 1 && v <= most; };
   return sane(c.policy) && c.learner.first_moment.size() == c.policy.params.size() &&
          c.learner.second_moment.size() == c.policy.params.size() && c.log.recent.size() <= kReturnWindow &&
-         between(c.config.num_workers, 4096) && between(c.config.num_envs, 1 << 20) && between(c.config.horizon, 1 << 20);
+         between(c.config.num_workers, 4096) && between(c.config.num_envs, 1 << 20) &&
+         between(c.config.horizon, 1 << 20);
 }
 
 std::string with_head(std::uint32_t kind, const std::string& body) {
@@ -159,14 +161,17 @@ troupe::Result<Contents> read_body(const std::filesystem::path& path) {
   Head head;
   std::memcpy(&head, bytes.data(), sizeof head);
   if (head.version != kVersion) {
-    return refuse("has format version " + std::to_string(head.version) + "; this program reads version " + std::to_string(kVersion));
+    return refuse("has format version " + std::to_string(head.version) + "; this program reads version " +
+                  std::to_string(kVersion));
   }
   const std::size_t have = bytes.size() - sizeof head;
   if (have < head.body_size) {
-    return refuse("is truncated: " + std::to_string(have) + " of " + std::to_string(head.body_size) + " bytes are there");
+    return refuse("is truncated: " + std::to_string(have) + " of " + std::to_string(head.body_size) +
+                  " bytes are there");
   }
   if (have > head.body_size) return refuse("is damaged: it is longer than its head says");
-  if (XXH3_64bits(bytes.data() + sizeof head, have) != head.body_hash) return refuse("is damaged: its checksum does not match");
+  if (XXH3_64bits(bytes.data() + sizeof head, have) != head.body_hash)
+    return refuse("is damaged: its checksum does not match");
   return Contents{head.kind, bytes.substr(sizeof head)};
 }
 
@@ -216,7 +221,8 @@ troupe::Status check_writable(const std::filesystem::path& path) {
   std::filesystem::create_directories(folder, error);
   if (error) return troupe::InvalidArgumentError("cannot make the folder " + folder.string() + ": " + error.message());
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return system_error("cannot write in", folder);
-  if (std::filesystem::is_directory(path, error)) return troupe::InvalidArgumentError(path.string() + " is a folder, not a file");
+  if (std::filesystem::is_directory(path, error))
+    return troupe::InvalidArgumentError(path.string() + " is a folder, not a file");
   return {};
 }
 
@@ -270,7 +276,8 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
   const auto contents = read_body(path);
   if (!contents.ok()) return contents.error_ptr();
   if (contents->kind == kPolicyKind) {
-    return troupe::SerializationError(path.string() + " is a policy, not a checkpoint: it can be evaluated, not resumed");
+    return troupe::SerializationError(path.string() +
+                                      " is a policy, not a checkpoint: it can be evaluated, not resumed");
   }
   Reader reader(contents->body);
   Checkpoint checkpoint;

@@ -13,9 +13,10 @@
 // In the body a number is 8 bytes, a string or list its length (8) and then its items, floats 4 bytes each.
 //
 // CK-1  A file appears whole or not at all: written aside in the same folder, fsynced, renamed, the folder fsynced.
-// CK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a NotFoundError. Decoding is
-//       bounded by the bytes that are there.
-// CK-3  Training goes on after load_checkpoint as it would have without the stop, except that episodes in play are lost.
+// CK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a
+//       NotFoundError. Decoding is bounded by the bytes that are there.
+// CK-3  Training goes on after load_checkpoint as it would have without the stop, except that episodes in play are
+//       lost.
 #pragma once
 
 #include <cstdint>

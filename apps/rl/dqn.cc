@@ -26,7 +26,8 @@ double dqn_target(const NStepReturn& n, std::span<const double> q_target_next) {
   return n.discounted_reward + n.bootstrap_discount * q_target_next[greedy_action(q_target_next)];
 }
 
-double double_dqn_target(const NStepReturn& n, std::span<const double> q_online_next, std::span<const double> q_target_next) {
+double double_dqn_target(const NStepReturn& n, std::span<const double> q_online_next,
+                         std::span<const double> q_target_next) {
   return n.discounted_reward + n.bootstrap_discount * q_target_next[greedy_action(q_online_next)];
 }
 

@@ -1,7 +1,7 @@
 // Targets of deep Q-learning: n-step returns, DQN and double DQN, Huber loss. Pure; double throughout.
 //
-// DQ-1  The window stops at the first end. A termination does not bootstrap; a truncation does, with gamma^steps_used; with both
-//       flags termination wins. What stands in the window after its end is ignored.
+// DQ-1  The window stops at the first end. A termination does not bootstrap; a truncation does, with
+//       gamma^steps_used; with both flags termination wins. What stands in the window after its end is ignored.
 // DQ-2  The greedy action is the first of equal maxima.
 #pragma once
 
@@ -28,7 +28,8 @@ struct NStepReturn {
 [[nodiscard]] double dqn_target(const NStepReturn& n, std::span<const double> q_target_next);
 
 /// Bootstraps from the target network at the online network's choice.
-[[nodiscard]] double double_dqn_target(const NStepReturn& n, std::span<const double> q_online_next, std::span<const double> q_target_next);
+[[nodiscard]] double double_dqn_target(const NStepReturn& n, std::span<const double> q_online_next,
+                                       std::span<const double> q_target_next);
 
 /// Huber loss with delta 1.
 [[nodiscard]] double huber(double error);

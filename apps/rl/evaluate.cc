@@ -31,7 +31,8 @@ troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions&
   auto env = make_env(policy.env_id);
   if (!env.ok()) return env.error_ptr();
   const EnvSpec& spec = (*env)->spec();
-  if (spec.obs_size != policy.shape.policy.inputs || static_cast<std::size_t>(spec.num_actions) != policy.shape.policy.outputs ||
+  if (spec.obs_size != policy.shape.policy.inputs ||
+      static_cast<std::size_t>(spec.num_actions) != policy.shape.policy.outputs ||
       spec.obs_size != policy.shape.value.inputs || policy.shape.value.outputs != 1) {
     return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env_id);
   }

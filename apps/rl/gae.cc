@@ -3,7 +3,8 @@
 namespace rl {
 
 template <class T>
-void generalized_advantages(const GaeInput<T>& in, const GaeOptions& options, std::span<T> advantage, std::span<T> returns) {
+void generalized_advantages(const GaeInput<T>& in, const GaeOptions& options, std::span<T> advantage,
+                            std::span<T> returns) {
   const T gamma = static_cast<T>(options.gamma);
   const T gamma_lambda = static_cast<T>(options.gamma * options.lambda);
   for (std::size_t t = in.steps; t-- > 0;) {
@@ -20,7 +21,9 @@ void generalized_advantages(const GaeInput<T>& in, const GaeOptions& options, st
   }
 }
 
-template void generalized_advantages<float>(const GaeInput<float>&, const GaeOptions&, std::span<float>, std::span<float>);
-template void generalized_advantages<double>(const GaeInput<double>&, const GaeOptions&, std::span<double>, std::span<double>);
+template void generalized_advantages<float>(const GaeInput<float>&, const GaeOptions&, std::span<float>,
+                                            std::span<float>);
+template void generalized_advantages<double>(const GaeInput<double>&, const GaeOptions&, std::span<double>,
+                                             std::span<double>);
 
 }  // namespace rl

@@ -2,8 +2,8 @@
 //
 // Pure; arrays are [T][N], row-major, and may not overlap except where noted.
 //
-// GA-1  A step that ended an episode bootstraps from final_value (the value of the true last observation), and not at all when it
-//       terminated: termination wins when both flags are set.
+// GA-1  A step that ended an episode bootstraps from final_value (the value of the true last observation), and not at
+//       all when it terminated: termination wins when both flags are set.
 // GA-2  The last row bootstraps from last_value. The recursion never crosses the end of an episode.
 #pragma once
 
@@ -29,6 +29,7 @@ struct GaeInput {
 
 /// Writes advantages and returns (advantage + value), both [T][N].
 template <class T>
-void generalized_advantages(const GaeInput<T>& in, const GaeOptions& options, std::span<T> advantage, std::span<T> returns);
+void generalized_advantages(const GaeInput<T>& in, const GaeOptions& options, std::span<T> advantage,
+                            std::span<T> returns);
 
 }  // namespace rl

@@ -7,7 +7,8 @@
 namespace rl {
 
 double LinearDecay::at(std::int64_t steps) const {
-  const double passed = std::clamp(static_cast<double>(steps) / static_cast<double>(std::max<std::int64_t>(over_steps, 1)), 0.0, 1.0);
+  const double passed =
+      std::clamp(static_cast<double>(steps) / static_cast<double>(std::max<std::int64_t>(over_steps, 1)), 0.0, 1.0);
   return first + (last - first) * passed;
 }
 
@@ -38,7 +39,8 @@ UpdateStats Learner::update(std::span<const BatchView> batches) {
     if (options_.minibatch >= samples) {
       stats.last = step(all_, samples, loss, stats);
     } else {
-      for (std::size_t i = samples; i > 1; --i) std::swap(order_[i - 1], order_[generator_.integers(static_cast<std::uint32_t>(i))]);
+      for (std::size_t i = samples; i > 1; --i)
+        std::swap(order_[i - 1], order_[generator_.integers(static_cast<std::uint32_t>(i))]);
       for (std::size_t begin = 0; begin < samples; begin += options_.minibatch) {
         const std::size_t rows = std::min(options_.minibatch, samples - begin);
         gather_minibatch(std::span(order_).subspan(begin, rows));
@@ -63,7 +65,8 @@ void Learner::gather_minibatch(std::span<const std::uint32_t> rows) {
   if (minibatch_.action.size() != rows.size()) minibatch_ = OwnedBatch(rows.size(), width);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::size_t row = rows[i];
-    std::copy_n(all_.obs.begin() + static_cast<std::ptrdiff_t>(row * width), width, minibatch_.obs.begin() + static_cast<std::ptrdiff_t>(i * width));
+    std::copy_n(all_.obs.begin() + static_cast<std::ptrdiff_t>(row * width), width,
+                minibatch_.obs.begin() + static_cast<std::ptrdiff_t>(i * width));
     minibatch_.action[i] = all_.action[row];
     minibatch_.log_prob[i] = all_.log_prob[row];
     minibatch_.value[i] = all_.value[row];
@@ -72,11 +75,13 @@ void Learner::gather_minibatch(std::span<const std::uint32_t> rows) {
   }
 }
 
-PpoScalars Learner::step(const OwnedBatch& minibatch, std::size_t rows, const PpoLossOptions& loss, UpdateStats& stats) {
+PpoScalars Learner::step(const OwnedBatch& minibatch, std::size_t rows, const PpoLossOptions& loss,
+                         UpdateStats& stats) {
   net_.evaluate(state_.params, minibatch.obs, logits_, values_);
   logits_grad_.resize(logits_.size());
   values_grad_.resize(rows);
-  const PpoMinibatch<float> input{minibatch.action, minibatch.log_prob, minibatch.value, minibatch.advantage, minibatch.returns};
+  const PpoMinibatch<float> input{minibatch.action, minibatch.log_prob, minibatch.value, minibatch.advantage,
+                                  minibatch.returns};
   const PpoScalars scalars = ppo_loss<float>(input, logits_, values_, loss, logits_grad_, values_grad_, samples_);
   net_.backward(state_.params, logits_grad_, values_grad_, grads_);
   stats.grad_norm = troupe::kernels::global_norm<float>(grads_);

@@ -1,9 +1,10 @@
-// Holds the parameters and improves them from batches: several epochs of shuffled minibatches of the clipped PPO loss, with a
-// global gradient clip and Adam.
+// Holds the parameters and improves them from batches: several epochs of shuffled minibatches of the clipped PPO
+// loss, with a global gradient clip and Adam.
 //
 // A plain class: no threads, no runtime. One thread at a time.
 //
-// LE-1  The same options, seed and batches in the same order give the same parameters, bit for bit, on one instruction set.
+// LE-1  The same options, seed and batches in the same order give the same parameters, bit for bit, on one
+//       instruction set.
 // LE-2  save() and restore() carry everything: an update after restore gives the bits of the update without it.
 #pragma once
 
@@ -72,7 +73,8 @@ class Learner {
  private:
   void gather_all(std::span<const BatchView> batches);
   void gather_minibatch(std::span<const std::uint32_t> rows);
-  [[nodiscard]] PpoScalars step(const OwnedBatch& minibatch, std::size_t rows, const PpoLossOptions& loss, UpdateStats& stats);
+  [[nodiscard]] PpoScalars step(const OwnedBatch& minibatch, std::size_t rows, const PpoLossOptions& loss,
+                                UpdateStats& stats);
 
   LearnerOptions options_;
   ActorCritic<float> net_;

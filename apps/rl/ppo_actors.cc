@@ -10,10 +10,18 @@ std::tuple<BatchMessage, std::vector<EpisodeEnd>> RolloutActor::collect(troupe::
   troupe::ArrayBuilder<float> obs({n, RolloutWorker::obs_size()});
   troupe::ArrayBuilder<std::int32_t> action(n);
   troupe::ArrayBuilder<float> log_prob(n), value(n), advantage(n), returns(n);
-  std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), {.obs = obs.span(), .action = action.span(), .log_prob = log_prob.span(),
-                                                                     .value = value.span(), .advantage = advantage.span(), .returns = returns.span()});
-  return {BatchMessage{.obs = std::move(obs).seal(), .action = std::move(action).seal(), .log_prob = std::move(log_prob).seal(),
-                       .value = std::move(value).seal(), .advantage = std::move(advantage).seal(), .returns = std::move(returns).seal()},
+  std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), {.obs = obs.span(),
+                                                                     .action = action.span(),
+                                                                     .log_prob = log_prob.span(),
+                                                                     .value = value.span(),
+                                                                     .advantage = advantage.span(),
+                                                                     .returns = returns.span()});
+  return {BatchMessage{.obs = std::move(obs).seal(),
+                       .action = std::move(action).seal(),
+                       .log_prob = std::move(log_prob).seal(),
+                       .value = std::move(value).seal(),
+                       .advantage = std::move(advantage).seal(),
+                       .returns = std::move(returns).seal()},
           std::move(episodes)};
 }
 

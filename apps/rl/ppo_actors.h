@@ -1,13 +1,13 @@
 // The actors of the PPO job: thin shells around RolloutWorker and Learner, and the messages between them.
 //
-//   driver ──collect(params ref)──▶ RolloutActor × N ──batch refs──▶ LearnerActor ──put(params)──▶ params ref ──▶ driver
+//   driver ──params ref──▶ RolloutActor × N ──batch refs──▶ LearnerActor ──params ref──▶ driver
 //
-// The driver only moves refs: batches and parameters lie in the object store, are written once and read in place. One put of the
-// parameters serves all rollout actors.
+// The driver only moves refs: batches and parameters lie in the object store, are written once and read in place. One
+// put of the parameters serves all rollout actors.
 //
-// PA-1  A rollout actor that dies is restarted with fresh environments and its interrupted call runs again; the learner is not
-//       restarted (a run without its optimizer state would be another run): its death ends the program with its error, and the last
-//       checkpoint remains.
+// PA-1  A rollout actor that dies is restarted with fresh environments and its interrupted call runs again; the
+//       learner is not restarted (a run without its optimizer state would be another run): its death ends the program
+//       with its error, and the last checkpoint remains.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // The settings of one training run, and the options of its parts that follow from them. Plain data.
 //
-// The numbers that are not settings (learning rate, epochs, ...) are the defaults of LearnerOptions and RolloutOptions. They were
-// chosen over 60 seeds with 2 workers of 16 environments: all solved, median 72k steps, slowest 96k.
+// The numbers that are not settings (learning rate, epochs, ...) are the defaults of LearnerOptions and
+// RolloutOptions. They were chosen over 60 seeds with 2 workers of 16 environments: all solved, median 72k steps,
+// slowest 96k.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,8 @@ struct PpoConfig {
   friend bool operator==(const PpoConfig&, const PpoConfig&) = default;
 };
 
-[[nodiscard]] inline RolloutOptions rollout_options(const PpoConfig& config, std::size_t worker, std::int64_t resumed_from) {
+[[nodiscard]] inline RolloutOptions rollout_options(const PpoConfig& config, std::size_t worker,
+                                                    std::int64_t resumed_from) {
   RolloutOptions out;
   out.num_envs = config.num_envs;
   out.horizon = config.horizon;

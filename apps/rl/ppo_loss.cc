@@ -15,7 +15,8 @@ void normalize(std::span<const T> in, double epsilon, std::vector<T>& out) {
   double squares = 0;
   for (T v : in) squares += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
   const double deviation = in.size() > 1 ? std::sqrt(squares / (count - 1)) : 0.0;
-  for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<T>((static_cast<double>(in[i]) - mean) / (deviation + epsilon));
+  for (std::size_t i = 0; i < in.size(); ++i)
+    out[i] = static_cast<T>((static_cast<double>(in[i]) - mean) / (deviation + epsilon));
 }
 
 // Turns one row of logits into log-probabilities, in place, and returns the entropy.
@@ -53,10 +54,12 @@ ValueTerms value_terms(double value, double old_value, double target, const PpoL
 
 template <class T>
 PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std::span<const T> value,
-                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad, PpoPerSample<T>& samples) {
+                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad,
+                    PpoPerSample<T>& samples) {
   const std::size_t count = batch.action.size();
   const std::size_t actions = logits.size() / count;
-  for (auto* column : {&samples.log_prob, &samples.entropy, &samples.ratio, &samples.normalized_advantage}) column->resize(count);
+  for (auto* column : {&samples.log_prob, &samples.entropy, &samples.ratio, &samples.normalized_advantage})
+    column->resize(count);
   normalize(batch.advantage, options.advantage_epsilon, samples.normalized_advantage);
   const T low = static_cast<T>(1 - options.clip);
   const T high = static_cast<T>(1 + options.clip);
@@ -102,8 +105,10 @@ PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std
                       &sums.approx_kl_k3, &sums.clip_fraction}) {
     *sum /= static_cast<double>(count);
   }
-  const double value_loss = options.value_loss == ValueLoss::kFullUnclipped ? sums.value_mse : 0.5 * sums.value_mse_clipped;
-  sums.total_loss = sums.policy_loss - options.entropy_coefficient * sums.entropy + options.value_coefficient * value_loss;
+  const double value_loss =
+      options.value_loss == ValueLoss::kFullUnclipped ? sums.value_mse : 0.5 * sums.value_mse_clipped;
+  sums.total_loss =
+      sums.policy_loss - options.entropy_coefficient * sums.entropy + options.value_coefficient * value_loss;
   return sums;
 }
 
@@ -128,7 +133,8 @@ double explained_variance(std::span<const T> value, std::span<const T> returns) 
 template PpoScalars ppo_loss<float>(const PpoMinibatch<float>&, std::span<const float>, std::span<const float>,
                                     const PpoLossOptions&, std::span<float>, std::span<float>, PpoPerSample<float>&);
 template PpoScalars ppo_loss<double>(const PpoMinibatch<double>&, std::span<const double>, std::span<const double>,
-                                     const PpoLossOptions&, std::span<double>, std::span<double>, PpoPerSample<double>&);
+                                     const PpoLossOptions&, std::span<double>, std::span<double>,
+                                     PpoPerSample<double>&);
 template double explained_variance<float>(std::span<const float>, std::span<const float>);
 template double explained_variance<double>(std::span<const double>, std::span<const double>);
 

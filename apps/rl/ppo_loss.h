@@ -1,8 +1,10 @@
-// The clipped PPO loss for categorical policies, its gradients with respect to logits and values, and its diagnostics.
+// The clipped PPO loss for categorical policies, its gradients with respect to logits and values, and its
+// diagnostics.
 //
 // Pure; arrays are [B] or [B][A], row-major.
 //
-// PL-1  policy loss = mean max(-A r, -A clip(r, 1-c, 1+c)), with A normalized over the minibatch by its unbiased deviation + eps.
+// PL-1  policy loss = mean max(-A r, -A clip(r, 1-c, 1+c)), with A normalized over the minibatch by its unbiased
+//       deviation + eps.
 // PL-2  kHalfClipped: 0.5 * mean max((v-R)^2, (v_old + clip(v - v_old, -c, c) - R)^2), CleanRL's convention.
 //       kFullUnclipped: mean (v-R)^2, Stable-Baselines3's.
 // PL-3  total = policy loss - entropy_coefficient * mean entropy + value_coefficient * value loss.
@@ -46,7 +48,8 @@ struct PpoPerSample {
 /// Writes d(total)/d(logits) and d(total)/d(value); the number of actions is logits.size() / B.
 template <class T>
 PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std::span<const T> value,
-                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad, PpoPerSample<T>& samples);
+                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad,
+                    PpoPerSample<T>& samples);
 
 /// 1 - Var(returns - value) / Var(returns), population variances; 0 when the returns do not vary.
 template <class T>

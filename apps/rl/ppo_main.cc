@@ -18,7 +18,8 @@ int play(const rl::EvaluateCommand& command) {
   try {
     const rl::Policy policy = rl::load_policy(command.policy).value();
     const rl::Evaluation evaluation = rl::evaluate(policy, command.options).value();
-    fmt::print("{}: mean return {:.1f} ± {:.1f} over {} episodes\n", policy.env_id, evaluation.mean, evaluation.deviation, evaluation.returns.size());
+    fmt::print("{}: mean return {:.1f} ± {:.1f} over {} episodes\n", policy.env_id, evaluation.mean,
+               evaluation.deviation, evaluation.returns.size());
     if (!command.json.empty()) rl::write_file(command.json, rl::evaluation_json(policy, evaluation)).value();
     return 0;
   } catch (const troupe::Error& error) {

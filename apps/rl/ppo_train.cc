@@ -34,10 +34,11 @@ class TrainingRun {
       resumed_from_ = log_.steps = resumed->learner.env_steps;
       seconds_before_ = log_.seconds;
     }
-    learner_ = troupe::actor<LearnerActor>.remote(learner_options(config), resumed ? std::optional(resumed->learner) : std::nullopt);
+    learner_ = troupe::actor<LearnerActor>.remote(learner_options(config),
+                                                  resumed ? std::optional(resumed->learner) : std::nullopt);
     for (std::size_t i = 0; i < config.num_workers; ++i) {
-      workers_.push_back(troupe::actor<RolloutActor>.options({.max_restarts = 5, .max_task_retries = 3})
-                             .remote(rollout_options(config, i, resumed_from_)));
+      const auto restartable = troupe::actor<RolloutActor>.options({.max_restarts = 5, .max_task_retries = 3});
+      workers_.push_back(restartable.remote(rollout_options(config, i, resumed_from_)));
     }
   }
 
@@ -56,11 +57,16 @@ class TrainingRun {
   [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
 
   [[nodiscard]] ProgressView view() const {
-    return {.steps = log_.steps, .total_steps = config_.total_steps, .steps_this_run = log_.steps - resumed_from_,
-            .seconds = elapsed(), .mean_return = log_.mean_return()};
+    return {.steps = log_.steps,
+            .total_steps = config_.total_steps,
+            .steps_this_run = log_.steps - resumed_from_,
+            .seconds = elapsed(),
+            .mean_return = log_.mean_return()};
   }
 
-  [[nodiscard]] bool done() const { return log_.steps >= config_.total_steps || (config_.stop_when_solved && log_.solved()); }
+  [[nodiscard]] bool done() const {
+    return log_.steps >= config_.total_steps || (config_.stop_when_solved && log_.solved());
+  }
 
   void loop() {
     ParamsRef params = troupe::get(learner_.call<&LearnerActor::publish>());
@@ -89,20 +95,30 @@ class TrainingRun {
   }
 
   [[nodiscard]] Policy policy_of(const LearnerState& state) const {
-    return {.env_id = "CartPole-v1", .shape = cartpole_networks(), .params = state.params, .seed = config_.seed,
-            .steps = state.env_steps, .mean_return = log_.mean_return()};
+    return {.env_id = "CartPole-v1",
+            .shape = cartpole_networks(),
+            .params = state.params,
+            .seed = config_.seed,
+            .steps = state.env_steps,
+            .mean_return = log_.mean_return()};
   }
 
   troupe::Status checkpoint() {
     const auto state = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = 8s});
     if (!state.ok()) return state.error_ptr();
-    return save_checkpoint(command_.checkpoint, {.policy = policy_of(*state), .config = config_, .learner = *state, .log = log_});
+    return save_checkpoint(command_.checkpoint,
+                           {.policy = policy_of(*state), .config = config_, .learner = *state, .log = log_});
   }
 
   int finish(bool interrupted) {
     log_.seconds = seconds_before_ + elapsed();
-    TrainingOutcome outcome{.config = config_, .log = log_, .resumed_from = resumed_from_, .seconds_this_run = elapsed(),
-                            .interrupted = interrupted, .policy = {}, .picture = command_.out / "learning_curve.svg",
+    TrainingOutcome outcome{.config = config_,
+                            .log = log_,
+                            .resumed_from = resumed_from_,
+                            .seconds_this_run = elapsed(),
+                            .interrupted = interrupted,
+                            .policy = {},
+                            .picture = command_.out / "learning_curve.svg",
                             .checkpoint = command_.checkpoint};
     checkpoint().value();
     if (!interrupted) {
@@ -110,7 +126,9 @@ class TrainingRun {
       outcome.policy = command_.out / "policy.bin";
       save_policy(outcome.policy, saved.value().policy).value();
     }
-    write_file(outcome.picture, learning_curve_svg(log_, {.title = fmt::format("PPO on CartPole-v1, seed {}", config_.seed)})).value();
+    write_file(outcome.picture,
+               learning_curve_svg(log_, {.title = fmt::format("PPO on CartPole-v1, seed {}", config_.seed)}))
+        .value();
     write_file(command_.json, training_json(outcome)).value();
     report(outcome);
     return interrupted ? kExitInterrupted : 0;
@@ -118,12 +136,15 @@ class TrainingRun {
 
   void report(const TrainingOutcome& outcome) const {
     if (log_.solved()) {
-      fmt::print("solved: mean return {:.0f} over the last 100 episodes after {} steps, {:.2f} s\n", log_.threshold, log_.solved_steps, log_.solved_seconds);
+      fmt::print("solved: mean return {:.0f} over the last 100 episodes after {} steps, {:.2f} s\n", log_.threshold,
+                 log_.solved_steps, log_.solved_seconds);
     } else {
-      fmt::print("{}: {} steps, mean return {:.1f}\n", outcome.interrupted ? "interrupted" : "not solved", log_.steps, log_.mean_return());
+      fmt::print("{}: {} steps, mean return {:.1f}\n", outcome.interrupted ? "interrupted" : "not solved", log_.steps,
+                 log_.mean_return());
     }
     if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
-    fmt::print("picture {}\nresult {}\ncheckpoint {}\n", outcome.picture.string(), command_.json.string(), command_.checkpoint.string());
+    fmt::print("picture {}\nresult {}\ncheckpoint {}\n", outcome.picture.string(), command_.json.string(),
+               command_.checkpoint.string());
     if (!outcome.policy.empty()) fmt::print("policy {}\n", outcome.policy.string());
   }
 
@@ -143,7 +164,8 @@ class TrainingRun {
 int train(const TrainCommand& command) {
   try {
     // Before minutes of work, not after them.
-    for (const auto& path : {command.checkpoint, command.json, command.out / "policy.bin"}) check_writable(path).value();
+    for (const auto& path : {command.checkpoint, command.json, command.out / "policy.bin"})
+      check_writable(path).value();
     std::optional<Checkpoint> resumed;
     if (!command.resume.empty()) resumed = load_checkpoint(command.resume).value();
     const PpoConfig config = command.over(resumed ? resumed->config : PpoConfig{});

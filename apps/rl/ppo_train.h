@@ -1,4 +1,5 @@
-// The training run of `ppo`: starts the actors, moves refs between them, shows progress, writes what is left at the end.
+// The training run of `ppo`: starts the actors, moves refs between them, shows progress, writes what is left at the
+// end.
 //
 // Runs in the driver. At Ctrl-C it leaves a checkpoint and returns; the runtime then ends the actors.
 #pragma once

@@ -32,7 +32,8 @@ std::size_t PriorityTree::find(double mass) const {
 std::vector<std::size_t> PriorityTree::sample(std::span<const double> draws) const {
   std::vector<std::size_t> out;
   const auto count = static_cast<double>(draws.size());
-  for (std::size_t i = 0; i < draws.size(); ++i) out.push_back(find((static_cast<double>(i) + draws[i]) * total() / count));
+  for (std::size_t i = 0; i < draws.size(); ++i)
+    out.push_back(find((static_cast<double>(i) + draws[i]) * total() / count));
   return out;
 }
 

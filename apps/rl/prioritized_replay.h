@@ -4,7 +4,7 @@
 //
 // PR-1  priority = |error| + epsilon; the probability of an index is priority^alpha over the sum of all.
 // PR-2  Stratified: draw i of B takes the first index whose running sum is greater than (i + u_i) * total / B.
-// PR-3  weight = (N * probability)^-beta, to be divided by the largest of the whole buffer or of the batch (normalized by the caller).
+// PR-3  weight = (N * probability)^-beta, to be divided by the largest of the whole buffer or of the batch.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,8 @@ constexpr double kPlainInterval = 2.0;
 
 std::string grouped(std::int64_t n) {
   std::string digits = std::to_string(n);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<std::size_t>(at), ",");
+  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<std::size_t>(at), ",");
   return digits;
 }
 
@@ -32,15 +33,18 @@ std::string clock_time(double seconds) {
 }  // namespace
 
 std::string progress_line(const ProgressView& view, int bar_width) {
-  const double share = std::clamp(static_cast<double>(view.steps) / static_cast<double>(std::max<std::int64_t>(view.total_steps, 1)), 0.0, 1.0);
+  const double share = std::clamp(
+      static_cast<double>(view.steps) / static_cast<double>(std::max<std::int64_t>(view.total_steps, 1)), 0.0, 1.0);
   const double per_second = view.seconds > 0 ? static_cast<double>(view.steps_this_run) / view.seconds : 0;
   const auto left = static_cast<double>(std::max<std::int64_t>(view.total_steps - view.steps, 0));
   std::string line;
   if (bar_width > 0) {
     const int full = static_cast<int>(share * bar_width);
-    line = "[" + std::string(static_cast<std::size_t>(full), '#') + std::string(static_cast<std::size_t>(bar_width - full), '-') + "] ";
+    line = "[" + std::string(static_cast<std::size_t>(full), '#') +
+           std::string(static_cast<std::size_t>(bar_width - full), '-') + "] ";
   }
-  line += fmt::format("{}/{} steps  {} steps/s  return {:.1f}  ETA ", grouped(view.steps), grouped(view.total_steps), rate(per_second), view.mean_return);
+  line += fmt::format("{}/{} steps  {} steps/s  return {:.1f}  ETA ", grouped(view.steps), grouped(view.total_steps),
+                      rate(per_second), view.mean_return);
   return line + (per_second > 0 ? clock_time(left / per_second) : "-:--");
 }
 

@@ -2,8 +2,8 @@
 //
 // The caller brings the clock (seconds since the run began). One thread at a time.
 //
-// PG-1  On a terminal at most one line, redrawn at most ten times a second; elsewhere one line about every two seconds, and no
-//       control characters.
+// PG-1  On a terminal at most one line, redrawn at most ten times a second; elsewhere one line about every two
+//       seconds, and no control characters.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 namespace rl {
 
 struct ProgressView {
-  std::int64_t steps = 0;         // done, those before a resume included
+  std::int64_t steps = 0;  // done, those before a resume included
   std::int64_t total_steps = 0;
   std::int64_t steps_this_run = 0;
-  double seconds = 0;             // of this run
+  double seconds = 0;  // of this run
   double mean_return = 0;
 };
 

@@ -17,7 +17,8 @@ json::value file_or_null(const std::filesystem::path& path) {
 std::string training_json(const TrainingOutcome& o) {
   const TrainingLog& log = o.log;
   json::array curve;
-  for (const CurvePoint& point : log.curve) curve.push_back(json::array{point.steps, static_cast<double>(point.mean_return)});
+  for (const CurvePoint& point : log.curve)
+    curve.push_back(json::array{point.steps, static_cast<double>(point.mean_return)});
   const double steps_this_run = static_cast<double>(log.steps - o.resumed_from);
   json::object out{{"program", "ppo"},
                    {"env", "CartPole-v1"},

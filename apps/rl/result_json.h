@@ -19,8 +19,8 @@ struct TrainingOutcome {
   std::filesystem::path policy = {}, picture = {}, checkpoint = {};  // empty: not written
 };
 
-/// Keys: solved, solved_steps, solved_seconds (null until solved), steps, seconds, steps_per_second, mean_return, episodes,
-/// updates, the settings, the files, and curve: [[steps, mean return], ...].
+/// Keys: solved, solved_steps, solved_seconds (null until solved), steps, seconds, steps_per_second, mean_return,
+/// episodes, updates, the settings, the files, and curve: [[steps, mean return], ...].
 [[nodiscard]] std::string training_json(const TrainingOutcome& outcome);
 [[nodiscard]] std::string evaluation_json(const Policy& policy, const Evaluation& evaluation);
 

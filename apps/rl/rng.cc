@@ -25,7 +25,8 @@ std::uint32_t mix(std::uint32_t x, std::uint32_t y) {
   return result ^ (result >> kShift);
 }
 
-// The entropy as 32-bit words, low first; with a spawn key it is padded to the size of the pool before the key is appended.
+// The entropy as 32-bit words, low first; with a spawn key it is padded to the size of the pool before the key is
+// appended.
 std::vector<std::uint32_t> assemble(std::uint64_t entropy, const std::vector<std::uint32_t>& spawn_key) {
   std::vector<std::uint32_t> words{static_cast<std::uint32_t>(entropy)};
   if (entropy >> 32 != 0) words.push_back(static_cast<std::uint32_t>(entropy >> 32));

@@ -1,4 +1,5 @@
-// NumPy's random numbers, bit for bit: SeedSequence, PCG64 (XSL-RR 128/64) and the draws that Gymnasium makes from them.
+// NumPy's random numbers, bit for bit: SeedSequence, PCG64 (XSL-RR 128/64) and the draws that Gymnasium makes from
+// them.
 //
 // A Generator is a plain value: copy it, store it, keep one per thread of control. Nothing here is global.
 //

@@ -30,7 +30,10 @@ Choice sample(std::span<const float> logits, double draw) {
 // Environment i of worker w starts from seed + w * num_envs + i; a resumed run from a stream of its own.
 std::uint64_t environment_seed(const RolloutOptions& o) {
   if (o.resumed_from == 0) return o.seed + o.worker * o.num_envs;
-  return SeedSequence(o.seed).child(o.worker).child(static_cast<std::uint32_t>(o.resumed_from)).generate_state_uint64(1)[0];
+  return SeedSequence(o.seed)
+      .child(o.worker)
+      .child(static_cast<std::uint32_t>(o.resumed_from))
+      .generate_state_uint64(1)[0];
 }
 
 }  // namespace
@@ -61,8 +64,10 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
     net_.evaluate(params, obs, logits_, values_);
     act(step * n, out);
     envs_.step(actions_);
-    std::copy(envs_.terminated().begin(), envs_.terminated().end(), terminated_.begin() + static_cast<std::ptrdiff_t>(step * n));
-    std::copy(envs_.truncated().begin(), envs_.truncated().end(), truncated_.begin() + static_cast<std::ptrdiff_t>(step * n));
+    std::copy(envs_.terminated().begin(), envs_.terminated().end(),
+              terminated_.begin() + static_cast<std::ptrdiff_t>(step * n));
+    std::copy(envs_.truncated().begin(), envs_.truncated().end(),
+              truncated_.begin() + static_cast<std::ptrdiff_t>(step * n));
     record_endings(step, episodes);
   }
   if (!final_rows_.empty()) {
@@ -72,8 +77,14 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
   std::vector<float> last_obs(n * kObsSize);
   read_observations(last_obs);
   net_.evaluate_values(params, last_obs, values_);
-  const GaeInput<float> in{.steps = options_.horizon, .envs = n, .reward = reward_, .value = out.value,
-                           .final_value = final_value_, .terminated = terminated_, .truncated = truncated_, .last_value = values_};
+  const GaeInput<float> in{.steps = options_.horizon,
+                           .envs = n,
+                           .reward = reward_,
+                           .value = out.value,
+                           .final_value = final_value_,
+                           .terminated = terminated_,
+                           .truncated = truncated_,
+                           .last_value = values_};
   generalized_advantages<float>(in, options_.gae, out.advantage, out.returns);
   return episodes;
 }

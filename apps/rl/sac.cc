@@ -39,7 +39,8 @@ double sac_critic_loss(std::span<const double> q1, std::span<const double> q2, s
          mean(target.size(), [&](std::size_t i) { return squared(q2[i] - target[i]); });
 }
 
-double sac_actor_loss(std::span<const double> log_prob, std::span<const double> q1, std::span<const double> q2, double alpha) {
+double sac_actor_loss(std::span<const double> log_prob, std::span<const double> q1, std::span<const double> q2,
+                      double alpha) {
   return mean(log_prob.size(), [&](std::size_t i) { return alpha * log_prob[i] - std::min(q1[i], q2[i]); });
 }
 

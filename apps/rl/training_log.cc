@@ -10,10 +10,12 @@ double TrainingLog::mean_return() const {
   return std::accumulate(recent.begin(), recent.end(), 0.0) / static_cast<double>(recent.size());
 }
 
-void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::size_t num_envs, std::size_t horizon, double seconds_now) {
+void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::size_t num_envs, std::size_t horizon,
+                      double seconds_now) {
   std::vector<EpisodeEnd> ended;
   for (const std::vector<EpisodeEnd>& worker : workers) ended.insert(ended.end(), worker.begin(), worker.end());
-  std::stable_sort(ended.begin(), ended.end(), [](const EpisodeEnd& a, const EpisodeEnd& b) { return a.step < b.step; });
+  std::stable_sort(ended.begin(), ended.end(),
+                   [](const EpisodeEnd& a, const EpisodeEnd& b) { return a.step < b.step; });
   const auto envs = static_cast<std::int64_t>(num_envs * workers.size());
   for (const EpisodeEnd& episode : ended) {
     ++episodes;

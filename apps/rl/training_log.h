@@ -1,4 +1,5 @@
-// What a training run has achieved so far: steps, the mean return of the last 100 episodes, the learning curve, and when it was solved.
+// What a training run has achieved so far: steps, the mean return of the last 100 episodes, the learning curve, and
+// when it was solved.
 //
 // Pure: the caller brings the clock. A plain aggregate, so it is stored in checkpoints whole.
 //
@@ -27,14 +28,15 @@ struct TrainingLog {
   std::int64_t steps = 0;
   std::int64_t episodes = 0;
   std::int64_t updates = 0;
-  double seconds = 0;                // spent so far, resumed runs included
-  std::vector<float> recent;         // returns of the last episodes, oldest first, at most kReturnWindow
-  std::vector<CurvePoint> curve;     // one point an update, once an episode has ended
-  std::int64_t solved_steps = -1;    // -1: not yet
+  double seconds = 0;              // spent so far, resumed runs included
+  std::vector<float> recent;       // returns of the last episodes, oldest first, at most kReturnWindow
+  std::vector<CurvePoint> curve;   // one point an update, once an episode has ended
+  std::int64_t solved_steps = -1;  // -1: not yet
   double solved_seconds = -1;
 
   /// One iteration: the episodes that each worker saw while its `num_envs` environments played `horizon` steps.
-  void add(std::span<const std::vector<EpisodeEnd>> workers, std::size_t num_envs, std::size_t horizon, double seconds_now);
+  void add(std::span<const std::vector<EpisodeEnd>> workers, std::size_t num_envs, std::size_t horizon,
+           double seconds_now);
 
   /// Of the episodes in the window; 0 when there is none.
   [[nodiscard]] double mean_return() const;

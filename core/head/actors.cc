@@ -154,7 +154,7 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
   actor.node = actor.last_node = node;
   actor.process = {};
   actor.stamp = 0;
-  actor.start_number = world_.membership.debit(node, request_of(actor.spec).resources);
+  world_.membership.debit(node, request_of(actor.spec).resources);
   wire::StartActor start;
   start.spec = actor.spec;
   start.restarts = actor.restarts;

@@ -114,7 +114,6 @@ class Actors {
     std::uint32_t last_node = 0;  // where it was last, for messages
     std::int32_t restarts = 0;
     std::uint32_t start_failures = 0;
-    std::uint64_t start_number = 0;
     std::uint64_t stamp = 0;      // of its latest timer that still counts
     RestartHistory history;
     std::unique_ptr<wire::Checkpoint> checkpoint;

@@ -30,7 +30,6 @@ void Actors::host(Actor& actor, ProcessId process, std::int32_t pid) {
 }
 
 void Actors::leave(Actor& actor) {
-  if (actor.start_number != 0) world_.membership.undo_debit(actor.node, std::exchange(actor.start_number, 0));
   auto at = hosted_.find(actor.process);
   if (at != hosted_.end()) {
     std::erase(at->second, actor.spec.id);
@@ -58,7 +57,6 @@ void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
   if (expected && actor->phase != Phase::kStarting && actor->process == report.process) return;  // told twice
   if (!expected || actor->phase != Phase::kStarting) return kill_stray(turn, report);
   host(*actor, report.process, report.pid);
-  world_.membership.undo_debit(actor->node, std::exchange(actor->start_number, 0));
   actor->phase = Phase::kAlive;
   actor->start_failures = 0;
   moved(turn, *actor);

@@ -176,19 +176,13 @@ std::optional<Time> Membership::next_deadline() const {
   return next;
 }
 
-std::uint64_t Membership::debit(std::uint32_t number, const sched::ResourceSet& amount) {
+void Membership::debit(std::uint32_t number, const sched::ResourceSet& amount) {
   auto at = nodes_.find(number);
-  if (at == nodes_.end()) return 0;
+  if (at == nodes_.end()) return;
   Node& node = at->second;
-  std::uint64_t start = ++node.starts_sent;
-  if (!amount.empty()) node.in_flight.emplace(start, amount);
+  ++node.starts_sent;
+  if (!amount.empty()) node.in_flight.emplace(node.starts_sent, amount);
   view_.debit(number, amount);
-  return start;
-}
-
-void Membership::undo_debit(std::uint32_t number, std::uint64_t start) {
-  auto at = nodes_.find(number);
-  if (at != nodes_.end() && at->second.in_flight.erase(start) != 0) refresh(number, at->second);
 }
 
 void Membership::refresh(std::uint32_t number, Node& node) {

@@ -12,7 +12,8 @@
 //   MB-2  A death by silence needs kPingsMissed pings without any frame in between: a head that was itself stopped for a
 //         while finds one ping unanswered, not five. It needs one answered ping first (the first is sent at registration).
 //   MB-3  A change of membership is pushed to all daemons in the same step; changes of load are gathered for push_every.
-//   MB-4  What was sent to a node to start is debited until the node's own report includes it (NodeLoad.starts_seen).
+//   MB-4  What was sent to a node to start is debited until the node's own report includes it (NodeLoad.starts_seen),
+//         whatever becomes of the actor meanwhile: so the head alone never sends a node more than it has.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -61,9 +62,8 @@ class Membership {
   void push(Turn& turn);
   std::optional<Time> next_deadline() const;
 
-  /// A start was sent to the node; returns its number, with which the debit can be taken back early.
-  std::uint64_t debit(std::uint32_t node, const sched::ResourceSet& amount);
-  void undo_debit(std::uint32_t node, std::uint64_t start);
+  /// A start is sent to the node (MB-4); every start, also of an actor that needs nothing, is counted.
+  void debit(std::uint32_t node, const sched::ResourceSet& amount);
 
   const sched::ClusterView& view() const { return view_; }
   bool alive(std::uint32_t node) const { return nodes_.contains(node); }

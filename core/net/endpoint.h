@@ -138,11 +138,12 @@ class Endpoint {
   // ---- peers
   /// A new pair, both rings empty. InvalidArgumentError for a bad size; ErrorCode::kUser with the errno text otherwise.
   static Result<UniqueFd> create_pair(PairOptions options);
-  /// Begins to talk to a peer. Messages that the peer sent before are delivered. InvalidArgumentError when it is attached
-  /// already, the side is wrong or the descriptors are not what they should be; Error when kPeersMax are attached.
+  /// Begins to talk to a peer. Messages that the peer sent before are delivered. Each side of a pair is attached once in the
+  /// pair's life. InvalidArgumentError when the peer is attached already, the side is wrong or the descriptors are not what they should be; Error when kPeersMax are attached.
   Status attach(Attachment attachment);
-  /// Ends it: what was not delivered or sent is dropped. Waits until the holder of the role lets go of it (a handler
-  /// that runs), for at most that long. Does nothing when the peer is not attached.
+  /// Ends it: what was not delivered or sent is dropped. Does nothing when the peer is not attached. Waits until the holder
+  /// of the role lets go of it, which is until a handler that runs has returned: so call it (and drain_and_close) without
+  /// a lock that a handler takes.
   void detach(ProcessId peer);
   bool attached(ProcessId peer) const noexcept;
   /// For a peer that died: delivers what it had published, then detaches. Partial messages are dropped. Waits as detach does.

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "core/base/check.h"
+
 namespace troupe::net {
 namespace {
 
@@ -168,6 +170,7 @@ ConsumerRole::Ended ConsumerRole::park(Parker& parker, Deadline deadline, Place 
 }
 
 bool ConsumerRole::block(Parker& parker, Deadline deadline, Handler& handler) {
+  TROUPE_CHECK(!held_by_me(), "a handler must not block");
   bool mine = false;
   for (;;) {
     if (parker.notified() && parker.take()) {

@@ -11,6 +11,7 @@
 // other threads call too is guarded by the stream's mutex. No callback blocks.
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel_posix.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/server_posix.h>
 
@@ -342,9 +343,24 @@ void set_arguments(const abi::Settings& settings, const Set& set) {
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
+/// Keeps gRPC and its callback threads from shutting down while the process lives. The last channel is released by one of
+/// these threads: it would join itself, or sit for seconds in gRPC's shutdown with the lock held that the next grpc_init
+/// needs (both seen). One idle server without a port holds a reference on both; never destroyed, as the library is never closed.
+void keep_grpc_alive() {
+  static grpc::Server* const keeper = [] {
+    grpc_init();
+    static auto* const service = new grpc::CallbackGenericService;
+    grpc::ServerBuilder builder;
+    builder.RegisterCallbackGenericService(service);
+    return builder.BuildAndStart().release();
+  }();
+  static_cast<void>(keeper);
+}
+
 class GrpcTransport final : public abi::Transport {
  public:
   explicit GrpcTransport(const abi::Settings& settings) : settings_(settings), service_(*settings.acceptor, census_) {
+    keep_grpc_alive();
     set_arguments(settings_, [this](const char* name, int value) { client_arguments_.SetInt(name, value); });
   }
   ~GrpcTransport() override { shutdown(); }

@@ -412,7 +412,7 @@ void ActorClients::on_moved(const wire::ActorLocation& location) {
       const auto client = detail::Ptr<ActorClient>::adopt(late->second);
       client->awaits_death = false;
       mark_suspects(*client, ~std::uint64_t(0));
-      resend_or_fail(*client);
+      old_process_settled(*client);
     });
   }
   if (error) client.last_death = error;
@@ -426,15 +426,26 @@ void ActorClients::on_moved(const wire::ActorLocation& location) {
       client.state = ActorClient::State::kAlive;
       client.ever_alive = true;
       if (!client.awaits_death) {
-        if (client.process != location.process) resend_or_fail(client);
+        const bool elsewhere = std::exchange(client.process, location.process) != location.process;
         client.process_dead = core_.courier().is_dead(location.process);
+        if (elsewhere) resend_or_fail(client);
+      } else {
+        client.next_process = location.process;  // taken when the old one's death notice has come
       }
-      client.process = location.process;
       for (auto& entry : std::exchange(client.ready_refs, {})) core_.objects().complete(*entry, {});
       return flush_queue(client);
     case wire::ActorState::kDead:
       die(client, error ? error : make_error<ActorDiedError>("the actor is dead"));
   }
+}
+
+/// What the old process had begun is known now: the head's word, which came first, is followed.
+void ActorClients::old_process_settled(ActorClient& client) {
+  if (client.next_process != ProcessId{}) {
+    client.process = std::exchange(client.next_process, ProcessId{});
+    client.process_dead = core_.courier().is_dead(client.process);
+  }
+  resend_or_fail(client);
 }
 
 void ActorClients::mark_suspects(ActorClient& client, std::uint64_t begun) {
@@ -514,7 +525,7 @@ void ActorClients::process_died(const wire::ProcessDied& died, std::uint64_t beg
   for (auto& client : hit) {
     mark_suspects(*client, begun);
     client->last_death = make_error<ActorDiedError>(died.reason.empty() ? std::string("its process died") : "its process died: " + died.reason);
-    if (std::exchange(client->awaits_death, false)) resend_or_fail(*client);
+    if (std::exchange(client->awaits_death, false)) old_process_settled(*client);
     else client->process_dead = true;
   }
 }
@@ -527,7 +538,7 @@ void ActorClients::node_died(std::uint32_t node, const ErrorPtr& error) {
     if (client->process_dead) continue;
     mark_suspects(*client, ~std::uint64_t(0));
     client->last_death = make_error<ActorDiedError>(error->message());
-    if (std::exchange(client->awaits_death, false)) resend_or_fail(*client);
+    if (std::exchange(client->awaits_death, false)) old_process_settled(*client);
     else client->process_dead = true;
   }
 }

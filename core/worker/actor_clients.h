@@ -36,6 +36,7 @@ class ActorClient final : public detail::HandleBase {
 
   State state = State::kLocating;
   ProcessId process;
+  ProcessId next_process;                  // with awaits_death: where it lives by now
   bool process_dead = false;               // `process` died, the head's word is awaited
   bool awaits_death = false;               // the head has spoken, the death notice of `process` is awaited
   bool counted = false, confirmed = false; // the head was told, has agreed, that this process holds a handle
@@ -97,6 +98,7 @@ class ActorClients {
   void route(ActorClient& client, PendingCall& call);
   void flush_caller(ActorClient& client, std::uint64_t caller);
   void flush_queue(ActorClient& client);
+  void old_process_settled(ActorClient& client);
   void mark_suspects(ActorClient& client, std::uint64_t begun);
   void resend_or_fail(ActorClient& client);
   void die(ActorClient& client, const ErrorPtr& error);

@@ -50,7 +50,7 @@ TEST_F(HandlesTest, ADeadHolderHoldsNothing) {
   drop_handle(driver_, id);
   crash(kBorrower);
   EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u) << "HC-2";
-  hold_handle(kBorrower, id);  // said by nobody who lives
+  ask<wire::Empty>(driver_, Method::kHandleCounts, wire::HandleCounts{kBorrower, {id}, {}});  // said too late
   EXPECT_EQ(state_.actors().holders(id), 0u);
 }
 

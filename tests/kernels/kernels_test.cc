@@ -28,7 +28,8 @@ template <class T>
 std::vector<T> random_values(std::mt19937_64& random, std::size_t count, double scale) {
   std::vector<T> out(count);
   // Rounded to float, so that float and double versions see the same numbers.
-  for (T& v : out) v = static_cast<T>(static_cast<float>(scale * (static_cast<double>(random() >> 11) * 0x1p-52 - 1.0)));
+  for (T& v : out)
+    v = static_cast<T>(static_cast<float>(scale * (static_cast<double>(random() >> 11) * 0x1p-52 - 1.0)));
   return out;
 }
 

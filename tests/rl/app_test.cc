@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <string>
 
-#include <boost/json.hpp>
 #include <gtest/gtest.h>
+#include <boost/json.hpp>
 
 #include "apps/rl/chart.h"
 #include "apps/rl/command_line.h"
@@ -27,7 +27,8 @@ Command parse(std::vector<std::string> words) {
 }
 
 TEST(CommandLine, TrainingFlags) {
-  const auto train = std::get<TrainCommand>(parse({"--seed", "9", "--num-envs=32", "--num-workers", "3", "--steps", "1000", "--out", "there"}));
+  const auto train = std::get<TrainCommand>(
+      parse({"--seed", "9", "--num-envs=32", "--num-workers", "3", "--steps", "1000", "--out", "there"}));
   EXPECT_EQ(train.config, (PpoConfig{.seed = 9, .num_workers = 3, .num_envs = 32, .total_steps = 1000}));
   EXPECT_EQ(train.json, "there/result.json");
   EXPECT_EQ(train.checkpoint, "there/checkpoint.bin");
@@ -37,7 +38,8 @@ TEST(CommandLine, TrainingFlags) {
 
 TEST(CommandLine, CL2_GivenSettingsGoOverThoseOfACheckpoint) {
   const auto train = std::get<TrainCommand>(parse({"--resume", "c.bin", "--num-workers", "5"}));
-  EXPECT_EQ(train.over({.seed = 8, .num_workers = 2, .num_envs = 7}), (PpoConfig{.seed = 8, .num_workers = 5, .num_envs = 7}));
+  EXPECT_EQ(train.over({.seed = 8, .num_workers = 2, .num_envs = 7}),
+            (PpoConfig{.seed = 8, .num_workers = 5, .num_envs = 7}));
 }
 
 TEST(CommandLine, Evaluate) {
@@ -49,8 +51,14 @@ TEST(CommandLine, Evaluate) {
 
 TEST(CommandLine, CL1_WrongUsageIsTwoAndHelpIsZero) {
   EXPECT_EQ(std::get<ExitNow>(parse({"--help"})).code, 0);
-  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
-           {"--frobnicate"}, {"--num-envs", "0"}, {"--num-workers", "-1"}, {"--steps", "many"}, {"--seed"}, {"evaluate"}, {"stray"}, {"--steps", "0"}}) {
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{{"--frobnicate"},
+                                                                                     {"--num-envs", "0"},
+                                                                                     {"--num-workers", "-1"},
+                                                                                     {"--steps", "many"},
+                                                                                     {"--seed"},
+                                                                                     {"evaluate"},
+                                                                                     {"stray"},
+                                                                                     {"--steps", "0"}}) {
     const Command command = parse(wrong);
     ASSERT_TRUE(std::holds_alternative<ExitNow>(command)) << wrong.front();
     EXPECT_EQ(std::get<ExitNow>(command).code, 2) << wrong.front();
@@ -58,7 +66,8 @@ TEST(CommandLine, CL1_WrongUsageIsTwoAndHelpIsZero) {
 }
 
 TEST(Progress, LineShowsStepsRateReturnAndTimeLeft) {
-  const ProgressView view{.steps = 36'864, .total_steps = 500'000, .steps_this_run = 36'864, .seconds = 0.25, .mean_return = 212.42};
+  const ProgressView view{
+      .steps = 36'864, .total_steps = 500'000, .steps_this_run = 36'864, .seconds = 0.25, .mean_return = 212.42};
   EXPECT_EQ(progress_line(view, 0), "36,864/500,000 steps  147k steps/s  return 212.4  ETA 0:04");
   EXPECT_EQ(progress_line(view, 10).substr(0, 13), "[----------] ");
   EXPECT_NE(progress_line({.total_steps = 10}, 0).find("ETA -:--"), std::string::npos);
@@ -68,7 +77,8 @@ std::string shown(bool terminal) {
   std::FILE* file = std::tmpfile();
   {
     ProgressReporter reporter(file, terminal);
-    for (int i = 0; i <= 40; ++i) reporter.update({.steps = i, .total_steps = 40, .steps_this_run = i, .seconds = 0.1 * i + 0.001});
+    for (int i = 0; i <= 40; ++i)
+      reporter.update({.steps = i, .total_steps = 40, .steps_this_run = i, .seconds = 0.1 * i + 0.001});
     reporter.update({.steps = 40, .total_steps = 40, .steps_this_run = 40, .seconds = 4.2}, true);
   }
   std::rewind(file);

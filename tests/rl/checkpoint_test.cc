@@ -23,7 +23,9 @@ class Folder {
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   fs::path operator/(const char* name) const { return path_ / name; }
-  [[nodiscard]] std::size_t files() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), {})); }
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), {}));
+  }
 
  private:
   fs::path path_;
@@ -35,8 +37,14 @@ Checkpoint sample() {
   out.learner = learner.save();
   out.learner.optimizer_steps = 12, out.learner.env_steps = 4096;
   out.learner.first_moment[5] = 0.25f;
-  out.policy = {.env_id = "CartPole-v1", .shape = cartpole_networks(), .params = out.learner.params, .seed = 3, .steps = 4096, .mean_return = 77.5};
-  out.config = {.seed = 3, .num_workers = 4, .num_envs = 5, .horizon = 6, .total_steps = 7000, .stop_when_solved = false};
+  out.policy = {.env_id = "CartPole-v1",
+                .shape = cartpole_networks(),
+                .params = out.learner.params,
+                .seed = 3,
+                .steps = 4096,
+                .mean_return = 77.5};
+  out.config = {
+      .seed = 3, .num_workers = 4, .num_envs = 5, .horizon = 6, .total_steps = 7000, .stop_when_solved = false};
   out.log.steps = 4096, out.log.recent = {10, 20}, out.log.curve = {{100, 15.0f}, {200, 20.0f}};
   return out;
 }

@@ -9,7 +9,6 @@
 
 #include <boost/json/basic_parser_impl.hpp>
 
-
 namespace golden {
 namespace {
 
@@ -36,8 +35,8 @@ Kind kind_of(const json::object& file) {
   return Kind::kUnknown;
 }
 
-// Builds the value as boost::json::parse does, but reads floats with from_chars: Boost 1.81's own conversion can be off by one
-// unit in the last place, and the recorded floats are to be compared bit for bit.
+// Builds the value as boost::json::parse does, but reads floats with from_chars: Boost 1.81's own conversion can be
+// off by one unit in the last place, and the recorded floats are to be compared bit for bit.
 class ExactHandler {
  public:
   using view = json::string_view;

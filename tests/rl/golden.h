@@ -1,7 +1,7 @@
 // Reading recorded cases: the folder, its files by what they contain, and JSON values as vectors and matrices.
 //
-// The folder is TROUPE_GOLDEN_DIR (its `rl` subfolder, or itself), by default the project's own copy. A file is known by its
-// content, never by its name, so other cases of the same format can be tried under any name.
+// The folder is TROUPE_GOLDEN_DIR (its `rl` subfolder, or itself), by default the project's own copy. A file is known
+// by its content, never by its name, so other cases of the same format can be tried under any name.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// VE-1, VE-2, VE-3: Gymnasium's vector environments step by step, for the general vector environment and for every version of
-// the CartPole batch.
+// VE-1, VE-2, VE-3: Gymnasium's vector environments step by step, for the general vector environment and for every
+// version of the CartPole batch.
 #include <functional>
 #include <string>
 
@@ -40,8 +40,10 @@ const value* statistics(const value& infos) {
 TEST(GoldenAutoReset, VectorEnv) {
   for_each_case([](const std::string& id, const value& c) {
     const auto n = static_cast<std::size_t>(golden::integer(at(c, "num_envs")));
-    auto made = rl::VectorEnv::make(id, {.num_envs = n, .auto_reset = mode_of(c),
-                                         .max_episode_steps = static_cast<int>(golden::integer(at(c, "max_episode_steps")))});
+    auto made =
+        rl::VectorEnv::make(id, {.num_envs = n,
+                                 .auto_reset = mode_of(c),
+                                 .max_episode_steps = static_cast<int>(golden::integer(at(c, "max_episode_steps")))});
     ASSERT_TRUE(made.ok());
     rl::VectorEnv& env = *made;
     env.reset(static_cast<std::uint64_t>(golden::integer(at(c, "seed"))));
@@ -79,8 +81,10 @@ TEST(GoldenAutoReset, VectorEnv) {
 
 void run_batch(const value& c, troupe::kernels::Isa isa) {
   const auto n = static_cast<std::size_t>(golden::integer(at(c, "num_envs")));
-  rl::CartPoleBatch batch({.num_envs = n, .auto_reset = mode_of(c),
-                           .max_episode_steps = static_cast<int>(golden::integer(at(c, "max_episode_steps"))), .isa = isa});
+  rl::CartPoleBatch batch({.num_envs = n,
+                           .auto_reset = mode_of(c),
+                           .max_episode_steps = static_cast<int>(golden::integer(at(c, "max_episode_steps"))),
+                           .isa = isa});
   batch.reset(static_cast<std::uint64_t>(golden::integer(at(c, "seed"))));
   std::size_t t = 0;
   for (const value& step : at(c, "steps").as_array()) {

@@ -45,7 +45,8 @@ struct Trajectory {
 
   [[nodiscard]] std::vector<double> state_before(std::size_t t) const {
     if (auto found = resets.find(t); found != resets.end()) return found->second;
-    return {state.begin() + static_cast<std::ptrdiff_t>((t - 1) * state_size), state.begin() + static_cast<std::ptrdiff_t>(t * state_size)};
+    return {state.begin() + static_cast<std::ptrdiff_t>((t - 1) * state_size),
+            state.begin() + static_cast<std::ptrdiff_t>(t * state_size)};
   }
 };
 
@@ -89,7 +90,8 @@ void for_each_trajectory(Body body) {
 
 void expect_state(std::span<const double> got, std::span<const double> want, double tolerance, std::size_t t) {
   ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_LE(std::abs(got[i] - want[i]), tolerance) << "step " << t << " field " << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    ASSERT_LE(std::abs(got[i] - want[i]), tolerance) << "step " << t << " field " << i;
 }
 
 std::span<const double> state_row(const Trajectory& tr, std::size_t t) {
@@ -103,13 +105,15 @@ TEST(GoldenEnvironment, EV1_OneStepFromEveryRecordedState) {
     ASSERT_TRUE(env.ok());
     std::vector<float> obs(tr.obs_size);
     for (std::size_t t = 0; t < tr.steps; ++t) {
-      (*env)->set_state(tr.state_before(t), tr.resets.contains(t) ? rl::StateOrigin::kAfterReset : rl::StateOrigin::kAfterStep);
+      (*env)->set_state(tr.state_before(t),
+                        tr.resets.contains(t) ? rl::StateOrigin::kAfterReset : rl::StateOrigin::kAfterStep);
       const rl::StepOutcome outcome = (*env)->step({tr.action[t], tr.action_type});
       expect_state((*env)->state(), state_row(tr, t), tolerance.one_step, t);
       ASSERT_LE(std::abs(outcome.reward - tr.reward[t]), tolerance.reward) << t;
       ASSERT_EQ(outcome.terminated, tr.terminated[t] != 0) << t;
       (*env)->observe(obs);
-      for (std::size_t i = 0; i < obs.size(); ++i) ASSERT_NEAR(obs[i], tr.obs[t * tr.obs_size + i], 1e-6 * std::max(1.0f, std::abs(obs[i]))) << t;
+      for (std::size_t i = 0; i < obs.size(); ++i)
+        ASSERT_NEAR(obs[i], tr.obs[t * tr.obs_size + i], 1e-6 * std::max(1.0f, std::abs(obs[i]))) << t;
     }
   });
 }

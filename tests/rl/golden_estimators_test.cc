@@ -50,9 +50,14 @@ void check_gae(const value& c, double tolerance) {
   std::vector<T> advantage(reward.size()), returns(reward.size());
   const rl::GaeInput<T> in{.steps = static_cast<std::size_t>(golden::integer(at(c, "T"))),
                            .envs = static_cast<std::size_t>(golden::integer(at(c, "N"))),
-                           .reward = reward, .value = v, .final_value = final_value,
-                           .terminated = terminated, .truncated = truncated, .last_value = last_value};
-  rl::generalized_advantages<T>(in, {.gamma = golden::number(at(c, "gamma")), .lambda = golden::number(at(c, "lambda"))}, advantage, returns);
+                           .reward = reward,
+                           .value = v,
+                           .final_value = final_value,
+                           .terminated = terminated,
+                           .truncated = truncated,
+                           .last_value = last_value};
+  rl::generalized_advantages<T>(
+      in, {.gamma = golden::number(at(c, "gamma")), .lambda = golden::number(at(c, "lambda"))}, advantage, returns);
   expect_close(advantage, at(c, "advantage"), tolerance);
   expect_close(returns, at(c, "return"), tolerance);
 }
@@ -72,10 +77,18 @@ void check_vtrace(const value& c, double tolerance) {
   std::vector<T> vs(reward.size()), advantage(reward.size());
   const rl::VtraceInput<T> in{.steps = static_cast<std::size_t>(golden::integer(at(c, "T"))),
                               .envs = static_cast<std::size_t>(golden::integer(at(c, "N"))),
-                              .behaviour_log_prob = behaviour, .target_log_prob = target, .discount = discount,
-                              .reward = reward, .value = v, .bootstrap_value = bootstrap};
-  rl::vtrace<T>(in, {.rho_bar = golden::number(at(c, "rho_bar")), .c_bar = golden::number(at(c, "c_bar")),
-                     .pg_rho_bar = golden::number(at(c, "pg_rho_bar")), .lambda = golden::number(at(c, "lambda"))}, vs, advantage);
+                              .behaviour_log_prob = behaviour,
+                              .target_log_prob = target,
+                              .discount = discount,
+                              .reward = reward,
+                              .value = v,
+                              .bootstrap_value = bootstrap};
+  rl::vtrace<T>(in,
+                {.rho_bar = golden::number(at(c, "rho_bar")),
+                 .c_bar = golden::number(at(c, "c_bar")),
+                 .pg_rho_bar = golden::number(at(c, "pg_rho_bar")),
+                 .lambda = golden::number(at(c, "lambda"))},
+                vs, advantage);
   expect_close(vs, at(c, "vs"), tolerance);
   expect_close(advantage, at(c, "pg_advantage"), tolerance);
 }

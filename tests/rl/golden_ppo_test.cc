@@ -45,7 +45,9 @@ template <class T>
 class PpoRun {
  public:
   PpoRun(const golden::File& file, Isa isa, Tolerance tolerance)
-      : file_(file.content), isa_(isa), tolerance_(tolerance),
+      : file_(file.content),
+        isa_(isa),
+        tolerance_(tolerance),
         net_({shape_of(at("settings", "layers_policy")), shape_of(at("settings", "layers_value"))}, isa) {
     obs_ = column("obs"), old_log_prob_ = column("old_log_prob"), old_value_ = column("old_value");
     advantage_ = column("advantage"), returns_ = column("return");
@@ -56,10 +58,13 @@ class PpoRun {
     start(rl::ValueLoss::kHalfClipped);
     const rl::PpoScalars half = gradients();
     const value& want = file_.at("scalars");
-    const auto near = [&](double got, const char* key) { EXPECT_NEAR(got, golden::number(golden::at(want, key)), tolerance_.scalar) << key; };
+    const auto near = [&](double got, const char* key) {
+      EXPECT_NEAR(got, golden::number(golden::at(want, key)), tolerance_.scalar) << key;
+    };
     near(half.policy_loss, "policy_loss"), near(half.entropy, "entropy_mean");
     near(half.value_mse, "value_mse"), near(half.value_mse_clipped, "value_mse_clipped");
-    near(half.approx_kl_k1, "approx_kl_k1"), near(half.approx_kl_k3, "approx_kl_k3"), near(half.clip_fraction, "clipfrac");
+    near(half.approx_kl_k1, "approx_kl_k1"), near(half.approx_kl_k3, "approx_kl_k3"),
+        near(half.clip_fraction, "clipfrac");
     near(rl::explained_variance<T>(old_value_, returns_), "explained_variance");
     near(half.total_loss, "total_loss_clipped_half");
     const value& samples = file_.at("per_sample");
@@ -79,15 +84,18 @@ class PpoRun {
     for (const value& recorded : golden::at(want, "steps").as_array()) {
       SCOPED_TRACE(std::string(section) + " step " + std::to_string(++step));
       const double loss = gradients().total_loss;
-      EXPECT_NEAR(loss, golden::number(golden::at(recorded, "loss")), tolerance_.scalar * std::max(1.0, std::abs(loss)));
+      EXPECT_NEAR(loss, golden::number(golden::at(recorded, "loss")),
+                  tolerance_.scalar * std::max(1.0, std::abs(loss)));
       if (step == 1) check_arrays(grads_, want, "grad", tolerance_.gradient);
       const double norm = troupe::kernels::global_norm<T>(grads_);
       const double scale = troupe::kernels::clip_scale(norm, setting("max_grad_norm"));
       EXPECT_NEAR(norm, golden::number(golden::at(recorded, "grad_norm_before_clip")), tolerance_.gradient);
       EXPECT_NEAR(norm * scale, golden::number(golden::at(recorded, "grad_norm_after_clip")), tolerance_.gradient);
       troupe::kernels::adam_step<T>(isa_, {params_, grads_, first_, second_}, step, scale,
-                                    {.learning_rate = setting("adam_lr"), .beta1 = setting("adam_beta1"),
-                                     .beta2 = setting("adam_beta2"), .epsilon = setting("adam_eps")});
+                                    {.learning_rate = setting("adam_lr"),
+                                     .beta1 = setting("adam_beta1"),
+                                     .beta2 = setting("adam_beta2"),
+                                     .epsilon = setting("adam_eps")});
       check_arrays(params_, want, "params_after_" + std::to_string(step), tolerance_.params);
     }
     EXPECT_GT(step, 0);
@@ -105,15 +113,18 @@ class PpoRun {
     const std::vector<double> wide = flat(file_.at("params"));
     params_.assign(wide.begin(), wide.end());
     grads_.assign(wide.size(), T{0}), first_.assign(wide.size(), T{0}), second_.assign(wide.size(), T{0});
-    options_ = {.clip = setting("clip"), .value_coefficient = setting("vf_coef"), .entropy_coefficient = setting("ent_coef"),
-                .advantage_epsilon = setting("advantage_eps"), .value_loss = value_loss};
+    options_ = {.clip = setting("clip"),
+                .value_coefficient = setting("vf_coef"),
+                .entropy_coefficient = setting("ent_coef"),
+                .advantage_epsilon = setting("advantage_eps"),
+                .value_loss = value_loss};
   }
 
   rl::PpoScalars gradients() {
     net_.evaluate(params_, obs_, logits_, values_);
     logits_grad_.resize(logits_.size()), values_grad_.resize(values_.size());
-    const rl::PpoScalars scalars = rl::ppo_loss<T>({action_, old_log_prob_, old_value_, advantage_, returns_}, logits_, values_,
-                                                   options_, logits_grad_, values_grad_, samples_);
+    const rl::PpoScalars scalars = rl::ppo_loss<T>({action_, old_log_prob_, old_value_, advantage_, returns_}, logits_,
+                                                   values_, options_, logits_grad_, values_grad_, samples_);
     net_.backward(params_, logits_grad_, values_grad_, grads_);
     return scalars;
   }
@@ -131,7 +142,8 @@ class PpoRun {
     if (const value* full = want.as_object().if_contains(key)) {
       const std::vector<double> numbers = flat(*full);
       ASSERT_EQ(got.size(), numbers.size());
-      for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(static_cast<double>(got[i]), numbers[i], tolerance) << key << " " << i;
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(static_cast<double>(got[i]), numbers[i], tolerance) << key << " " << i;
     }
     const value* summary = want.as_object().if_contains(key + "_summary");
     if (summary == nullptr) return;
@@ -147,9 +159,11 @@ class PpoRun {
         }
         const double slack = tolerance * std::sqrt(static_cast<double>(count)) * 4;
         EXPECT_NEAR(sum, golden::number(golden::at(entry, "sum")), slack) << key << " " << network << layer;
-        EXPECT_NEAR(std::sqrt(squares), golden::number(golden::at(entry, "l2")), slack) << key << " " << network << layer;
+        EXPECT_NEAR(std::sqrt(squares), golden::number(golden::at(entry, "l2")), slack)
+            << key << " " << network << layer;
         std::size_t i = begin;
-        for (double first : golden::numbers(golden::at(entry, "first"))) EXPECT_NEAR(static_cast<double>(got[i++]), first, tolerance);
+        for (double first : golden::numbers(golden::at(entry, "first")))
+          EXPECT_NEAR(static_cast<double>(got[i++]), first, tolerance);
         begin += count;
       }
     }

@@ -49,8 +49,10 @@ TEST(GoldenRandom, RG1_SeedSequencePoolStateAndChildren) {
     const value& want = at(entry, "seed_sequence");
     const rl::SeedSequence sequence(seed);
     expect_words(std::vector<std::uint32_t>(sequence.pool().begin(), sequence.pool().end()), at(want, "pool_uint32"));
-    expect_words(sequence.generate_state_uint32(at(want, "generate_state_uint32").as_array().size()), at(want, "generate_state_uint32"));
-    expect_words(sequence.generate_state_uint64(at(want, "generate_state_uint64").as_array().size()), at(want, "generate_state_uint64"));
+    expect_words(sequence.generate_state_uint32(at(want, "generate_state_uint32").as_array().size()),
+                 at(want, "generate_state_uint32"));
+    expect_words(sequence.generate_state_uint64(at(want, "generate_state_uint64").as_array().size()),
+                 at(want, "generate_state_uint64"));
     for (const value& child : at(want, "spawn").as_array()) {
       std::vector<std::uint32_t> key;
       for (double word : golden::numbers(at(child, "spawn_key"))) key.push_back(static_cast<std::uint32_t>(word));
@@ -68,10 +70,12 @@ TEST(GoldenRandom, RG1_GeneratorStateAndDraws) {
     const auto draws = [&](std::string_view key, auto draw) {
       rl::Generator generator(seed);
       std::size_t i = 0;
-      for (const value& want : at(entry, key).as_array()) EXPECT_EQ(draw(generator), golden::number(want)) << key << " " << i++;
+      for (const value& want : at(entry, key).as_array())
+        EXPECT_EQ(draw(generator), golden::number(want)) << key << " " << i++;
     };
     rl::Generator raw(seed);
-    for (const value& want : at(entry, "raw_uint64").as_array()) EXPECT_EQ(std::to_string(raw.next_uint64()), golden::text(want));
+    for (const value& want : at(entry, "raw_uint64").as_array())
+      EXPECT_EQ(std::to_string(raw.next_uint64()), golden::text(want));
     draws("random", [](rl::Generator& g) { return g.random(); });
     draws("uniform_m005_p005", [](rl::Generator& g) { return g.uniform(-0.05, 0.05); });
     for (const auto& [key, list] : entry.as_object()) {
@@ -115,7 +119,8 @@ TEST(GoldenRandom, EV2_ResetStatesOfEveryEnvironment) {
         const auto state = (*env)->state();
         EXPECT_EQ(std::vector<double>(state.begin(), state.end()), golden::numbers(at(want, "state"))) << id;
         const std::vector<float> want_obs = golden::floats(at(want, "obs"));
-        for (std::size_t i = 0; i < obs.size(); ++i) EXPECT_NEAR(obs[i], want_obs[i], 6e-8) << id;  // Acrobot's float32 cos
+        for (std::size_t i = 0; i < obs.size(); ++i)
+          EXPECT_NEAR(obs[i], want_obs[i], 6e-8) << id;  // Acrobot's float32 cos
       }
     }
   });

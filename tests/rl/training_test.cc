@@ -133,11 +133,13 @@ TEST(CartPoleBatch, CB3_EveryNumberOfLanesPlaysTheTrajectoriesOfVectorEnv) {
         for (int t = 0; t < 100; ++t) {
           std::vector<std::uint8_t> pushes(n);
           std::vector<Action> actions(n);
-          for (std::size_t i = 0; i < n; ++i) actions[i].value = pushes[i] = static_cast<std::uint8_t>(random.integers(2));
+          for (std::size_t i = 0; i < n; ++i)
+            actions[i].value = pushes[i] = static_cast<std::uint8_t>(random.integers(2));
           batch.step(pushes);
           const VectorStep& want = plain->step(actions);
           for (std::size_t i = 0; i < n; ++i) {
-            ASSERT_EQ(batch.terminated()[i], want.terminated[i]) << isa_name(isa) << " n " << n << " lane " << i << " step " << t;
+            ASSERT_EQ(batch.terminated()[i], want.terminated[i])
+                << isa_name(isa) << " n " << n << " lane " << i << " step " << t;
             ASSERT_EQ(batch.truncated()[i], want.truncated[i]);
             ASSERT_EQ(batch.reward()[i], static_cast<float>(want.reward[i]));
             for (std::size_t k = 0; k < 4; ++k) ASSERT_NEAR(batch.obs(k)[i], want.obs[4 * i + k], 1e-6);

@@ -175,9 +175,6 @@ struct Shifty {  // not the same in both passes
     ar(std::string(static_cast<std::size_t>(10 + now * grow_by), 'x'));
   }
 };
-struct ShiftyOut {
-  Shifty shifty;
-};
 
 TEST(Hostile, AValueThatChangesBetweenThePassesIsAnErrorNotAnOverflow) {  // SR-1
   for (const int grow_by : {1, -1, 1000}) {

@@ -12,8 +12,10 @@ namespace {
 
 detail::CartPoleStep step_for(troupe::kernels::Isa isa) {
   using troupe::kernels::Isa;
-  if (isa == Isa::kAvx512 && isa_supported(isa) && detail::cartpole_step_avx512() != nullptr) return detail::cartpole_step_avx512();
-  if (isa != Isa::kReference && isa_supported(Isa::kAvx2) && detail::cartpole_step_avx2() != nullptr) return detail::cartpole_step_avx2();
+  if (isa == Isa::kAvx512 && isa_supported(isa) && detail::cartpole_step_avx512() != nullptr)
+    return detail::cartpole_step_avx512();
+  if (isa != Isa::kReference && isa_supported(Isa::kAvx2) && detail::cartpole_step_avx2() != nullptr)
+    return detail::cartpole_step_avx2();
   return &detail::cartpole_step_reference;
 }
 
@@ -51,7 +53,8 @@ void CartPoleBatch::reset(std::uint64_t seed) {
 
 void CartPoleBatch::reset_lane(std::size_t index) {
   for (std::size_t field = 0; field < 4; ++field) {
-    state_[field * padded_ + index] = generators_[index].uniform(-CartPoleConstants::kResetBound, CartPoleConstants::kResetBound);
+    state_[field * padded_ + index] =
+        generators_[index].uniform(-CartPoleConstants::kResetBound, CartPoleConstants::kResetBound);
   }
   steps_[index] = 0;
   observe_lane(index);
@@ -68,11 +71,17 @@ void CartPoleBatch::step(std::span<const std::uint8_t> actions) {
   if (!exact_fit) std::copy(actions.begin(), actions.begin() + static_cast<std::ptrdiff_t>(size()), actions_.begin());
   const detail::CartPoleLanes lanes{
       .groups = padded_ / kGroup,
-      .x = state_.data(), .x_dot = state_.data() + padded_, .theta = state_.data() + 2 * padded_, .theta_dot = state_.data() + 3 * padded_,
+      .x = state_.data(),
+      .x_dot = state_.data() + padded_,
+      .theta = state_.data() + 2 * padded_,
+      .theta_dot = state_.data() + 3 * padded_,
       .obs = {obs_.data(), obs_.data() + padded_, obs_.data() + 2 * padded_, obs_.data() + 3 * padded_},
-      .steps = steps_.data(), .max_steps = options_.max_episode_steps,
+      .steps = steps_.data(),
+      .max_steps = options_.max_episode_steps,
       .actions = exact_fit ? actions.data() : actions_.data(),
-      .terminated = terminated_.data(), .truncated = truncated_.data(), .ended_masks = ended_masks_.data()};
+      .terminated = terminated_.data(),
+      .truncated = truncated_.data(),
+      .ended_masks = ended_masks_.data()};
   step_for(options_.isa)(lanes);
   if (!exact_fit) clear_padding();
   finish_pending_resets();
@@ -123,7 +132,8 @@ CartPoleState CartPoleBatch::state(std::size_t index) const {
 }
 
 troupe::Status CartPoleBatch::set_state(std::size_t index, const CartPoleState& state) {
-  if (!(std::abs(state.theta) <= std::numbers::pi / 4)) return troupe::InvalidArgumentError("a pole's angle must be within pi/4");
+  if (!(std::abs(state.theta) <= std::numbers::pi / 4))
+    return troupe::InvalidArgumentError("a pole's angle must be within pi/4");
   const double values[4] = {state.x, state.x_dot, state.theta, state.theta_dot};
   for (std::size_t field = 0; field < 4; ++field) state_[field * padded_ + index] = values[field];
   observe_lane(index);
@@ -163,7 +173,8 @@ void cartpole_step_reference(const CartPoleLanes& l) {
     for (std::size_t k = 0; k < 8; ++k) {
       const std::size_t i = 8 * group + k;
       const CartPoleState before{l.x[i], l.x_dot[i], l.theta[i], l.theta_dot[i]};
-      const CartPoleState after = cartpole_advance(before, l.actions[i] != 0, std::sin(before.theta), std::cos(before.theta));
+      const CartPoleState after =
+          cartpole_advance(before, l.actions[i] != 0, std::sin(before.theta), std::cos(before.theta));
       l.x[i] = after.x, l.x_dot[i] = after.x_dot, l.theta[i] = after.theta, l.theta_dot[i] = after.theta_dot;
       l.obs[0][i] = static_cast<float>(after.x), l.obs[1][i] = static_cast<float>(after.x_dot);
       l.obs[2][i] = static_cast<float>(after.theta), l.obs[3][i] = static_cast<float>(after.theta_dot);

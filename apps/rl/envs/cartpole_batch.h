@@ -1,13 +1,13 @@
 // Many CartPoles stepped together, as a structure of arrays: for rollouts and for speed.
 //
-// One thread at a time. Environment i draws its resets from its own generator (seed + i), as Gymnasium's SyncVectorEnv does, so
-// the trajectories are those of VectorEnv with the same seed, actions and mode.
+// One thread at a time. Environment i draws its resets from its own generator (seed + i), as Gymnasium's
+// SyncVectorEnv does, so the trajectories are those of VectorEnv with the same seed, actions and mode.
 //
-// CB-1  On Isa::kReference every state is Gymnasium's, bit for bit (sin and cos of the C library, no contraction). The vector
-//       versions keep the order of operations and the exact divisions; only sin and cos are their own, within 1 ulp, so that one step
-//       differs by less than 1e-14.
-// CB-2  The angle before a step is within the failure limit, because a failed pole is reset; the vector versions' sin and
-//       cos therefore need no range reduction. set_state refuses angles beyond pi/4.
+// CB-1  On Isa::kReference every state is Gymnasium's, bit for bit (sin and cos of the C library, no contraction).
+//       The vector versions keep the order of operations and the exact divisions; only sin and cos are their own,
+//       within 1 ulp, so that one step differs by less than 1e-14.
+// CB-2  The angle before a step is within the failure limit, because a failed pole is reset; the vector versions' sin
+//       and cos therefore need no range reduction. set_state refuses angles beyond pi/4.
 // CB-3  A result does not depend on num_envs or on the environment's index.
 // Automatic reset and flags: VE-1, VE-2, VE-3 of vector_env.h.
 #pragma once
@@ -81,8 +81,8 @@ class CartPoleBatch {
   std::vector<Generator> generators_;
 };
 
-/// Environment steps per second with random actions on the calling thread: resets, observations, flags and the drawing of
-/// the actions included. Runs for about `seconds`.
+/// Environment steps per second with random actions on the calling thread: resets, observations, flags and the
+/// drawing of the actions included. Runs for about `seconds`.
 [[nodiscard]] double measure_cartpole_steps_per_second(std::size_t num_envs, double seconds, troupe::kernels::Isa isa);
 
 }  // namespace rl

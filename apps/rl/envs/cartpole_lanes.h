@@ -1,6 +1,7 @@
 // CartPole's constants, and the arrays that a vector version of its step works on.
 //
-// Kept free of everything else: files compiled for one instruction set include it, and must not instantiate shared code.
+// Kept free of everything else: files compiled for one instruction set include it, and must not instantiate shared
+// code.
 #pragma once
 
 #include <cstddef>

@@ -1,13 +1,14 @@
-// One environment of the classic-control family, exact to Gymnasium: the state in double, one step a call, no time limit and no
-// random numbers of its own (both belong to whoever drives it: vector_env.h, or a rollout worker).
+// One environment of the classic-control family, exact to Gymnasium: the state in double, one step a call, no time
+// limit and no random numbers of its own (both belong to whoever drives it: vector_env.h, or a rollout worker).
 //
-// An Env is used by one thread at a time. The dynamics are pure: the next state depends on the state and the action alone.
+// An Env is used by one thread at a time. The dynamics are pure: the next state depends on the state and the action
+// alone.
 //
-// EV-1  step() and observe() give Gymnasium's doubles and floats bit for bit where the recorded data allow it; these files are
-//       compiled without fused contraction and without fast-math.
+// EV-1  step() and observe() give Gymnasium's doubles and floats bit for bit where the recorded data allow it; these
+//       files are compiled without fused contraction and without fast-math.
 // EV-2  reset() draws from the given generator exactly what Gymnasium draws, in its order.
-// EV-3  set_state(..., kAfterReset) and kAfterStep differ only where Gymnasium's own state changes type (MountainCarContinuous and
-//       Acrobot's first observation).
+// EV-3  set_state(..., kAfterReset) and kAfterStep differ only where Gymnasium's own state changes type
+//       (MountainCarContinuous and Acrobot's first observation).
 #pragma once
 
 #include <cstddef>

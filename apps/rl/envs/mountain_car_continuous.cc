@@ -27,7 +27,8 @@ struct Scalar {
     return {rounded(rounded(a.value) * rounded(b.value)), Kind::kFloat32};
   }
   friend bool operator<(Scalar a, Scalar b) {
-    const bool single = (a.kind == Kind::kFloat32 || b.kind == Kind::kFloat32) && a.kind != Kind::kFloat64 && b.kind != Kind::kFloat64;
+    const bool single =
+        (a.kind == Kind::kFloat32 || b.kind == Kind::kFloat32) && a.kind != Kind::kFloat64 && b.kind != Kind::kFloat64;
     return single ? rounded(a.value) < rounded(b.value) : a.value < b.value;
   }
 };
@@ -53,7 +54,8 @@ StepOutcome MountainCarContinuous::step(Action action) {
   const Kind state_kind = single_precision_ ? Kind::kFloat32 : Kind::kFloat64;
   Scalar position{state_[0], state_kind};
   Scalar velocity{state_[1], state_kind};
-  const Scalar force = clipped({action.value, action.type == ActionType::kFloat32 ? Kind::kFloat32 : Kind::kFloat64}, -1.0, 1.0);
+  const Scalar force =
+      clipped({action.value, action.type == ActionType::kFloat32 ? Kind::kFloat32 : Kind::kFloat64}, -1.0, 1.0);
 
   const double slope = std::cos((weak(3) * position).value);
   velocity = clipped(velocity + (force * weak(0.0015) + weak(-0.0025 * slope)), -0.07, 0.07);

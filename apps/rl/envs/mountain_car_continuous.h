@@ -1,8 +1,8 @@
-// MountainCarContinuous-v0: the same hill with a continuous force.
-// See env.h for the rules.
+// MountainCarContinuous-v0: the same hill with a continuous force. See env.h for the rules.
 //
-// MCC-1  The state is double right after a reset and float32 after every step; each operation has the type that NumPy 2 gives
-//        it (a float32 scalar beside a Python float stays float32), which depends on the type of the action and on clipping.
+// MCC-1  The state is double right after a reset and float32 after every step; each operation has the type that NumPy
+//        2 gives it (a float32 scalar beside a Python float stays float32), which depends on the type of the action
+//        and on clipping.
 // MCC-2  The reward takes the unclipped action; the goal is at 0.45.
 #pragma once
 

@@ -1,10 +1,14 @@
-// N environments stepped together, with Gymnasium's automatic reset. Any environment; for CartPole alone cartpole_batch.h is faster.
+// N environments stepped together, with Gymnasium's automatic reset. Any environment; for CartPole alone
+// cartpole_batch.h is faster.
 //
-// One thread at a time. Environment i has its own generator seeded with seed + i, and each reset continues that stream.
+// One thread at a time. Environment i has its own generator seeded with seed + i, and each reset continues that
+// stream.
 //
-// VE-1  kNextStep: the ending step returns the terminal observation; the next call ignores that environment's action, resets
-//       it and returns the reset observation, reward 0 and no flags. Such a row is no transition: `is_reset` marks it.
-// VE-2  kSameStep: the ending step returns the reset observation of the new episode; the terminal one is in final_obs.
+// VE-1  kNextStep: the ending step returns the terminal observation; the next call ignores that environment's action,
+//       resets it and returns the reset observation, reward 0 and no flags. Such a row is no transition: `is_reset`
+//       marks it.
+// VE-2  kSameStep: the ending step returns the reset observation of the new episode; the terminal one is in
+//       final_obs.
 // VE-3  truncated is set by count alone: both flags can be true on one step.
 #pragma once
 

@@ -38,7 +38,6 @@ template <class... Ts> struct Elements {
   static constexpr bool kPad = Values::kMinSum == 0;
   static constexpr std::size_t kMinSize = Values::kMinSum + kPad;
 
-  static void size_one(Sizer& sizer, const Ts&... values) { Values::size(sizer, values...); }
   template <class C, class Split> static void size(Sizer& sizer, const C& container, Split split) {
     sizer.count(container.size());
     if constexpr (Values::kHasFixed) {
