@@ -105,7 +105,8 @@ template <class From, class To> struct Converter {
     To value = decode_value<From>(*in.dependencies[0]);
     *static_cast<To*>(in.instance) = std::move(value);
   }
-  static inline FunctionNode node{FunctionKind::kConverter, &convert, __PRETTY_FUNCTION__};
+  static const char* pretty() { return __PRETTY_FUNCTION__; }  // at class scope the macro has no name
+  static inline FunctionNode node{FunctionKind::kConverter, &convert, pretty()};
 };
 
 /// A call on its way out: what the templates collect and the runtime sends.
@@ -247,7 +248,8 @@ template <class S, class Function> void invoke_decoded(Invocation& in, std::size
 template <auto F> struct FunctionEntry {
   using S = SignatureOf<decltype(F)>;
   static void invoke(Invocation& in) { invoke_decoded<S>(in, 0, F); }
-  static inline FunctionNode node{FunctionKind::kFunction, &invoke, __PRETTY_FUNCTION__};
+  static const char* pretty() { return __PRETTY_FUNCTION__; }  // at class scope the macro has no name
+  static inline FunctionNode node{FunctionKind::kFunction, &invoke, pretty()};
 };
 
 template <class L> struct ClosureEntry {
@@ -259,7 +261,8 @@ template <class L> struct ClosureEntry {
     if constexpr (kSize > 0) std::memcpy(memory, in.body.data(), kSize);
     invoke_decoded<S>(in, kSize, *std::launder(reinterpret_cast<L*>(memory)));
   }
-  static inline FunctionNode node{FunctionKind::kClosure, &invoke, __PRETTY_FUNCTION__};
+  static const char* pretty() { return __PRETTY_FUNCTION__; }  // at class scope the macro has no name
+  static inline FunctionNode node{FunctionKind::kClosure, &invoke, pretty()};
 };
 
 template <class A, auto M> struct MethodEntry {
@@ -268,7 +271,8 @@ template <class A, auto M> struct MethodEntry {
     A& self = *static_cast<A*>(in.instance);
     invoke_decoded<S>(in, 0, [&self]<class... X>(X&&... x) -> decltype(auto) { return (self.*M)(std::forward<X>(x)...); });
   }
-  static inline FunctionNode node{FunctionKind::kMethod, &invoke, __PRETTY_FUNCTION__};
+  static const char* pretty() { return __PRETTY_FUNCTION__; }  // at class scope the macro has no name
+  static inline FunctionNode node{FunctionKind::kMethod, &invoke, pretty()};
 };
 
 template <class A> struct ClassEntry {
@@ -292,7 +296,8 @@ template <class A, class... D> struct ConstructorEntry {
     auto values = decode_arguments(in, 0, static_cast<std::tuple<D...>*>(nullptr));
     in.constructed = std::apply([](D&... value) -> void* { return new A(std::move(value)...); }, values);
   }
-  static inline FunctionNode node{FunctionKind::kConstructor, &invoke, __PRETTY_FUNCTION__, &ClassEntry<A>::operations};
+  static const char* pretty() { return __PRETTY_FUNCTION__; }  // at class scope the macro has no name
+  static inline FunctionNode node{FunctionKind::kConstructor, &invoke, pretty(), &ClassEntry<A>::operations};
 };
 
 }  // namespace troupe::detail

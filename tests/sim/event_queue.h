@@ -1,0 +1,37 @@
+// Discrete events: what happens when, and in the order in which it was asked for at equal times. One thread, simulated time.
+#pragma once
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "core/head/events.h"
+
+namespace troupe::sim {
+
+using head::Time;
+
+class EventQueue {
+ public:
+  using Work = std::function<void()>;
+  void at(Time when, Work work) { events_.emplace(std::pair(when < now_ ? now_ : when, next_++), std::move(work)); }
+  void after(Duration delay, Work work) { at(now_ + delay, std::move(work)); }
+  Time now() const { return now_; }
+  /// Runs the next event; false when there is none before `end`.
+  bool step(Time end) {
+    if (events_.empty() || events_.begin()->first.first > end) {
+      now_ = end;
+      return false;
+    }
+    auto event = events_.extract(events_.begin());
+    now_ = event.key().first;
+    event.mapped()();
+    return true;
+  }
+
+ private:
+  std::map<std::pair<Time, std::uint64_t>, Work> events_;
+  std::uint64_t next_ = 0;
+  Time now_{};
+};
+
+}  // namespace troupe::sim
