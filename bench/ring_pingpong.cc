@@ -1,16 +1,16 @@
-// The transport alone: round trips and throughput between two processes over a pair of rings, through Endpoint::block on
-// both sides, as the call path uses it. What the runtime adds on top is measured elsewhere.
+// The transport alone: round trips and throughput between two processes over a pair of rings, through Endpoint::block
+// on both sides, as the call path uses it. What the runtime adds on top is measured elsewhere.
 //
-// Rows (each a line "name value unit"): spin = back to back on two cores; one_core = back to back, both pinned to CPU 0;
-// asleep = calls 5 ms apart, each next to a bare futex round trip between the same kind of processes (the floor);
+// Rows (each a line "name value unit"): spin = back to back on two cores; one_core = back to back, both pinned to CPU
+// 0; asleep = calls 5 ms apart, each next to a bare futex round trip between the same kind of processes (the floor);
 // throughput = messages of a 64-byte header and 112 bytes of payload in windows of 1,000, answered by one.
+#include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +34,9 @@ using Clock = std::chrono::steady_clock;
 constexpr ProcessId kClient{1, 1}, kServer{1, 2};
 constexpr std::uint8_t kPing = 1, kOneWay = 2, kQuit = 3;
 
-double us_since(Clock::time_point from) { return std::chrono::duration<double, std::micro>(Clock::now() - from).count(); }
+double us_since(Clock::time_point from) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
+}
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
   return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
@@ -59,10 +61,15 @@ class Server : public net::Handler {
     if (header.kind == kPing) pin_to(static_cast<int>(header.arg1));
     if (header.kind == kPing || header.arg0 != 0) endpoint_.send(from, header, payload);
   }
-  void on_broken(ProcessId, const ErrorPtr& why) override { std::fprintf(stderr, "%s\n", why->what()); std::exit(1); }
+  void on_broken(ProcessId, const ErrorPtr& why) override {
+    std::fprintf(stderr, "%s\n", why->what());
+    std::exit(1);
+  }
 
  private:
-  void pin_to(int cpu) { if (cpu != cpu_) { pin(cpu_ = cpu); } }
+  void pin_to(int cpu) {
+    if (cpu != cpu_) { pin(cpu_ = cpu); }
+  }
   net::Endpoint& endpoint_;
   net::Parker& parker_;
   int cpu_ = -1;
@@ -72,7 +79,10 @@ class Client : public net::Handler {
  public:
   explicit Client(net::Endpoint& endpoint) : endpoint_(endpoint), parker_(endpoint) {}
   void on_message(ProcessId, const net::FrameHeader&, ByteView) override { parker_.notify(); }
-  void on_broken(ProcessId, const ErrorPtr& why) override { std::fprintf(stderr, "%s\n", why->what()); std::exit(1); }
+  void on_broken(ProcessId, const ErrorPtr& why) override {
+    std::fprintf(stderr, "%s\n", why->what());
+    std::exit(1);
+  }
 
   double round_trip(int server_cpu) {
     net::FrameHeader header{.kind = kPing, .source = kClient, .destination = kServer};
@@ -92,7 +102,10 @@ class Client : public net::Handler {
     wait();
   }
   void wait() {
-    if (!endpoint_.block(parker_, Clock::now() + std::chrono::seconds(20), *this)) { std::puts("no answer"); std::exit(1); }
+    if (!endpoint_.block(parker_, Clock::now() + std::chrono::seconds(20), *this)) {
+      std::puts("no answer");
+      std::exit(1);
+    }
   }
 
  private:
@@ -101,7 +114,9 @@ class Client : public net::Handler {
 };
 
 /// The floor: two processes, one futex word each way, nothing else.
-struct FutexPair { std::atomic<std::uint32_t> there, back; };
+struct FutexPair {
+  std::atomic<std::uint32_t> there, back;
+};
 
 void answer_futex(FutexPair& words) {
   for (std::uint32_t n = 0;; ++n) {
@@ -119,11 +134,17 @@ double futex_round_trip(FutexPair& words) {
   return us_since(from);
 }
 
-std::unique_ptr<net::Endpoint> make_endpoint(ProcessId self) { return std::move(net::Endpoint::create({.self = self})).value(); }
+std::unique_ptr<net::Endpoint> make_endpoint(ProcessId self) {
+  return std::move(net::Endpoint::create({.self = self})).value();
+}
 
 void attach(net::Endpoint& mine, ProcessId peer, int pair, int side, net::Endpoint& other) {
-  mine.attach({.peer = peer, .pair = UniqueFd(::dup(pair)), .side = side, .peer_doorbell = UniqueFd(::dup(other.doorbell_fd())),
-               .peer_event = UniqueFd(::dup(other.event_fd()))}).value();
+  mine.attach({.peer = peer,
+               .pair = UniqueFd(::dup(pair)),
+               .side = side,
+               .peer_doorbell = UniqueFd(::dup(other.doorbell_fd())),
+               .peer_event = UniqueFd(::dup(other.event_fd()))})
+      .value();
 }
 
 // The service thread of a process: what it does in the runtime between messages of its unix socket.
@@ -201,8 +222,9 @@ int main(int argc, char** argv) {
   std::printf("%-22s p50 %8.3f M/s\n", "throughput", quantile(rates, 0.5));
 
   const auto stats = client_end->stats();
-  std::printf("client: sleeps %lu attendances %lu drains %lu event_rings %lu futex_rings %lu queued %lu\n", stats.sleeps,
-              stats.attendances, stats.service_drains, stats.event_rings, stats.futex_rings, stats.queued);
+  std::printf("client: sleeps %lu attendances %lu drains %lu event_rings %lu futex_rings %lu queued %lu\n",
+              stats.sleeps, stats.attendances, stats.service_drains, stats.event_rings, stats.futex_rings,
+              stats.queued);
   client_end->send(kServer, {.kind = kQuit, .source = kClient, .destination = kServer});
   ::waitpid(server, nullptr, 0);
   ::kill(floor, SIGKILL);

@@ -158,15 +158,15 @@ void copy_by_two(std::byte* to, const std::byte* from, std::size_t n) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  std::thread helper;
+  std::thread second;
   try {
-    helper = std::thread(work);
+    second = std::thread(work);
   } catch (const std::system_error&) {
     // No thread to be had: this one does it all.
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   work();
-  if (helper.joinable()) helper.join();
+  if (second.joinable()) second.join();
 }
 
 }  // namespace

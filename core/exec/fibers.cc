@@ -1,8 +1,10 @@
 #include "core/exec/fibers.h"
 
+#include <cxxabi.h>
 #include <sched.h>
 
 #include <atomic>
+#include <cerrno>
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <boost/fiber/algo/round_robin.hpp>
 #include <boost/fiber/condition_variable.hpp>
@@ -173,11 +175,24 @@ void yield_now() {
     ::sched_yield();
     return;
   }
+  const FiberGlobals globals;
   const std::uint64_t turn = current_thread->hand_over(FiberThread::Impl::running_turn);
   void* const kept = local_value;
   boost::this_fiber::yield();
   local_value = kept;
   FiberThread::Impl::running_turn = turn;
+}
+
+namespace {
+/// caughtExceptions and uncaughtExceptions of the C++ runtime, as its binary interface lays them out.
+struct CxaGlobals { void* caught; unsigned int uncaught; };
+CxaGlobals& cxa_globals() noexcept { return *reinterpret_cast<CxaGlobals*>(abi::__cxa_get_globals()); }
+}  // namespace
+
+FiberGlobals::FiberGlobals() noexcept : caught_(cxa_globals().caught), uncaught_(cxa_globals().uncaught), errno_(errno) { cxa_globals() = {nullptr, 0}; }
+FiberGlobals::~FiberGlobals() {
+  cxa_globals() = {caught_, uncaught_};
+  errno = errno_;
 }
 
 void*& fiber_local() noexcept { return local_value; }

@@ -59,6 +59,21 @@ class FiberThread {
   std::unique_ptr<Impl> impl_;
 };
 
+/// What belongs to a fiber although the C++ runtime keeps it by thread: exceptions in flight and errno. Made before a switch, it
+/// takes them away, so that whoever runs next starts without; gone after it, it brings them back.
+class FiberGlobals {
+ public:
+  FiberGlobals() noexcept;
+  ~FiberGlobals();
+  FiberGlobals(const FiberGlobals&) = delete;
+  FiberGlobals& operator=(const FiberGlobals&) = delete;
+
+ private:
+  void* caught_;
+  unsigned int uncaught_;
+  int errno_;
+};
+
 /// The place where per-call state that belongs to a fiber is kept over switches: the current execution context.
 void*& fiber_local() noexcept;
 

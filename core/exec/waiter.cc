@@ -1,10 +1,5 @@
 #include "core/exec/waiter.h"
 
-#include <cxxabi.h>
-
-#include <cerrno>
-#include <cstring>
-
 #include "core/exec/fibers.h"
 
 namespace troupe::exec {
@@ -26,15 +21,8 @@ void Waiter::notify() noexcept {
 
 bool Waiter::wait(Deadline deadline) {
   if (!fiber_) return blocker_.endpoint().block(parker_, deadline, blocker_.handler());
-  // caughtExceptions and uncaughtExceptions are per thread, but belong to the fiber.
-  struct Globals { void* caught; unsigned int uncaught; };
-  auto* globals = reinterpret_cast<Globals*>(abi::__cxa_get_globals());
-  const Globals kept = *globals;
-  const int kept_errno = errno;
-  const bool notified = fiber_->wait(deadline);
-  *reinterpret_cast<Globals*>(abi::__cxa_get_globals()) = kept;
-  errno = kept_errno;
-  return notified;
+  const FiberGlobals globals;
+  return fiber_->wait(deadline);
 }
 
 }  // namespace troupe::exec

@@ -26,9 +26,11 @@ int futex_flags(int operation, FutexScope scope) {
 // Sets the bit of a slot, low level first, so that a set summary bit never outlives the look that it asks for.
 void set_ready(DoorbellPage& page, std::uint32_t slot) {
   auto& word = page.words[slot / 64];
-  if ((word.load(std::memory_order_seq_cst) & bit_of(slot)) == 0) word.fetch_or(bit_of(slot), std::memory_order_seq_cst);
+  if ((word.load(std::memory_order_seq_cst) & bit_of(slot)) == 0)
+    word.fetch_or(bit_of(slot), std::memory_order_seq_cst);
   const std::uint64_t above = bit_of(slot / 64);
-  if ((page.summary.load(std::memory_order_seq_cst) & above) == 0) page.summary.fetch_or(above, std::memory_order_seq_cst);
+  if ((page.summary.load(std::memory_order_seq_cst) & above) == 0)
+    page.summary.fetch_or(above, std::memory_order_seq_cst);
 }
 
 void wake_events(DoorbellPage& page) {
@@ -44,8 +46,8 @@ void write_event(int fd) {
 
 }  // namespace
 
-bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::steady_clock::time_point deadline,
-                FutexScope scope) noexcept {
+bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                std::chrono::steady_clock::time_point deadline, FutexScope scope) noexcept {
   using namespace std::chrono;
   timespec until{};
   timespec* limit = nullptr;
@@ -87,7 +89,7 @@ std::uint32_t SlotSet::next(std::uint32_t from) const {
   return found * 64 + static_cast<std::uint32_t>(std::countr_zero(words_[found]));
 }
 
-// ------------------------------------------------------------------------------------------------------------------ peer
+// ---- peer
 
 Result<PeerDoorbell> PeerDoorbell::open(int doorbell_fd, UniqueFd event) {
   Result<SharedMapping> memory = SharedMapping::open(doorbell_fd, kDoorbellBytes, kDoorbellBytes);
@@ -121,7 +123,7 @@ void PeerDoorbell::ring_always() noexcept {
   write_event(event_.get());
 }
 
-// ------------------------------------------------------------------------------------------------------------------- own
+// ---- own
 
 Result<Doorbell> Doorbell::create() {
   Doorbell bell;

@@ -9,12 +9,12 @@
 //                    +------- nothing came for a while ------> kAsleep   a ringer counts events up and wakes the futex
 //       kAwake ------+------- nobody listens any more -------> kUnheld   a ringer writes the eventfd
 //          ^                                                      |
-//          +------------------ each way back -------------------- +      every change to kAsleep or kUnheld is a new epoch
+//          +------------------- each way back --------------------+      kAsleep and kUnheld begin a new epoch
 //
-// Why nothing is lost (all accesses seq_cst, so there is one order of them all): a ringer publishes its record, looks at the
-// bit and sets it if it is clear, then reads `sleep`. The owner writes `sleep`, then looks at the bits (and at the ring whose bit it
-// leaves set); and when it takes a bit it clears the bit before it looks at the ring. Of two such pairs of steps at least
-// one sees what the other wrote.
+// Why nothing is lost (all accesses seq_cst, so there is one order of them all): a ringer publishes its record, looks
+// at the bit and sets it if it is clear, then reads `sleep`. The owner writes `sleep`, then looks at the bits (and at
+// the ring whose bit it leaves set); and when it takes a bit it clears the bit before it looks at the ring. Of two such
+// pairs of steps at least one sees what the other wrote.
 //
 // Thread rule: Doorbell's listen_* and set_mode: the holder of the consumer role. Everything else: any thread.
 //
@@ -29,9 +29,9 @@
 #include <chrono>
 #include <cstdint>
 
+#include <troupe/result.h>
 #include "core/base/fd.h"
 #include "core/net/ring_memory.h"
-#include <troupe/result.h>
 
 namespace troupe::net {
 
@@ -41,8 +41,8 @@ inline constexpr std::uint32_t kNoSlot = ~0u;
 /// Waits on a futex word until it differs from `expected`, is woken, or the deadline passes; spurious returns happen.
 /// False when the deadline passed.
 enum class FutexScope { kThisProcess, kShared };
-bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::chrono::steady_clock::time_point deadline,
-                FutexScope scope) noexcept;
+bool futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                std::chrono::steady_clock::time_point deadline, FutexScope scope) noexcept;
 void futex_wake(std::atomic<std::uint32_t>* word, int count, FutexScope scope) noexcept;
 /// The CPU that the caller runs on: two loads where the kernel has rseq.
 int current_cpu() noexcept;

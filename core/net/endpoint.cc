@@ -29,7 +29,10 @@ bool watch(int epoll, int fd) {
 
 struct Endpoint::Impl {
   Impl(EndpointOptions chosen, Doorbell bell, UniqueFd timer, UniqueFd epoll)
-      : options(chosen), doorbell(std::move(bell)), service_fd(std::move(epoll)), role(doorbell, inbox, chosen, std::move(timer)) {}
+      : options(chosen),
+        doorbell(std::move(bell)),
+        service_fd(std::move(epoll)),
+        role(doorbell, inbox, chosen, std::move(timer)) {}
 
   // The slot of an attached peer, under the role (so that it stays what it is), or kNoSlot.
   std::uint32_t held_slot(ProcessId id) const {
@@ -163,15 +166,21 @@ std::uint64_t Endpoint::begun(ProcessId peer) const noexcept {
   return seq;
 }
 
-bool Endpoint::block(Parker& parker, Deadline deadline, Handler& handler) { return impl_->role.block(parker, deadline, handler); }
+bool Endpoint::block(Parker& parker, Deadline deadline, Handler& handler) {
+  return impl_->role.block(parker, deadline, handler);
+}
 int Endpoint::try_drain(Handler& handler, int budget) { return impl_->role.try_drain(handler, budget); }
 void Endpoint::service(Handler& handler) { impl_->role.service(handler); }
 
 Endpoint::Stats Endpoint::stats() const noexcept {
   const auto& [role, inbox, outbox] = std::tie(impl_->role, impl_->inbox, impl_->outbox);
-  return {.received = inbox.received.get(), .polls = inbox.polls.get(), .sleeps = role.sleeps.get(),
-          .handovers = role.handovers.get(), .attendances = role.attendances.get(),
-          .service_drains = role.service_drains.get(), .event_rings = outbox.event_rings.load(std::memory_order_relaxed),
+  return {.received = inbox.received.get(),
+          .polls = inbox.polls.get(),
+          .sleeps = role.sleeps.get(),
+          .handovers = role.handovers.get(),
+          .attendances = role.attendances.get(),
+          .service_drains = role.service_drains.get(),
+          .event_rings = outbox.event_rings.load(std::memory_order_relaxed),
           .futex_rings = outbox.futex_rings.load(std::memory_order_relaxed),
           .queued = outbox.queued.load(std::memory_order_relaxed)};
 }

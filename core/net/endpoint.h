@@ -1,41 +1,42 @@
 // Endpoint: how a process talks to the other processes of its machine. One a process, an object like any other.
 //
-// A *pair* is a memfd with two rings, one a direction, made by the node daemon (create_pair) and given to both sides. Each
-// process has one *doorbell* (a shared page and an eventfd). send() writes a whole message to the peer's ring, or keeps
-// it in this process's memory (the outbox of that peer) while the ring is full; the receiving side hands whole messages to
-// a Handler. Longer messages than a record are cut and put together again here.
+// A *pair* is a memfd with two rings, one a direction, made by the node daemon (create_pair) and given to both sides.
+// Each process has one *doorbell* (a shared page and an eventfd). send() writes a whole message to the peer's ring, or
+// keeps it in this process's memory (the outbox of that peer) while the ring is full; the receiving side hands whole
+// messages to a Handler. Longer messages than a record are cut and put together again here.
 //
-// Who drains. All rings that lead here are read by one thread at a time, the holder of the *consumer role*. There are four
-// ways to hold it, all in this interface: a thread that waits for something (block), a thread that passes by (try_drain),
-// the service thread (service), and whoever takes a dead peer's last messages (drain_and_close).
+// Who drains. All rings that lead here are read by one thread at a time, the holder of the *consumer role*. There are
+// four ways to hold it, all in this interface: a thread that waits for something (block), a thread that passes by
+// (try_drain), the service thread (service), and whoever takes a dead peer's last messages (drain_and_close).
 //
-//        +--------- block / try_drain / service take it ----------+
-//        |                                                        v        nothing came for `spin`
-//    UNHELD (ringers write the eventfd)                    AWAKE (ringers do nothing) <-------> ASLEEP (ringers wake the futex)
-//        ^                                                        |                     rung, notified, or deadline
-//        +---- leaves, nobody else waits, no attendance ----------+
-//                                                                 |
-//                        leaves while others block: the role is handed to one of them (stays AWAKE)
-//                        leaves while the service thread attends: stays AWAKE, the service thread looks at its next tick
+//      +------- block / try_drain / service take it -------+
+//      |                                                   v     nothing came for `spin`
+//    UNHELD: ringers write the eventfd             AWAKE: ringers do nothing <----> ASLEEP: ringers wake the futex
+//      ^                                                   |     rung, notified, or deadline
+//      +------ leaves, nobody waits, no attendance --------+
+//                                                          |
+//               leaves while others block: the role is handed to one of them (stays AWAKE)
+//               leaves while the service thread attends: stays AWAKE, the service thread looks at its next tick
 //
-// Attendance. A thread that calls back to back leaves the role for a fraction of a microsecond between two calls. When a
-// message falls into such a gap the service thread is rung once; it then does not drain at once but *attends*: it looks
-// again after a grace of 50 us (a timer in service_fd, doubling to 1 ms while threads keep taking the role), and drains
-// only when nobody took the role meanwhile. While it attends no ringer writes the eventfd.
+// Attendance. A thread that calls back to back leaves the role for a fraction of a microsecond between two calls. When
+// a message falls into such a gap the service thread is rung once; it then does not drain at once but *attends*: it
+// looks again after a grace of 50 us (a timer in service_fd, doubling to 1 ms while threads keep taking the role), and
+// drains only when nobody took the role meanwhile. While it attends no ringer writes the eventfd.
 //
-// Thread rules. send, backlog, attached, set_begun, begun, notify: any thread, any time, also from within a handler; they
-// never block. attach, detach: any thread, also from within a handler. block, try_drain, service: any thread, NOT from
-// within a handler. Handler functions are called by the role's holder, one at a time in the process, with no lock held;
-// they must not throw and must not block, for all messages of the process wait meanwhile.
+// Thread rules. send, backlog, attached, set_begun, begun, notify: any thread, any time, also from within a handler;
+// they never block. attach, detach: any thread, also from within a handler. block, try_drain, service: any thread, NOT
+// from within a handler. Handler functions are called by the role's holder, one at a time in the process, with no lock
+// held; they must not throw and must not block, for all messages of the process wait meanwhile.
 //
 // Invariants
-//   EP-1  Messages of one (sender process, receiver process) arrive whole, once, in the order in which send() returned true.
+//   EP-1  Messages of one (sender process, receiver process) arrive whole, once, in the order in which send() returned
+//         true.
 //   EP-2  No wake-up is lost: a message that is published is seen by the holder, or its holder is woken, or the service
 //         thread is rung.
 //   EP-3  send() never waits for the peer. What the ring does not take is kept, in order, and counted by backlog().
 //   EP-4  Nothing that a peer writes into shared memory makes us read or write outside of it, or fail: a pair whose
-//         positions or records are not possible is closed and Handler::on_broken told. (A payload lies in memory that the
-//         peer can still change: decoders must read each length once.)
+//         positions or records are not possible is closed and Handler::on_broken told. (A payload lies in memory that
+//         the peer can still change: decoders must read each length once.)
 //   EP-5  What a process published before it died is delivered, by drain_and_close at the latest.
 //   EP-6  While a thread is in block() there is a holder.
 #pragma once
@@ -46,10 +47,10 @@
 #include <memory>
 #include <span>
 
+#include <troupe/result.h>
 #include "core/base/fd.h"
 #include "core/base/ids.h"
 #include "core/net/frame.h"
-#include <troupe/result.h>
 
 namespace troupe::net {
 
@@ -101,8 +102,9 @@ inline constexpr Deadline kNoDeadline = Deadline::max();
 
 struct EndpointOptions {
   ProcessId self{};
-  std::chrono::nanoseconds spin{std::chrono::microseconds(30)};   ///< how long a holder looks before it sleeps
-  std::chrono::nanoseconds grace{std::chrono::microseconds(50)};  ///< how long the service thread leaves the role to others
+  std::chrono::nanoseconds spin{std::chrono::microseconds(30)};  ///< how long a holder looks before it sleeps
+  std::chrono::nanoseconds grace{
+      std::chrono::microseconds(50)};  ///< how long the service thread leaves the role to others
 };
 
 struct PairOptions {
@@ -112,10 +114,10 @@ struct PairOptions {
 /// One side of a pair as it comes out of the daemon's messages.
 struct Attachment {
   ProcessId peer{};
-  UniqueFd pair{};         ///< from create_pair; mapped and closed here
-  int side = 0;            ///< 0 or 1; the peer has the other
-  UniqueFd peer_doorbell{}; ///< dup of the peer's doorbell_fd(); mapped and closed here
-  UniqueFd peer_event{};    ///< dup of the peer's event_fd(); kept
+  UniqueFd pair{};           ///< from create_pair; mapped and closed here
+  int side = 0;              ///< 0 or 1; the peer has the other
+  UniqueFd peer_doorbell{};  ///< dup of the peer's doorbell_fd(); mapped and closed here
+  UniqueFd peer_event{};     ///< dup of the peer's event_fd(); kept
 };
 
 inline constexpr std::size_t kPeersMax = 4096;  ///< attached at one time
@@ -138,29 +140,32 @@ class Endpoint {
   // ---- peers
   /// A new pair, both rings empty. InvalidArgumentError for a bad size; ErrorCode::kUser with the errno text otherwise.
   static Result<UniqueFd> create_pair(PairOptions options);
-  /// Begins to talk to a peer. Messages that the peer sent before are delivered. Each side of a pair is attached once in the
-  /// pair's life. InvalidArgumentError when the peer is attached already, the side is wrong or the descriptors are not what they should be; Error when kPeersMax are attached.
+  /// Begins to talk to a peer. Messages that the peer sent before are delivered. Each side of a pair is attached once
+  /// in the pair's life. InvalidArgumentError when the peer is attached already, the side is wrong or the descriptors
+  /// are not what they should be; Error when kPeersMax are attached.
   Status attach(Attachment attachment);
-  /// Ends it: what was not delivered or sent is dropped. Does nothing when the peer is not attached. Waits until the holder
-  /// of the role lets go of it, which is until a handler that runs has returned: so call it (and drain_and_close) without
-  /// a lock that a handler takes.
+  /// Ends it: what was not delivered or sent is dropped. Does nothing when the peer is not attached. Waits until the
+  /// holder of the role lets go of it, which is until a handler that runs has returned: so call it (and
+  /// drain_and_close) without a lock that a handler takes.
   void detach(ProcessId peer);
   bool attached(ProcessId peer) const noexcept;
-  /// For a peer that died: delivers what it had published, then detaches. Partial messages are dropped. Waits as detach does.
-  /// Within a handler it may be called for any peer but the one whose message is being handled. Returns messages delivered.
+  /// For a peer that died: delivers what it had published, then detaches. Partial messages are dropped. Waits as detach
+  /// does. Within a handler: for any peer but the one whose message is being handled. Returns how many were delivered.
   std::size_t drain_and_close(ProcessId peer, Handler& handler);
 
   // ---- sending
   /// Sends header and the concatenation of the pieces. Sets version and payload_size; source and destination as given.
-  /// False when the peer is not attached or broken, or the payload is above kPayloadMax; else the message will arrive as
-  /// long as the peer lives. No allocation while the ring has room. EP-1, EP-3.
+  /// False when the peer is not attached or broken, or the payload is above kPayloadMax; else the message will arrive
+  /// as long as the peer lives. No allocation while the ring has room. EP-1, EP-3.
   bool send(ProcessId peer, const FrameHeader& header, std::span<const ByteView> pieces);
-  bool send(ProcessId peer, const FrameHeader& header, ByteView payload = {}) { return send(peer, header, {&payload, 1}); }
+  bool send(ProcessId peer, const FrameHeader& header, ByteView payload = {}) {
+    return send(peer, header, {&payload, 1});
+  }
   /// Bytes (headers included) that wait in this process for room in the peer's ring. 0 when not attached.
   std::size_t backlog(ProcessId peer) const noexcept;
 
-  /// Wakes the peer whatever its doorbell says: for the daemon, after any death (the dead may have died between publishing
-  /// and ringing). Two system calls.
+  /// Wakes the peer whatever its doorbell says: for the daemon, after any death (the dead may have died between
+  /// publishing and ringing). Two system calls.
   void ring_always(ProcessId peer) noexcept;
 
   // ---- call counters, readable after the peer died
@@ -173,8 +178,8 @@ class Endpoint {
   /// Waits until the parker is notified (true; the flag is taken) or the deadline passes (false). Meanwhile takes the
   /// consumer role when it is free and gives what comes to the handler. EP-6.
   bool block(Parker& parker, Deadline deadline, Handler& handler);
-  /// When something has come and nobody holds the role: takes it, delivers at most `budget` messages, leaves it. Else does
-  /// nothing. Returns the messages delivered. Cheap (a few loads) when nothing has come.
+  /// When something has come and nobody holds the role: takes it, delivers at most `budget` messages, leaves it. Else
+  /// does nothing. Returns the messages delivered. Cheap (a few loads) when nothing has come.
   int try_drain(Handler& handler, int budget);
   /// To be called by the service thread when service_fd() is readable. Never blocks. One thread only.
   void service(Handler& handler);

@@ -4,9 +4,11 @@
 #include <array>
 #include <string>
 
+#include "core/base/check.h"
+
 namespace troupe::net {
 
-// ---------------------------------------------------------------------------------------------------------------- outbox
+// ---- outbox
 
 bool Outbox::send(ProcessId to, const FrameHeader& header, std::span<const ByteView> pieces) {
   std::size_t size = 0;
@@ -109,7 +111,7 @@ void Outbox::break_locked(std::uint32_t slot, Peer& peer) {
   doorbell_.ring_self(slot);  // the holder of the role tells the handler
 }
 
-// ----------------------------------------------------------------------------------------------------------------- inbox
+// ---- inbox
 
 bool Inbox::hot_ready() const noexcept {
   if (hot_ == kNoSlot) return false;
@@ -216,6 +218,7 @@ void Inbox::report_broken(Peer& peer, Handler& handler) {
 }
 
 std::size_t Inbox::drain(std::uint32_t slot, Handler& handler) {
+  TROUPE_CHECK(!peers_.get(slot)->visiting, "drain_and_close of the peer whose message is being handled");
   std::size_t done = 0;
   for (Peer& peer = *peers_.get(slot); peer.usable();) {
     const int now = read(slot, peer, kVisitMax, handler);

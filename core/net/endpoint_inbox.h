@@ -4,12 +4,13 @@
 // Thread rule: Outbox: any thread (it takes the peer's mutex). Inbox: the holder of the consumer role.
 //
 // Invariants
-//   IN-1  A peer's messages are delivered in order. Between peers: at most kVisitMax messages of one before the next that has any.
-//   IN-2  One ring, the *hot* one (whose peer sent last, mostly), is looked at directly in every poll; its ready bit stays
-//         set, so that two processes that call back and forth move no bits at all. Before another becomes hot the old
-//         one's bit is cleared and its ring looked at once more.
-//   IN-3  A queued message is written before any later one; what waits is flushed when the reader says that there is room
-//         (space_wanted cleared), as seen by ready() and poll().
+//   IN-1  A peer's messages are delivered in order. Between peers: at most kVisitMax messages of one before the next that
+//         has any.
+//   IN-2  One ring, the *hot* one (whose peer sent last, mostly), is looked at directly in every poll; its ready bit
+//         stays set, so that two processes that call back and forth move no bits at all. Before another becomes hot the
+//         old one's bit is cleared and its ring looked at once more.
+//   IN-3  A queued message is written before any later one; what waits is flushed when the reader says that there is
+//         room (space_wanted cleared), as seen by ready() and poll().
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -24,7 +25,9 @@ namespace troupe::net {
 /// Counters that one thread at a time writes (guarded by a role or lock) and anybody reads.
 class Counter {
  public:
-  void add(std::uint64_t n = 1) noexcept { value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed); }
+  void add(std::uint64_t n = 1) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
   std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
 
  private:
@@ -88,8 +91,8 @@ class Inbox {
   PeerTable& peers_;
   Doorbell& doorbell_;
   Outbox& outbox_;
-  SlotSet pending_;            // bits taken from the doorbell, not yet looked at
-  std::uint32_t cursor_ = 0;   // where the next round goes on
+  SlotSet pending_;           // bits taken from the doorbell, not yet looked at
+  std::uint32_t cursor_ = 0;  // where the next round goes on
   std::uint32_t hot_ = kNoSlot;
   int hot_misses_ = 0;
   std::uint32_t last_slot_ = kNoSlot;

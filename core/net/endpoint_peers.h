@@ -1,15 +1,15 @@
 // The peers of an endpoint: a fixed set of slots, and the way from a ProcessId to its slot.
 //
-// A slot's Peer object lives as long as the endpoint and is used again for other processes, so a pointer to it is always
-// good; whether it still is the process that was meant is asked under its mutex (PE-2).
+// A slot's Peer object lives as long as the endpoint and is used again for other processes, so a pointer to it is
+// always good; whether it still is the process that was meant is asked under its mutex (PE-2).
 //
 // Thread rule: find, get: any thread, find without a lock. insert, erase: any thread, one at a time (own mutex).
 //
 // Invariants
 //   PE-1  A find that overlaps an insert or erase never misses an id that was there before and after it.
 //   PE-2  A Peer is set up under its mutex while kFree (attach), then made kOpen; it is torn down under its mutex by the
-//         holder of the consumer role. So what does not change in between (marked "fixed") may be read under the mutex, or
-//         as holder of the role, whenever state is not kFree.
+//         holder of the consumer role. So what does not change in between (marked "fixed") may be read under the mutex,
+//         or as holder of the role, whenever state is not kFree.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -39,21 +39,21 @@ struct Peer {
   enum class State : std::uint8_t { kFree, kOpen, kBroken, kClosing };
 
   std::mutex mutex;
-  std::atomic<State> state{State::kFree};     // a sender that finds the ring corrupt makes it kBroken, under mutex
-  ProcessId id;                               // fixed
-  PairMapping pair;                           // fixed
+  std::atomic<State> state{State::kFree};  // a sender that finds the ring corrupt makes it kBroken, under mutex
+  ProcessId id;                            // fixed
+  PairMapping pair;                        // fixed
 
   // sending: under mutex
   RingWriter out;
   PeerDoorbell doorbell;
-  std::uint32_t remote_slot = kNoSlot;        // of this pair in the peer's doorbell, once it told
+  std::uint32_t remote_slot = kNoSlot;  // of this pair in the peer's doorbell, once it told
   std::deque<QueuedMessage> outbox;
-  std::atomic<std::size_t> backlog{0};        // bytes in outbox; read by anybody
-  const char* defect = nullptr;               // why it is broken, when a sender found out
+  std::atomic<std::size_t> backlog{0};  // bytes in outbox; read by anybody
+  const char* defect = nullptr;         // why it is broken, when a sender found out
 
   // receiving: the holder of the consumer role
   RingReader in;
-  bool visiting = false;                      // a handler runs for a message of this peer
+  bool visiting = false;  // a handler runs for a message of this peer
   bool told_broken = false;
 
   bool usable() const noexcept { return state.load(std::memory_order_acquire) == State::kOpen; }

@@ -25,7 +25,8 @@ const void* my_token() noexcept {
   return &token;
 }
 
-// In holder_ while try_drain only looks whether there is anything: such a holder need not drain what comes after its look.
+// In holder_ while try_drain only looks whether there is anything: such a holder need not drain what comes after its
+// look.
 const void* quiet_token() noexcept {
   static const char token = 0;
   return &token;
@@ -48,7 +49,7 @@ void empty_event(int fd) noexcept {
 
 bool ConsumerRole::held_by_me() const noexcept { return holder_.load(std::memory_order_relaxed) == my_token(); }
 
-// ------------------------------------------------------------------------------------------------------ taking and leaving
+// ---- taking and leaving
 
 bool ConsumerRole::try_take() {
   const void* nobody = nullptr;
@@ -121,7 +122,7 @@ bool ConsumerRole::acquire() {
   return true;
 }
 
-// ----------------------------------------------------------------------------------------------------------------- waiting
+// ---- waiting
 
 void ConsumerRole::enqueue(Parker& parker, Place place) {
   std::lock_guard lock(queue_mutex_);
@@ -190,7 +191,7 @@ bool ConsumerRole::block(Parker& parker, Deadline deadline, Handler& handler) {
   }
 }
 
-// ----------------------------------------------------------------------------------------------------------------- holding
+// ---- holding
 
 ConsumerRole::Ended ConsumerRole::hold(Parker& parker, Deadline deadline, Handler& handler) {
   doorbell_.publish_cpu();
@@ -251,7 +252,7 @@ void ConsumerRole::notify(Parker& parker) noexcept {
   if (before & Parker::kOnDoorbell) role.wake_holder();
 }
 
-// ------------------------------------------------------------------------------------------------- passing by, and service
+// ---- passing by, and service
 
 int ConsumerRole::try_drain(Handler& handler, int budget) {
   if (holder_.load(std::memory_order_relaxed) != nullptr) return 0;
@@ -301,7 +302,8 @@ void ConsumerRole::service(Handler& handler) {
     }
   }
   if (!try_take()) {
-    // A thread has held it for all of this while: it listens, and leaves the doorbell fit for nobody when it goes (RO-3).
+    // A thread has held it for all of this while: it listens, and leaves the doorbell fit for nobody when it goes
+    // (RO-3).
     attended_.store(false, std::memory_order_seq_cst);
     service_ = Service::kIdle;
     const void* holder = holder_.load(std::memory_order_seq_cst);

@@ -9,10 +9,10 @@
 //
 // Invariants
 //   RO-1  Only the thread whose token is in holder_ polls, changes the doorbell's mode, or gives the role away.
-//   RO-2  A waiter queues first and tries to take the role then; a holder that leaves gives up the role first and looks at the
-//         queue then, and takes the role back when somebody waits. So no waiter is left without a holder (EP-6).
-//   RO-3  Whoever leaves an AWAKE doorbell without a holder has seen attended_ true after it left; the service thread turns
-//         attended_ off only as holder, or when it sees a holder afterwards. So there is always somebody who looks (EP-2).
+//   RO-2  A waiter queues first and tries to take the role then; a holder that leaves gives up the role first and looks
+//         at the queue then, and takes the role back when somebody waits. So no waiter is left without a holder (EP-6).
+//   RO-3  Whoever leaves an AWAKE doorbell without a holder has seen attended_ true after it left; the service thread
+//         turns attended_ off only as holder, or when it sees a holder afterwards. So somebody always looks (EP-2).
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -39,7 +39,9 @@ class ConsumerRole {
   class Hold {
    public:
     explicit Hold(ConsumerRole& role) : role_(role), taken_(role.acquire()) {}
-    ~Hold() { if (taken_) role_.leave(); }
+    ~Hold() {
+      if (taken_) role_.leave();
+    }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
 
@@ -79,15 +81,15 @@ class ConsumerRole {
   Inbox& inbox_;
   const EndpointOptions options_;
 
-  std::atomic<const void*> holder_{nullptr};   // token of a thread
-  std::atomic<std::uint64_t> changes_{0};      // how often the role moved; written by its holder
-  std::atomic<std::uint32_t> urgent_{0};       // threads in acquire()
-  std::atomic<bool> attended_{false};          // RO-3
+  std::atomic<const void*> holder_{nullptr};  // token of a thread
+  std::atomic<std::uint64_t> changes_{0};     // how often the role moved; written by its holder
+  std::atomic<std::uint32_t> urgent_{0};      // threads in acquire()
+  std::atomic<bool> attended_{false};         // RO-3
 
   std::mutex queue_mutex_;
   Parker* first_ = nullptr;
   Parker* last_ = nullptr;
-  std::atomic<std::uint32_t> waiters_{0};      // length of the queue
+  std::atomic<std::uint32_t> waiters_{0};  // length of the queue
 
   // service thread
   UniqueFd timer_;

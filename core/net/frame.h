@@ -8,16 +8,16 @@
 //
 // Invariants
 //   FR-1  The header is 64 bytes, trivially copyable and without padding: what is copied out is what was put in.
-//   FR-2  validate() accepts exactly the headers that make_header could have made: right version, payload in bounds,
+//   FR-2  validate() accepts exactly the headers that Endpoint::send can have made: right version, payload in bounds,
 //         reserved bytes zero. Nothing of a header that came from outside is used before validate() said yes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
+#include <troupe/result.h>
 #include "core/base/bytes.h"
 #include "core/base/ids.h"
-#include <troupe/result.h>
 
 namespace troupe::net {
 
@@ -31,10 +31,10 @@ struct FrameHeader {
   std::uint32_t payload_size = 0;  ///< set by Endpoint::send
   ProcessId source{};
   ProcessId destination{};
-  std::uint64_t token = 0;         ///< opaque: request id, call number
+  std::uint64_t token = 0;  ///< opaque: request id, call number
   std::uint64_t arg0 = 0, arg1 = 0, arg2 = 0;
   std::uint32_t arg3 = 0;
-  std::uint32_t reserved = 0;      ///< zero
+  std::uint32_t reserved = 0;  ///< zero
 };
 
 static_assert(sizeof(FrameHeader) == 64 && alignof(FrameHeader) == 8);

@@ -17,12 +17,13 @@ bool is_ring_size(std::size_t bytes) { return std::has_single_bit(bytes) && byte
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------------------------ pair
+// ---- pair
 
 Result<UniqueFd> create_ring_pair(std::size_t ring_bytes) {
   if (!is_ring_size(ring_bytes)) {
-    return make_error<InvalidArgumentError>("ring size " + std::to_string(ring_bytes) + ": must be a power of two from " +
-                                            std::to_string(kRingMin) + " to " + std::to_string(kRingMax));
+    return make_error<InvalidArgumentError>("ring size " + std::to_string(ring_bytes) +
+                                            ": must be a power of two from " + std::to_string(kRingMin) + " to " +
+                                            std::to_string(kRingMax));
   }
   const std::size_t size = kPairHeaderBytes + 2 * ring_bytes;
   Result<UniqueFd> fd = create_shared("troupe-pair", size);
@@ -38,7 +39,8 @@ Result<UniqueFd> create_ring_pair(std::size_t ring_bytes) {
 
 Result<PairMapping> open_ring_pair(int fd) {
   PairMapping pair;
-  Result<SharedMapping> memory = SharedMapping::open(fd, kPairHeaderBytes + 2 * kRingMin, kPairHeaderBytes + 2 * kRingMax);
+  Result<SharedMapping> memory =
+      SharedMapping::open(fd, kPairHeaderBytes + 2 * kRingMin, kPairHeaderBytes + 2 * kRingMax);
   if (!memory) return memory.error_ptr();
   pair.memory = *memory;
   auto* header = reinterpret_cast<PairHeader*>(pair.memory.data());
@@ -56,7 +58,7 @@ Result<PairMapping> open_ring_pair(int fd) {
   return pair;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- writer
+// ---- writer
 
 void PieceCursor::copy(std::byte* to, std::size_t n) {
   while (n > 0) {
@@ -95,9 +97,7 @@ RingWriter::Outcome RingWriter::reserve(std::size_t record) {
       if (!fits()) return Outcome::kFull;
     }
   }
-  if (record > to_end) {
-    begin_record(RecordKind::kPad, to_end - kRecordHead);
-  }
+  if (record > to_end) { begin_record(RecordKind::kPad, to_end - kRecordHead); }
   return Outcome::kDone;
 }
 
@@ -109,7 +109,8 @@ std::byte* RingWriter::begin_record(RecordKind kind, std::size_t body) {
   return at + kRecordHead;
 }
 
-RingWriter::Outcome RingWriter::write(const FrameHeader& header, PieceCursor& payload, std::size_t& sent, bool& started) {
+RingWriter::Outcome RingWriter::write(const FrameHeader& header, PieceCursor& payload, std::size_t& sent,
+                                      bool& started) {
   const std::size_t total = header.payload_size;
   if (!started) {
     const std::size_t now = std::min(total, kWholePayloadMax);
@@ -136,7 +137,7 @@ void RingWriter::publish() {
   published_ = tail_;
 }
 
-// ---------------------------------------------------------------------------------------------------------------- reader
+// ---- reader
 
 RingReader::RingReader(RingView view) : view_(view) {}
 
@@ -159,7 +160,8 @@ RingReader::Outcome RingReader::next_record(Record& record) {
     asm volatile("" : "+r"(head));
     const std::size_t size = static_cast<std::uint32_t>(head);
     const std::size_t total = align8(kRecordHead + size);
-    if (total > tail_seen_ - head_ || total > view_.capacity - offset) return corrupt("a record passes what is published");
+    if (total > tail_seen_ - head_ || total > view_.capacity - offset)
+      return corrupt("a record passes what is published");
     const auto kind = static_cast<RecordKind>(head >> 32);
     head_ += total;
     if (kind == RecordKind::kPad) {
@@ -197,7 +199,8 @@ RingReader::Outcome RingReader::open_message(const Record& record, Message& mess
 
 RingReader::Outcome RingReader::append(const Record& record, Message& message) {
   if (!in_fragments_) return corrupt("a fragment without a beginning");
-  if (record.size == 0 || record.size > partial_.payload_size - gathered_bytes_) return corrupt("a fragment is too long");
+  if (record.size == 0 || record.size > partial_.payload_size - gathered_bytes_)
+    return corrupt("a fragment is too long");
   std::memcpy(gathered_.get() + gathered_bytes_, record.body, record.size);
   gathered_bytes_ += record.size;
   if (gathered_bytes_ < partial_.payload_size) return Outcome::kEmpty;

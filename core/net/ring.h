@@ -13,18 +13,21 @@
 //        head (consumer)          tail (producer)
 //     ----|####### published #######|....... free .......      0 <= tail - head <= capacity, both multiples of 8
 //
-// Thread rule: RingWriter by one thread at a time, RingReader by one thread at a time; the two in different processes or
-// threads. All shared words are accessed seq_cst where the order between two of them matters: an Endpoint relies on
-// "publish, then look at the doorbell" against "change the doorbell, then look at the ring" (one of the two sees the other).
+// Thread rule: RingWriter by one thread at a time, RingReader by one thread at a time; the two in different processes
+// or threads. All shared words are accessed seq_cst where the order between two of them matters: an Endpoint relies on
+// "publish, then look at the doorbell" against "change the doorbell, then look at the ring" (one of the two sees the
+// other).
 //
 // Invariants
-//   RG-1  Each side keeps its own position in its own memory and only ever writes it to shared memory, never reads it back.
-//   RG-2  What is read of the other side is checked before use: a position must lie in [own, own + capacity] or the like and
-//         be a multiple of 8; a record must lie within what is published and within the buffer; sizes are read once.
+//   RG-1  Each side keeps its own position in its own memory; it only ever writes it to shared memory, never reads it
+//         back.
+//   RG-2  What is read of the other side is checked before use: a position must lie between what is known of it and what
+//         it can be at most, and be a multiple of 8; a record must lie within what is published and within the buffer;
+//         sizes are read once.
 //   RG-3  A record is visible wholly or not at all: tail moves after the bytes are there.
 //   RG-4  A message in fragments is followed by nothing else until it is whole; payload_size bounds what is gathered.
-//   RG-5  A writer that found no room has set space_wanted before it looked a last time; a reader that frees space looks at
-//         space_wanted after it moved head. So the writer is told, or saw the room.
+//   RG-5  A writer that found no room has set space_wanted before it looked a last time; a reader that frees space looks
+//         at space_wanted after it moved head. So the writer is told, or saw the room.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -32,15 +35,16 @@
 #include <memory>
 #include <span>
 
+#include <troupe/result.h>
 #include "core/net/frame.h"
 #include "core/net/ring_memory.h"
-#include <troupe/result.h>
 
 namespace troupe::net {
 
 inline constexpr std::size_t kRecordMax = 8 * 1024;  ///< a record, its 8 bytes of head included
 inline constexpr std::size_t kRecordHead = 8;
-inline constexpr std::size_t kRingMin = 2 * kRecordMax;  ///< an empty ring takes any record wherever it stands: pad + record
+inline constexpr std::size_t kRingMin =
+    2 * kRecordMax;  ///< an empty ring takes any record wherever it stands: pad + record
 inline constexpr std::size_t kRingMax = std::size_t{1} << 20;
 
 enum class RecordKind : std::uint32_t { kWhole = 1, kFirst = 2, kNext = 3, kPad = 4 };
@@ -52,8 +56,9 @@ struct RingControl {
   std::atomic<std::uint32_t> space_wanted;  // set by the producer, cleared by the consumer
   // written by the consumer
   alignas(128) std::atomic<std::uint64_t> head;
-  std::atomic<std::uint64_t> begun;          // see Endpoint::set_begun
-  std::atomic<std::uint32_t> consumer_slot;  // 1 + the ready bit of this pair in the consumer's doorbell; 0: not attached
+  std::atomic<std::uint64_t> begun;  // see Endpoint::set_begun
+  std::atomic<std::uint32_t>
+      consumer_slot;  // 1 + the ready bit of this pair in the consumer's doorbell; 0: not attached
 };
 static_assert(sizeof(RingControl) == 256 && std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -102,9 +107,9 @@ class RingWriter {
   explicit RingWriter(RingView view);
 
   enum class Outcome { kDone, kFull, kCorrupt };
-  /// Writes the message, or as much of it as there is room for. `sent` is the number of payload bytes that earlier calls
-  /// wrote of this message (0 at first) and is moved on; `started` likewise says whether its first record is written.
-  /// kDone: all of it is written. kFull: call again, with the rest, when there is room.
+  /// Writes the message, or as much of it as there is room for. `sent` is the number of payload bytes that earlier
+  /// calls wrote of this message (0 at first) and is moved on; `started` likewise says whether its first record is
+  /// written. kDone: all of it is written. kFull: call again, with the rest, when there is room.
   Outcome write(const FrameHeader& header, PieceCursor& payload, std::size_t& sent, bool& started);
   /// Makes visible what was written. Full barrier when that is anything (RG-3).
   void publish();

@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/base/fd.h"
 #include <troupe/result.h>
+#include "core/base/fd.h"
 
 namespace troupe::net {
 
@@ -35,8 +35,8 @@ class SharedMapping {
     Region& operator=(const Region&) = delete;
     ~Region();
   };
-  // Shared, because under ThreadSanitizer the two ends of a pair in one process use one mapping: the tool knows memory by
-  // its address and would not see that the ends synchronize.
+  // Shared, because under ThreadSanitizer the two ends of a pair in one process use one mapping: the tool knows memory
+  // by its address and would not see that the ends synchronize.
   std::shared_ptr<Region> region_;
 };
 

@@ -107,7 +107,7 @@ Status Daemon::start_head() {
   if (!process.ok()) return process.error_ptr();
   head_ = std::move(*process);
   config_.head_address = head_.report.address;
-  config_.is_head_node = true;
+  config_.is_head_node = owns_head_ = true;
   return {};
 }
 

@@ -174,7 +174,7 @@ class Daemon final : private net::Handler {
   std::map<ActorKey, ProcessId> light_actors_;           ///< with resources, by host
   std::map<ProcessId, std::set<ProcessId>> unacked_;     ///< dead -> local peers that have not drained it
   std::set<std::uint32_t> stray_serials_;
-  bool strays_planned_ = false, load_planned_ = false, head_lost_ = false, stopping_ = false, ready_ = false;
+  bool strays_planned_ = false, load_planned_ = false, head_lost_ = false, owns_head_ = false, stopping_ = false, ready_ = false;
   std::optional<Loop::TimerId> lease_timer_;
   Loop::TimePoint lease_timer_at_{};
   std::uint32_t next_launcher_ = 1;

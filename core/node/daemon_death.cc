@@ -154,7 +154,7 @@ void Daemon::finish_death(ProcessId id) {
   }
   if (gone->role == wire::Role::kDriver && job) {
     mail_->notice(kHead, wire::Method::kJobFinished, wire::JobFinished{job->id, id, death.wait_status, death.reason});
-    if (config_.embedded) end_job({job->id, "its driver ended", {}, {}});
+    if (owns_head_ && config_.embedded) end_job({job->id, "its driver ended", {}, {}});
     else loop_->after(std::chrono::seconds(2), [this, ended = job->id] { end_job({ended, "its driver ended", {}, {}}); });  // if no head says so
   }
   apply_effects();

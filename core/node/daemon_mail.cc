@@ -235,7 +235,7 @@ void Daemon::link_down(std::uint32_t node, const std::string& why) {
     return stop(why);
   }
   write_log(LogLevel::kWarn, "the link to the head is lost: {}", why);
-  if (config_.embedded) {
+  if (owns_head_ && config_.embedded) {
     const wire::NodeDied death{0, "", "the head of the embedded cluster died: " + why};
     for (auto& [serial, process] : table_->all())
       if (process->state == NodeProcess::State::kAlive) mail_->notice(process->id, wire::Method::kNodeDied, death);

@@ -69,6 +69,8 @@ int head_role() {
 
 }  // namespace
 
+bool is_internal_role() { return std::getenv(kRoleVariable) != nullptr; }
+
 bool enter_internal_role(int, char**, const RoleHooks& hooks) {
   const char* role = std::getenv(kRoleVariable);
   if (!role) return false;

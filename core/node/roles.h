@@ -78,7 +78,7 @@ class Embedded {
 /// the message carries the last lines of the logs).
 [[nodiscard]] Result<Embedded> start_embedded(const EmbeddedOptions& options);
 
-/// Finds the unix socket of the local daemon of the cluster at `address` (HOST:PORT, or a file that holds it): what a driver
+/// Finds the unix socket of the local daemon of the cluster at `address` (HOST:PORT, a file that holds it, or such a socket): what a driver
 /// on a machine with a running node connects to. NotFoundError when no session of this user serves that address.
 [[nodiscard]] Result<std::string> find_local_daemon(const std::string& address, const std::string& session_root = {});
 
@@ -98,6 +98,8 @@ struct RoleHooks {
 /// In a process of ours: runs its role and exits, never returns. Otherwise returns false at once. A forked worker comes out
 /// of the launcher's loop by hooks.worker_main and then exits.
 bool enter_internal_role(int argc, char** argv, const RoleHooks& hooks);
+/// Would it?
+bool is_internal_role();
 
 // -------------------------------------------------------------------------------------------- for the `troupe` command
 

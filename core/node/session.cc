@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -101,13 +102,15 @@ void sweep_locked(const std::string& folder) {
 
 }  // namespace
 
+std::string setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
 std::string sessions_folder(const std::string& root) {
   std::string base = root;
-  if (base.empty()) {
-    const char* set = std::getenv("TROUPE_SESSION_ROOT");
-    const char* temporary = std::getenv("TMPDIR");
-    base = set && *set ? set : temporary && *temporary ? temporary : "/tmp";
-  }
+  for (const char* name : {"TROUPE_SESSION_ROOT", "TMPDIR"}) if (base.empty()) base = setting(name);
+  if (base.empty()) base = "/tmp";
   while (base.size() > 1 && base.back() == '/') base.pop_back();
   return base + "/troupe-" + std::to_string(::getuid());
 }
@@ -120,11 +123,13 @@ Result<Session> create_session(const std::string& root) {
   sweep_locked(folder);
 
   Session session;
-  const std::time_t now = std::time(nullptr);
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);  // names sort by time
   std::tm local{};
-  ::localtime_r(&now, &local);
+  ::localtime_r(&now.tv_sec, &local);
   char stamp[32];
-  std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+  const std::size_t length = std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+  std::snprintf(stamp + length, sizeof(stamp) - length, ".%06ld", now.tv_nsec / 1000);
   session.name = std::string(stamp) + "-" + std::to_string(::getpid()) + "-" + hex_random(2);
   session.dir = folder + "/" + session.name;
   if (session.dir.size() + sizeof("/node00.sock") > 107)

@@ -23,6 +23,8 @@ namespace troupe::node {
 
 inline constexpr std::size_t kSessionsKept = 10;
 
+/// A variable of the environment; empty when it is not set.
+std::string setting(const char* name);
 /// Where sessions of this user live. `root` empty: TROUPE_SESSION_ROOT, else the temporary directory.
 std::string sessions_folder(const std::string& root);
 

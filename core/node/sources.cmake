@@ -23,4 +23,6 @@ troupe_library(node
     node/start.cc
     node/store_service.cc
     node/strays.cc
+    node/test_cluster.cc
+    node/testing.cc
   DEPENDS head net link scheduler objectstore base)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -142,6 +141,8 @@ Result<Embedded> start_embedded(const EmbeddedOptions& options) {
 // ------------------------------------------------------------------------------------------------------ the troupe command
 
 Result<std::string> find_local_daemon(const std::string& address, const std::string& session_root) {
+  std::error_code ignored;
+  if (fs::is_socket(address, ignored)) return address;
   const std::string wanted = read_address(address);
   for (const FoundNode& node : find_nodes(session_root))
     if (node.address == wanted && ::kill(node.pid, 0) == 0) return node.socket;
@@ -157,7 +158,7 @@ Result<StartedNode> start_node(const StartOptions& options) {
     config->head_address = read_address(options.address);
     for (const FoundNode& node : find_nodes(options.session_root))
       if (node.address == config->head_address) token_file = node.session + "/token";
-    if (const char* set = std::getenv("TROUPE_TOKEN_FILE"); set && *set) token_file = set;
+    if (const std::string set = setting("TROUPE_TOKEN_FILE"); !set.empty()) token_file = set;
     if (token_file.empty())
       return make_error<UnauthenticatedError>("the token of the cluster at " + config->head_address + " is not known here: set TROUPE_TOKEN_FILE");
   }

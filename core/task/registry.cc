@@ -91,6 +91,20 @@ void sort_and_number(Registry& all) {
   all.digest = text;
 }
 
+/// The text after `key` up to the next ';' or ']' of its own depth.
+std::string field_of(std::string_view pretty, std::string_view key) {
+  const std::size_t at = pretty.find(key);
+  if (at == std::string_view::npos) return {};
+  std::size_t from = at + key.size(), to = from;
+  for (int depth = 0; to < pretty.size(); ++to) {
+    const char c = pretty[to];
+    if (c == '(' || c == '<' || c == '{' || c == '[') ++depth;
+    else if (c == ')' || c == '>' || c == '}' || (c == ']' && depth > 0)) --depth;
+    else if ((c == ';' || c == ']') && depth <= 0) break;
+  }
+  return std::string(pretty.substr(from, to - from));
+}
+
 }  // namespace
 
 FunctionNode::FunctionNode(FunctionKind kind, Invoke invoke, const char* pretty, const ClassOperations* operations) noexcept
@@ -116,31 +130,21 @@ const FunctionNode* function_at(std::uint32_t index) {
   return index < nodes.size() ? nodes[index] : nullptr;
 }
 
+std::string class_name(const FunctionNode& node) { return field_of(node.pretty, "A = "); }
+
 /// Names come out of __PRETTY_FUNCTION__ of the entry: "... [with auto F = add; ...]", "[with A = Counter; auto M = &Counter::add ...]".
 std::string function_name(const FunctionNode& node) {
-  const std::string_view pretty = node.pretty;
-  auto field = [&](std::string_view key) -> std::string {
-    const std::size_t at = pretty.find(key);
-    if (at == std::string_view::npos) return {};
-    std::size_t from = at + key.size(), to = from;
-    for (int depth = 0; to < pretty.size(); ++to) {
-      const char c = pretty[to];
-      if (c == '(' || c == '<' || c == '{' || c == '[') ++depth;
-      else if (c == ')' || c == '>' || c == '}' || (c == ']' && depth > 0)) --depth;
-      else if ((c == ';' || c == ']') && depth <= 0) break;
-    }
-    return std::string(pretty.substr(from, to - from));
-  };
+  auto field = [&](std::string_view key) { return field_of(node.pretty, key); };
   std::string name;
   switch (node.kind) {
     case FunctionKind::kFunction: name = field("F = "); break;
     case FunctionKind::kMethod: name = field("M = "); break;
     case FunctionKind::kClosure: name = field("L = "); break;
-    case FunctionKind::kConstructor: name = field("A = ") + " (constructor)"; break;
+    case FunctionKind::kConstructor: name = class_name(node) + " (constructor)"; break;
     case FunctionKind::kConverter: name = "conversion to " + field("To = "); break;
   }
   if (!name.empty() && name.front() == '&') name.erase(0, 1);
-  return name.empty() ? std::string(pretty) : name;
+  return name.empty() ? std::string(node.pretty) : name;
 }
 
 }  // namespace troupe::detail

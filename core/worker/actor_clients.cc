@@ -12,6 +12,8 @@ namespace {
 constexpr auto kCountsDelay = std::chrono::milliseconds(1);
 constexpr auto kDeathNoticeGrace = std::chrono::seconds(5);
 constexpr auto kHeadTimeout = std::chrono::seconds(30);
+constexpr int kLightLookups = 100;
+constexpr auto kLightLookupDelay = std::chrono::milliseconds(10);
 }  // namespace
 
 void ActorClient::last_released() noexcept {
@@ -28,6 +30,12 @@ detail::Ptr<ActorClient> ActorClients::client(const wire::HandleDesc& desc) {
   ActorClient*& known = clients_[desc.actor];
   if (known && known->try_retain()) return detail::Ptr<ActorClient>::adopt(known);
   known = new ActorClient(core_, desc);
+  if (desc.host != ProcessId{}) {  // no need to ask the head, which may not even have heard of it
+    known->direct = known->subscribed = known->ever_alive = true;
+    known->process = desc.host;
+    known->state = ActorClient::State::kAlive;
+    if (core_.courier().is_dead(desc.host)) die(*known, make_error<ActorDiedError>("its process died"));
+  }
   return detail::Ptr<ActorClient>(known);
 }
 
@@ -128,6 +136,50 @@ void validate(const ActorOptions& options) {
 }
 }  // namespace
 
+namespace {
+/// Nothing that the head must decide or keep: such a light actor is made by its creator in a host of this node.
+bool is_plain_light(const ActorOptions& o) {
+  return o.isolation == Isolation::kLight && o.name.empty() && o.lifetime == Lifetime::kScoped && o.max_restarts == 0 && o.max_task_retries == 0 &&
+         o.max_concurrency == 1 && o.concurrency_groups.empty() && !o.out_of_order && o.max_pending_calls < 0 && o.checkpoint_every == Duration::zero() &&
+         o.labels.match.empty() && std::holds_alternative<Hybrid>(o.scheduling) && o.resources.custom.empty() && o.resources.memory == 0 &&
+         (o.resources.cpus == kUnset || o.resources.cpus == 0);
+}
+}  // namespace
+
+/// The construction is the first call on the way to the host: what is called later arrives later. The head is told by the host.
+detail::HandlePtr ActorClients::create_light(detail::OutgoingCall construction, const std::string& class_name) {
+  wire::HandleDesc desc{{core_.self(), ++last_actor_}, {}, class_name, 0, -1, 2, {}};
+  const detail::Ptr<ActorClient> client = this->client(desc);
+  client->direct = client->confirmed = client->counted = client->subscribed = true;
+  construction.returns = 0;
+  PendingCall* call = core_.calls().make(std::move(construction), CallKind::kConstructLight, nullptr);
+  call->actor = detail::HandlePtr(client.get());
+  ++client->open;
+  call->state = PendingCall::State::kQueued;
+  client->queued.push_back(*call);
+  without_host_.push_back(client);
+  if (!light_hosts_.empty()) hosts_known();
+  else if (!std::exchange(hosts_asked_, true))
+    core_.requests().send<wire::LightHostReply>(core_.daemon(), wire::Method::kLightHost, wire::LightHostRequest{core_.welcome().job}, [this](Result<wire::LightHostReply> reply) {
+      hosts_asked_ = false;
+      if (reply.ok() && !reply->hosts.empty()) {
+        light_hosts_ = reply->hosts;
+        return hosts_known();
+      }
+      const ErrorPtr error = reply.ok() ? make_error<ActorDiedError>("this node has no process for light actors") : reply.error_ptr();
+      for (auto& client : std::exchange(without_host_, {})) die(*client, error);
+    });
+  return detail::HandlePtr(client.get());
+}
+
+void ActorClients::hosts_known() {
+  for (auto& client : std::exchange(without_host_, {})) {
+    client->process = client->desc().host = light_hosts_[next_host_++ % light_hosts_.size()];
+    client->state = ActorClient::State::kAlive;
+    flush_queue(*client);
+  }
+}
+
 detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const ActorOptions* given, const std::string& class_name) {
   static const ActorOptions defaults;
   const ActorOptions& options = given ? *given : defaults;
@@ -141,12 +193,13 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
     if (existing.ok()) return *existing;
   }
   CoreLock lock(core_);
+  if (is_plain_light(options) && construction.dependencies.empty()) return create_light(std::move(construction), class_name);
   wire::ActorSpec& spec = creation->spec;
   spec.id = {core_.self(), ++last_actor_};
   spec.job = core_.welcome().job;
   spec.creator = core_.self();
   if (spec.name_space.empty()) spec.name_space = core_.welcome().name_space;
-  wire::HandleDesc desc{spec.id, spec.name, class_name, spec.max_task_retries, spec.max_pending_calls, 0};
+  wire::HandleDesc desc{spec.id, spec.name, class_name, spec.max_task_retries, spec.max_pending_calls, 0, {}};
   desc.flags = std::uint8_t((options.out_of_order ? 1 : 0) | (options.isolation == Isolation::kLight ? 2 : 0) | (options.lifetime == Lifetime::kDetached ? 4 : 0));
   creation->client = client(desc);
   creation->client->state = ActorClient::State::kCreating;
@@ -218,6 +271,11 @@ void ActorClients::locate(ActorClient& client) {
     auto found = clients_.find(id);
     if (found == clients_.end() || !found->second->try_retain()) return;
     const auto client = detail::Ptr<ActorClient>::adopt(found->second);
+    if (client->light() && reply.error().code() == ErrorCode::kNotFound && client->lookups++ < kLightLookups) {
+      client->subscribed = false;  // made a moment ago, and its host has not told the head yet
+      core_.add_timer(exec::deadline_after(kLightLookupDelay), [this, client] { locate(*client); });
+      return;
+    }
     if (client->state != ActorClient::State::kDead) die(*client, reply.error_ptr());
   });
 }
@@ -323,10 +381,17 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
   const detail::Ptr<ActorClient> keep(&client);
   client.sent.remove(call);
   if (call.cancelled) return core_.calls().forget(call);
+  const bool construction = call.kind == CallKind::kConstructLight;
   if (head.status == ReplyStatus::kError) {
     Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(in.rest());
-    core_.calls().fail(call, record.ok() ? Error::make(*record) : record.error_ptr());
+    const ErrorPtr error = record.ok() ? Error::make(*record) : record.error_ptr();
+    core_.calls().fail(call, error);
+    if (construction) die(client, error);
   } else {
+    if (construction) {
+      client.ever_alive = true;
+      for (auto& entry : std::exchange(client.ready_refs, {})) core_.objects().complete(*entry, {});
+    }
     core_.calls().succeed(call, head, in, source);
   }
 }
@@ -336,8 +401,9 @@ void ActorClients::closed(PendingCall& call) {
   if (client.open > 0) --client.open;
 }
 
-void ActorClients::cancel(PendingCall& call, const CancelOptions&, ErrorPtr error) {
+void ActorClients::cancel(PendingCall& call, const CancelOptions& options, ErrorPtr error) {
   if (call.cancelled) return;
+  const std::uint64_t why = error && error->code() == ErrorCode::kDeadlineExceeded ? kCancelDeadline : 0;
   if (!error) {
     ErrorRecord record;
     record.code = ErrorCode::kCancelled;
@@ -360,7 +426,7 @@ void ActorClients::cancel(PendingCall& call, const CancelOptions&, ErrorPtr erro
     case PendingCall::State::kSent:
       core_.calls().fail_results(call, error);
       call.cancelled = true;
-      core_.courier().control(call.target, Control::kCancel, call.id, kCancelRecursive);
+      core_.courier().control(call.target, Control::kCancel, call.id, why | (options.recursive ? kCancelRecursive : 0));
       return;
     default: core_.calls().fail(call, error);
   }
@@ -527,7 +593,9 @@ void ActorClients::process_died(const wire::ProcessDied& died, std::uint64_t beg
     client->last_death = make_error<ActorDiedError>(died.reason.empty() ? std::string("its process died") : "its process died: " + died.reason);
     if (std::exchange(client->awaits_death, false)) old_process_settled(*client);
     else client->process_dead = true;
+    if (client->direct && client->state != ActorClient::State::kDead) die(*client, client->last_death);  // it has no second life
   }
+  if (std::erase(light_hosts_, died.process) > 0) next_host_ = 0;
 }
 
 void ActorClients::node_died(std::uint32_t node, const ErrorPtr& error) {

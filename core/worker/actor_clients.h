@@ -50,7 +50,9 @@ class ActorClient final : public detail::HandleBase {
   std::vector<std::uint64_t> arrivals;     // frames to acknowledge once the head has counted us
   std::shared_ptr<Outgoing> keep_arguments; // the creator pins what the constructor's arguments name
   std::size_t open = 0;
+  int lookups = 0;
   bool subscribed = false;
+  bool direct = false;                     // a light actor that this process made in its host itself
 
  protected:
   void last_released() noexcept override;
@@ -92,6 +94,8 @@ class ActorClients {
  private:
   struct Creation;
   detail::Ptr<ActorClient> client(const wire::HandleDesc& desc);
+  detail::HandlePtr create_light(detail::OutgoingCall construction, const std::string& class_name);
+  void hosts_known();
   void start_creation(const std::shared_ptr<Creation>& creation);
   void creation_failed(ActorClient& client, const ErrorPtr& error);
   void locate(ActorClient& client);
@@ -111,6 +115,10 @@ class ActorClients {
   std::uint64_t last_actor_ = 0;
   std::map<ActorId, bool> counts_;         // to be told to the head: held or dropped
   bool counts_timer_ = false;
+  std::vector<ProcessId> light_hosts_;     // of this node, for light actors made directly
+  bool hosts_asked_ = false;
+  std::size_t next_host_ = 0;
+  std::vector<detail::Ptr<ActorClient>> without_host_;
 };
 
 }  // namespace troupe::worker

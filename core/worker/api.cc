@@ -111,8 +111,8 @@ bool await_one(Core& core, ObjectEntry& entry, exec::Deadline deadline) {
   for (;;) {
     {
       CoreLock lock(core);
+      scope.check();  // first: with a recursive cancel the object fails too, and the caller is to be told once
       if (entry.state() != ObjectEntry::kPending) return true;
-      scope.check();
       if (!unlink.linked) {
         core.objects().want(entry);
         core.objects().add_waiter(entry, node);

@@ -64,7 +64,11 @@ void CallTable::send(PendingCall& call, ProcessId target) {
   head.stream_buffer = info.stream_buffer;
   head.caller = call.caller;
   if (call.actor) head.actor = client_of(call.actor).id();
-  if (call.kind == CallKind::kTask && info.timeout != kForever) head.timeout_ns = std::max<std::int64_t>(1, info.timeout.count());
+  if (call.kind == CallKind::kTask && info.timeout != kForever) {
+    const auto now = exec::Deadline::clock::now();
+    if (call.attempt == 0) info.first_sent = now;
+    head.timeout_ns = std::max<std::int64_t>(1, (info.timeout - (now - info.first_sent)).count());
+  }
   head.cpus = info.resources.cpus == kUnset ? 1 : info.resources.cpus;
   head.name_size = std::uint16_t(std::min<std::size_t>(info.name.size(), 0xFFFF));
   head.key_size = std::uint16_t(std::min<std::size_t>(info.key.size(), 0xFFFF));
@@ -93,6 +97,7 @@ void CallTable::send(PendingCall& call, ProcessId target) {
   header.kind = std::uint8_t(wire::FrameKind::kCall);
   header.token = call.number;
   header.arg0 = call.id;
+  if (call.stream) header.arg1 = call.stream->taken();  // a later attempt goes on where the reader is
   core_.courier().send(target, header, out.view());
 }
 

@@ -18,6 +18,7 @@ class StreamState;
 struct CallInfo {
   std::string name, key, group;
   Duration timeout = kForever;
+  mutable exec::Deadline first_sent{};    // with a timeout: when its first attempt was sent; the timeout is for all attempts
   RetryPolicy retry;
   Resources resources;
   bool plain_resources = true;            // just cpus

@@ -14,6 +14,11 @@ namespace troupe::worker {
 
 namespace {
 std::atomic<Core*> process_core{nullptr};
+std::atomic<const CallContext*> driver_context{nullptr};
+}
+
+std::string name_of_context(const CallContext& context) {
+  return !context.name.empty() || !context.function ? context.name : detail::function_name(*context.function);
 }
 
 CallContext* current_context() noexcept { return static_cast<CallContext*>(exec::fiber_local()); }
@@ -36,6 +41,8 @@ Core& require_core() {
   return *core;
 }
 
+void set_driver_context(const CallContext* context) noexcept { driver_context.store(context, std::memory_order_release); }
+
 void set_process_core(Core* core) noexcept { process_core.store(core, std::memory_order_release); }
 
 }  // namespace troupe::worker
@@ -57,7 +64,7 @@ RuntimeContext runtime_context() {
   if (!context || context->is_driver) return out;
   if (context->is_task || context->actor) {
     out.task_id = context->is_task || context->call_id ? task_id_text(context->submitter, context->call_id) : "";
-    out.task_name = context->name;
+    out.task_name = name_of_context(*context);
     out.attempt = context->attempt;
     out.resources = context->resources;
     out.gpu_ids = context->gpu_ids;
@@ -71,6 +78,7 @@ RuntimeContext runtime_context() {
 
 bool RuntimeContext::cancelled() const {
   const CallContext* context = current_context();
+  if (!context) context = driver_context.load(std::memory_order_acquire);
   return context && context->cancelled.load(std::memory_order_acquire);
 }
 

@@ -40,6 +40,8 @@ struct CallContext {
   exec::Waiter* waiting = nullptr;
 };
 
+/// Its name: the one it was given, else the function's. Names cost more to make than a call: they are made when asked for.
+std::string name_of_context(const CallContext& context);
 /// Of this thread or fiber; null outside of tasks, calls and the driver's main thread.
 CallContext* current_context() noexcept;
 void set_current_context(CallContext* context) noexcept;
@@ -50,5 +52,7 @@ Core* current_core() noexcept;
 /// Throws InvalidArgumentError outside of run.
 Core& require_core();
 void set_process_core(Core* core) noexcept;
+/// The driver's own context, for its other threads; null outside of run. They may ask whether the driver is told to end.
+void set_driver_context(const CallContext* context) noexcept;
 
 }  // namespace troupe::worker

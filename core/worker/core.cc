@@ -245,6 +245,8 @@ void Core::run_timers_and_callbacks() {
       callback();
     } catch (const std::exception& error) {
       warn(std::string("a callback threw: ") + error.what());
+    } catch (...) {
+      warn("a callback threw something that is no std::exception");
     }
   }
 }

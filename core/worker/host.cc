@@ -16,6 +16,7 @@ namespace troupe::worker {
 
 namespace {
 constexpr auto kRecallAfter = std::chrono::milliseconds(2);
+constexpr auto kLightReport = std::chrono::milliseconds(2);
 }
 
 struct Host::LightThread {
@@ -37,6 +38,7 @@ exec::FiberThread& Host::light_fibers() {
 }
 
 void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& error) {
+  drop_admitted([&](const IncomingCall& call) { return call.head.actor == actor.id(); }, error);
   for (const auto& call : running_)
     if (call->running && call->running->actor == &actor) interrupt(*call->running, error);
 }
@@ -49,6 +51,7 @@ IncomingPtr Host::parse(ProcessId ring, const net::FrameHeader& header, ByteView
   call->head = in.get<CallHead>();
   call->source = header.source;
   call->ring = ring;
+  call->stream_taken = header.arg1;
   call->begin_number = ring == core_.daemon() ? ++calls_from_daemon_ : header.token;
   call->name = in.text(call->head.name_size);
   call->key = in.text(call->head.key_size);
@@ -78,6 +81,7 @@ void Host::on_call(ProcessId ring, const net::FrameHeader& header, ByteView payl
   IncomingPtr call = parse(ring, header, payload);
   if (!call) return;
   if (call->head.kind == CallKind::kTask) return on_task(std::move(call));
+  if (call->head.kind == CallKind::kConstructLight) return construct_light(std::move(call));
   auto found = actors_.find(call->head.actor);
   if (found == actors_.end()) {
     ErrorRecord record;
@@ -128,6 +132,18 @@ void Host::give_back_locked() {
 
 void Host::note_begun(const IncomingCall& call) { core_.endpoint().set_begun(call.ring, call.begin_number); }
 
+void Host::link_admitted(IncomingCall& call) {
+  call.next_admitted = admitted_;
+  if (admitted_) admitted_->previous_admitted = &call;
+  admitted_ = &call;
+}
+
+void Host::unlink_admitted(IncomingCall& call) {
+  (call.previous_admitted ? call.previous_admitted->next_admitted : admitted_) = call.next_admitted;
+  if (call.next_admitted) call.next_admitted->previous_admitted = call.previous_admitted;
+  call.next_admitted = call.previous_admitted = nullptr;
+}
+
 IncomingPtr Host::find_running(ProcessId source, std::uint64_t call_id) {
   for (const auto& call : running_)
     if (call->source == source && call->head.call_id == call_id) return call;
@@ -137,7 +153,8 @@ IncomingPtr Host::find_running(ProcessId source, std::uint64_t call_id) {
 // --------------------------------------------------------------------------------------------------------------- controlling
 
 void Host::cancel(ProcessId source, std::uint64_t call_id, std::uint64_t flags) {
-  const ErrorPtr error = make_error<CancelledError>("the call was cancelled");
+  const ErrorPtr error = flags & kCancelDeadline ? ErrorPtr(make_error<DeadlineExceededError>("the call did not end within its timeout"))
+                                                 : ErrorPtr(make_error<CancelledError>("the call was cancelled"));
   auto is_it = [&](const IncomingPtr& call) { return call->source == source && call->head.call_id == call_id; };
   if (auto found = std::find_if(tasks_.begin(), tasks_.end(), is_it); found != tasks_.end()) {
     IncomingPtr call = *found;
@@ -146,6 +163,7 @@ void Host::cancel(ProcessId source, std::uint64_t call_id, std::uint64_t flags) 
   }
   for (auto& [id, actor] : actors_)
     if (actor->drop_queued(source, call_id, error)) return;
+  drop_admitted([&](const IncomingCall& call) { return call.source == source && call.head.call_id == call_id; }, error);
   IncomingPtr call = find_running(source, call_id);
   if (!call && current_task_ && is_it(current_task_)) current_task_->dropped = true;  // taken, not yet running
   if (!call || !call->running) return;
@@ -173,7 +191,7 @@ void Host::stream_credit(ProcessId source, std::uint64_t call_id, std::uint64_t 
 void Host::stream_dropped(ProcessId source, std::uint64_t call_id) {
   if (IncomingPtr call = find_running(source, call_id)) {
     call->dropped = true;
-    if (call->running && call->running->waiting) call->running->waiting->notify();
+    if (call->running) interrupt(*call->running, make_error<CancelledError>("the stream's reader is gone"));
   } else {
     cancel(source, call_id, 0);
   }
@@ -182,8 +200,11 @@ void Host::stream_dropped(ProcessId source, std::uint64_t call_id) {
 /// Whoever asked for these is gone: nobody wants the answers.
 void Host::source_died(ProcessId source) {
   std::erase_if(tasks_, [&](auto& call) { return call->source == source; });
-  for (const auto& call : running_)
-    if (call->source == source && call->head.kind == CallKind::kTask && call->running) interrupt(*call->running, make_error<CancelledError>("the task's submitter died"));
+  for (const auto& call : running_) {
+    if (call->source != source) continue;
+    if (call->head.stream) call->dropped = true;
+    if (call->running && (call->head.kind == CallKind::kTask || call->head.stream)) interrupt(*call->running, make_error<CancelledError>("the task's submitter died"));
+  }
 }
 
 void Host::task_blocked(CallContext& context, bool blocked) {
@@ -196,6 +217,43 @@ void Host::construct(wire::ConstructActor message) {
   if (place) return;
   place = std::make_unique<HostedActor>(*this, std::move(message));
   place->start();
+}
+
+void Host::construct_light(IncomingPtr call) {
+  const ActorId id = call->head.actor;
+  auto& place = actors_[id];
+  if (place) return reply_error(*call, make_error<InvalidArgumentError>("the actor " + to_string(id) + " is here already"));
+  if (!light_spec_) {
+    auto spec = std::make_shared<wire::ActorSpec>();
+    spec->job = core_.welcome().job;
+    spec->name_space = core_.welcome().name_space;
+    spec->isolation = Isolation::kLight;
+    light_spec_ = std::move(spec);
+  }
+  note_begun(*call);
+  light_report_[call->head.function].started.push_back(id);
+  report_light_soon();
+  place = std::make_unique<HostedActor>(*this, id, light_spec_, std::move(call));
+  place->start();
+}
+
+void Host::light_ended(HostedActor& actor) {
+  light_report_[detail::FunctionNode::kUnregistered].ended.push_back(actor.id());
+  report_light_soon();
+}
+
+void Host::report_light_soon() {
+  if (std::exchange(light_timer_, true)) return;
+  core_.add_timer(exec::deadline_after(kLightReport), [this] {
+    light_timer_ = false;
+    for (auto& [constructor, report] : std::exchange(light_report_, {})) {
+      report.process = core_.self();
+      report.job = core_.welcome().job;
+      report.name_space = core_.welcome().name_space;
+      if (const detail::FunctionNode* node = detail::function_at(constructor)) report.class_name = detail::class_name(*node);
+      core_.courier().notice(kHead, wire::Method::kLightActors, report);
+    }
+  });
 }
 
 void Host::handles_gone(ActorId id) {

@@ -15,6 +15,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "core/exec/fibers.h"
@@ -63,6 +64,8 @@ class Host {
   std::uint64_t next_run() { return ++last_run_; }
   Core& core() { return core_; }
   void actor_ended(HostedActor& actor);
+  /// Light actors made directly are told to the head in batches.
+  void light_ended(HostedActor& actor);
   bool hosts(ActorId actor) const { return actors_.contains(actor); }
   void interrupt_calls(HostedActor& actor, const ErrorPtr& error);
   /// The fibers of this process's light actors; made at first use.
@@ -84,6 +87,16 @@ class Host {
   bool next_work(std::function<void()>& work);
   void executor_loop();
   void start_deadline(const IncomingPtr& call);
+  /// Calls that their actor has admitted, until they run: they are on their way to a thread and can still be dropped.
+  void link_admitted(IncomingCall& call);
+  void unlink_admitted(IncomingCall& call);
+  template <class Pred> void drop_admitted(Pred&& pred, const ErrorPtr& why) {
+    for (IncomingCall* call = admitted_; call; call = call->next_admitted)
+      if (pred(*call)) {
+        call->dropped = true;
+        call->dropped_why = why;
+      }
+  }
   IncomingPtr find_running(ProcessId source, std::uint64_t call_id);
   void invoke(IncomingCall& call, HostedActor* actor, CallContext& context);
   void stream_items(IncomingCall& call, CallContext& context, detail::GeneratorBase& generator);
@@ -101,9 +114,15 @@ class Host {
   std::deque<std::function<void()>> runnable_;
   std::vector<exec::Waiter*> idle_executors_;
   std::vector<IncomingPtr> running_;
+  IncomingCall* admitted_ = nullptr;
   boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
   struct LightThread;
   std::unique_ptr<LightThread> light_;
+  void construct_light(IncomingPtr call);
+  void report_light_soon();
+  std::shared_ptr<const wire::ActorSpec> light_spec_;             // of all light actors made directly
+  std::map<std::uint32_t, wire::LightActors> light_report_;       // by constructor: not told to the head yet
+  bool light_timer_ = false;
 };
 
 }  // namespace troupe::worker

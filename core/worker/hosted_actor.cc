@@ -26,18 +26,36 @@ ErrorPtr ended_error(const std::string& why) {
 }  // namespace
 
 HostedActor::HostedActor(Host& host, wire::ConstructActor message)
-    : host_(host), spec_(std::move(message.spec)), checkpoint_(std::move(message.checkpoint)), gpu_ids_(std::move(message.gpu_ids)), restarts_(message.restarts) {
-  default_group_.limit = std::max(1, spec_.threads) * std::max(1, spec_.max_concurrency);
-  for (auto& [name, limit] : spec_.concurrency_groups) groups_[name].limit = limit;
+    : host_(host), id_(message.spec.id), spec_(std::make_shared<const wire::ActorSpec>(std::move(message.spec))), restarts_(message.restarts) {
+  if (message.checkpoint) extras().checkpoint = std::move(message.checkpoint);
+  if (!message.gpu_ids.empty()) extras().gpu_ids = std::move(message.gpu_ids);
+  default_group_.limit = std::max(1, spec_->threads) * std::max(1, spec_->max_concurrency);
+  for (auto& [name, limit] : spec_->concurrency_groups) extras().groups[name].limit = limit;
   caller_key_ = host_.next_run() << 20 | 2;
 }
 
+HostedActor::HostedActor(Host& host, ActorId id, std::shared_ptr<const wire::ActorSpec> spec, IncomingPtr construction)
+    : host_(host), id_(id), spec_(std::move(spec)), construction_(std::move(construction)), caller_key_(host.next_run() << 20 | 2) {
+  default_group_.limit = std::max(1, spec_->max_concurrency);
+}
+
+const std::vector<int>& HostedActor::gpu_ids() const {
+  static const std::vector<int> none;
+  return extras_ ? extras_->gpu_ids : none;
+}
+
 HostedActor::~HostedActor() {
-  for (Thread& one : threads_) {
+  if (!extras_) return;
+  for (Extras::Thread& one : extras_->threads) {
     if (one.fibers) one.fibers->stop();
     if (!one.thread.joinable()) continue;
-    if (one.thread.get_id() == std::this_thread::get_id()) one.thread.detach();  // ended by its own last call
-    else one.thread.join();
+    if (one.thread.get_id() == std::this_thread::get_id()) {
+      // Ended by its own last call: the thread still stands on this object's fibers. The process ends next.
+      one.thread.detach();
+      (void)one.fibers.release();
+    } else {
+      one.thread.join();
+    }
   }
 }
 
@@ -51,19 +69,19 @@ void HostedActor::start() {
   }
   if (uses_fibers()) {
     exec::FiberThread::Options options{.stack_size = std::max<std::size_t>(core.welcome().stack_size, 64 << 10)};
-    for (int i = 0; i < std::max(1, spec_.threads); ++i) {
-      threads_.push_back({std::make_unique<exec::FiberThread>(core, options), {}});
-      threads_.back().thread = std::thread([fibers = threads_.back().fibers.get()] { fibers->run(); });
+    for (int i = 0; i < std::max(1, spec_->threads); ++i) {
+      extras().threads.push_back({std::make_unique<exec::FiberThread>(core, options), {}});
+      extras().threads.back().thread = std::thread([fibers = extras().threads.back().fibers.get()] { fibers->run(); });
     }
   } else {
-    for (int i = 1; i < spec_.threads; ++i) threads_.push_back({nullptr, std::thread([this] { host_.executor_loop(); })});
+    for (int i = 1; i < spec_->threads; ++i) extras().threads.push_back({nullptr, std::thread([this] { host_.executor_loop(); })});
   }
   post([this] { construct(); });
 }
 
 void HostedActor::post(std::function<void()> work) {
   if (light()) return host_.light_fibers().post(std::move(work));
-  if (uses_fibers()) return threads_[next_thread_++ % threads_.size()].fibers->post(std::move(work));
+  if (uses_fibers()) return extras().threads[extras().next_thread++ % extras().threads.size()].fibers->post(std::move(work));
   host_.make_runnable(std::move(work));
 }
 
@@ -74,11 +92,11 @@ void HostedActor::construct() {
   context.core = &core;
   context.actor = this;
   context.attempt = restarts_;
-  context.resources = spec_.resources;
-  context.gpu_ids = gpu_ids_;
+  context.resources = spec_->resources;
+  context.gpu_ids = gpu_ids();
   context.caller = caller_key_;
-  context.function = detail::function_at(spec_.constructor);
-  context.name = context.function ? detail::function_name(*context.function) : spec_.class_name;
+  context.function = detail::function_at(construction_ ? construction_->head.function : spec_->constructor);
+  context.name = context.function ? detail::function_name(*context.function) : spec_->class_name;
   CallContext* const outer = current_context();
   set_current_context(&context);
   ErrorPtr error;
@@ -87,11 +105,13 @@ void HostedActor::construct() {
     operations_ = context.function->operations;
     std::vector<detail::Value> values;
     detail::Value state;
-    {
+    if (construction_) {
+      values.push_back(std::move(construction_->arguments));
+    } else {
       CoreLock lock(core);
-      values.push_back(core.transit().restore(spec_.arguments, 0));
-      for (const auto& dependency : spec_.dependencies) values.push_back(core.transit().restore(dependency, 0));
-      if (checkpoint_) state = core.transit().restore(checkpoint_->state, 0);
+      values.push_back(core.transit().restore(spec_->arguments, 0));
+      for (const auto& dependency : spec_->dependencies) values.push_back(core.transit().restore(dependency, 0));
+      if (extras_ && extras_->checkpoint) state = core.transit().restore(extras_->checkpoint->state, 0);
     }
     for (const auto& value : values)
       if (Result<bool> here = core.transit().fetch_all(value, exec::kNever); !here.ok()) here.error().raise();
@@ -103,7 +123,7 @@ void HostedActor::construct() {
     invocation.dependencies = dependencies;
     context.function->invoke(invocation);
     instance_ = invocation.constructed;
-    if (checkpoint_ && operations_->restore) {
+    if (extras_ && extras_->checkpoint && operations_->restore) {
       if (Result<bool> here = core.transit().fetch_all(state, exec::kNever); !here.ok()) here.error().raise();
       operations_->restore(instance_, state);
     }
@@ -112,7 +132,7 @@ void HostedActor::construct() {
     if (record.code == ErrorCode::kUser) record.code = ErrorCode::kTask;
     if (record.context.function.empty()) {
       record.context.function = context.name;
-      record.context.actor_id = to_string(spec_.id);
+      record.context.actor_id = to_string(id_);
       record.context.node = core.welcome().node_id;
       record.context.pid = ::getpid();
       record.context.attempt = restarts_;
@@ -128,42 +148,49 @@ void HostedActor::constructed(ErrorPtr error) {
   Core& core = host_.core();
   if (error) {
     state_ = State::kEnded;
-    wire::ActorExited exited{spec_.id, restarts_, core.self(), DeathCause::kConstructorFailed, error->message(), error->record()};
-    core.courier().notice(kHead, wire::Method::kActorExited, exited);
+    cause_ = DeathCause::kConstructorFailed;
+    report_end(error);
+    if (construction_) host_.reply_error(*construction_, error);
     fail_queued("its constructor failed: " + error->message());
     return host_.actor_ended(*this);
   }
-  if (checkpoint_) {
-    checkpoint_number_ = checkpoint_->number;
+  if (extras_ && extras_->checkpoint) {
+    extras().checkpoint_number = extras_->checkpoint->number;
     restore_keys();
-    checkpoint_.reset();
+    extras_->checkpoint.reset();
   }
   state_ = State::kAlive;
-  last_checkpoint_ = exec::Deadline::clock::now();
-  core.courier().notice(kHead, wire::Method::kActorStarted, wire::ActorStarted{spec_.id, restarts_, core.self(), ::getpid()});
-  if (killed_) return begin_end(cause_, message_);
+  if (spec_->checkpoint_every > Duration::zero()) extras().last_checkpoint = exec::Deadline::clock::now();
+  if (construction_) {
+    host_.reply_values(*construction_, {}, 0);
+    construction_.reset();
+  } else {
+    core.courier().notice(kHead, wire::Method::kActorStarted, wire::ActorStarted{id_, restarts_, core.self(), ::getpid()});
+  }
+  if (killed_) return begin_end(cause_, extras().message);
   admit();
 }
 
 // ------------------------------------------------------------------------------------------------------------------- calling
 
-std::size_t HostedActor::queued() const {
-  std::size_t n = default_group_.queue.size() + (stop_ ? 1 : 0);
-  for (auto& [name, group] : groups_) n += group.queue.size();
+std::size_t HostedActor::queued() {
+  std::size_t n = stopping() ? 1 : 0;
+  for_each_group([&](CallGroup& group) { n += group.queue.size(); });
   return n;
 }
 
 void HostedActor::arrived(IncomingPtr call) {
-  if (state_ == State::kEnding || state_ == State::kEnded || stop_) return host_.reply_error(*call, ended_error("the actor has ended"));
+  if (state_ == State::kEnding || state_ == State::kEnded || stopping()) return host_.reply_error(*call, ended_error("the actor has ended"));
   if (call->head.kind == CallKind::kStop) {
-    stop_ = std::move(call);
+    extras().stop = std::move(call);
     return admit();
   }
   CallGroup* group = &default_group_;
   if (!call->group.empty()) {
-    auto found = groups_.find(call->group);
-    if (found == groups_.end())
-      return host_.reply_error(*call, make_error<InvalidArgumentError>("the actor class " + spec_.class_name + " has no concurrency group '" + call->group + "'"));
+    auto& groups = extras().groups;
+    auto found = groups.find(call->group);
+    if (found == groups.end())
+      return host_.reply_error(*call, make_error<InvalidArgumentError>("the actor class " + spec_->class_name + " has no concurrency group '" + call->group + "'"));
     group = &found->second;
   }
   if (!call->key.empty() && answer_from_table(call)) return;
@@ -174,34 +201,32 @@ void HostedActor::arrived(IncomingPtr call) {
 
 void HostedActor::admit() {
   if (state_ != State::kAlive || checkpointing_) return;
-  admit_from(default_group_);
-  for (auto& [name, group] : groups_) admit_from(group);
-  if (stop_ && open_ == 0 && queued() == 1) {
-    host_.reply_values(*stop_, {}, 0);
+  for_each_group([&](CallGroup& group) { admit_from(group); });
+  if (stopping() && open_ == 0 && queued() == 1) {
+    host_.reply_values(*extras_->stop, {}, 0);
     return begin_end(DeathCause::kFinished, "the actor was stopped");
   }
   end_if_idle();
 }
 
-bool HostedActor::admit_from(CallGroup& group) {
+void HostedActor::admit_from(CallGroup& group) {
   while (group.open < group.limit && !group.queue.empty()) {
-    IncomingPtr call = std::move(group.queue.front());
-    group.queue.pop_front();
+    IncomingPtr call = group.queue.pop_front();
     ++group.open;
     ++open_;
     begin(std::move(call));
   }
-  return true;
 }
 
 void HostedActor::begin(IncomingPtr call) {
+  host_.link_admitted(*call);
   post([this, call = std::move(call)] { host_.run(call, this); });
 }
 
 void HostedActor::finished(IncomingCall& call, bool exit_asked) {
   --open_;
   if (call.admitted) --call.admitted->open;
-  dirty_ = true;
+  if (spec_->checkpoint_every > Duration::zero()) extras().dirty = true;
   if (exit_asked && state_ == State::kAlive) {
     leaving_ = true;
     begin_end(DeathCause::kFinished, "the actor left by exit_actor");
@@ -213,36 +238,39 @@ void HostedActor::finished(IncomingCall& call, bool exit_asked) {
 }
 
 bool HostedActor::drop_queued(ProcessId source, std::uint64_t call_id, const ErrorPtr& error) {
-  auto drop = [&](CallGroup& group) {
-    for (auto at = group.queue.begin(); at != group.queue.end(); ++at)
-      if ((*at)->source == source && (*at)->head.call_id == call_id) {
-        IncomingPtr call = *at;
-        group.queue.erase(at);
-        host_.reply_error(*call, error);
-        return true;
-      }
-    return false;
-  };
-  if (drop(default_group_)) return true;
-  for (auto& [name, group] : groups_)
-    if (drop(group)) return true;
-  return false;
+  IncomingPtr call;
+  for_each_group([&](CallGroup& group) {
+    if (!call) call = group.queue.take_if([&](const IncomingCall& one) { return one.source == source && one.head.call_id == call_id; });
+  });
+  if (!call && extras_)
+    for (auto& [key, kept] : extras_->kept)
+      for (auto at = kept.waiting.begin(); !call && at != kept.waiting.end(); ++at)
+        if ((*at)->source == source && (*at)->head.call_id == call_id) {
+          call = *at;
+          kept.waiting.erase(at);
+          host_.reply_error(*call, error);
+          return true;
+        }
+  if (!call) return false;
+  host_.reply_error(*call, error);
+  remember(*call, nullptr);  // its key is free again: who asked with it meanwhile runs instead
+  return true;
 }
 
 // ------------------------------------------------------------------------------------------------------- idempotency keys (HA-3)
 
 bool HostedActor::answer_from_table(const IncomingPtr& call) {
   const auto now = exec::Deadline::clock::now();
-  while (!kept_order_.empty()) {
-    auto oldest = kept_.find(kept_order_.front());
-    if (oldest != kept_.end() && (!oldest->second.done || (kept_order_.size() <= kKeysMax && oldest->second.until > now))) break;
-    if (oldest != kept_.end()) kept_.erase(oldest);
-    kept_order_.pop_front();
+  while (!extras().kept_order.empty()) {
+    auto oldest = extras().kept.find(extras().kept_order.front());
+    if (oldest != extras().kept.end() && (!oldest->second.done || (extras().kept_order.size() <= kKeysMax && oldest->second.until > now))) break;
+    if (oldest != extras().kept.end()) extras().kept.erase(oldest);
+    extras().kept_order.pop_front();
   }
-  auto [at, fresh] = kept_.try_emplace(call->key);
+  auto [at, fresh] = extras().kept.try_emplace(call->key);
   if (fresh) {
     at->second.until = now + kKeyLife;
-    kept_order_.push_back(call->key);
+    extras().kept_order.push_back(call->key);
     return false;
   }
   if (at->second.done) host_.reply_values(*call, *at->second.results, 0);
@@ -252,8 +280,8 @@ bool HostedActor::answer_from_table(const IncomingPtr& call) {
 
 void HostedActor::remember(IncomingCall& call, std::vector<detail::Value>* results) {
   if (call.key.empty()) return;
-  auto found = kept_.find(call.key);
-  if (found == kept_.end()) return;
+  auto found = extras().kept.find(call.key);
+  if (found == extras().kept.end()) return;
   Kept& kept = found->second;
   if (results) {
     // The reply is written from the kept values, so they are moved here and lent back.
@@ -263,7 +291,7 @@ void HostedActor::remember(IncomingCall& call, std::vector<detail::Value>* resul
     *results = copy_values(*kept.results);
   } else {
     std::vector<IncomingPtr> waiting = std::exchange(kept.waiting, {});
-    kept_.erase(found);  // an error is no execution to keep: the next one with this key runs
+    extras().kept.erase(found);  // an error is no execution to keep: the next one with this key runs
     for (auto& other : waiting) arrived(other);
   }
 }
@@ -285,11 +313,11 @@ struct KeptKey { std::string key; std::vector<std::vector<std::byte>> bodies; };
 }
 
 /// Keys whose replies are plain bytes are saved with the checkpoint; others do not outlast a restart.
-std::vector<std::byte> HostedActor::encode_keys() const {
+std::vector<std::byte> HostedActor::encode_keys() {
   std::vector<KeptKey> keys;
-  for (const std::string& key : kept_order_) {
-    auto found = kept_.find(key);
-    if (found == kept_.end() || !found->second.done) continue;
+  for (const std::string& key : extras().kept_order) {
+    auto found = extras().kept.find(key);
+    if (found == extras().kept.end() || !found->second.done) continue;
     KeptKey one{key, {}};
     bool plain = true;
     for (const auto& value : *found->second.results) {
@@ -302,7 +330,7 @@ std::vector<std::byte> HostedActor::encode_keys() const {
 }
 
 void HostedActor::restore_keys() {
-  Result<std::vector<KeptKey>> keys = wire::decode_message<std::vector<KeptKey>>(checkpoint_->keys);
+  Result<std::vector<KeptKey>> keys = wire::decode_message<std::vector<KeptKey>>(extras_->checkpoint->keys);
   if (!keys.ok()) return;
   for (KeptKey& one : *keys) {
     Kept kept;
@@ -313,26 +341,26 @@ void HostedActor::restore_keys() {
       kept.results->emplace_back();
       kept.results->back().body = detail::Bytes(body.data(), body.size());
     }
-    kept_order_.push_back(one.key);
-    kept_.insert_or_assign(one.key, std::move(kept));
+    extras().kept_order.push_back(one.key);
+    extras().kept.insert_or_assign(one.key, std::move(kept));
   }
 }
 
 // --------------------------------------------------------------------------------------------------------------- checkpoints
 
 void HostedActor::maybe_checkpoint() {
-  if (spec_.checkpoint_every <= Duration::zero() || !operations_ || !operations_->checkpoint || !dirty_ || checkpointing_ || open_ > 0) return;
-  const auto due = last_checkpoint_ + spec_.checkpoint_every;
+  if (spec_->checkpoint_every <= Duration::zero() || !operations_ || !operations_->checkpoint || !extras().dirty || checkpointing_ || open_ > 0) return;
+  const auto due = extras().last_checkpoint + spec_->checkpoint_every;
   if (exec::Deadline::clock::now() >= due) {
     checkpointing_ = true;
-    dirty_ = false;
+    extras().dirty = false;
     return post([this] { take_checkpoint(); });
   }
-  if (checkpoint_timer_) return;
-  checkpoint_timer_ = true;
-  host_.core().add_timer(due, [this, alive = std::weak_ptr<int>(alive_)] {
+  if (extras().checkpoint_timer) return;
+  extras().checkpoint_timer = true;
+  host_.core().add_timer(due, [this, alive = std::weak_ptr<int>(extras().alive)] {
     if (alive.expired()) return;
-    checkpoint_timer_ = false;
+    extras().checkpoint_timer = false;
     if (state_ == State::kAlive) maybe_checkpoint();
   });
 }
@@ -345,19 +373,19 @@ void HostedActor::take_checkpoint() {
     operations_->checkpoint(instance_, state);
     taken = true;
   } catch (...) {
-    write_log(LogLevel::kError, "the checkpoint of actor {} failed: {}", spec_.class_name, describe_current_exception().message);
+    write_log(LogLevel::kError, "the checkpoint of actor {} failed: {}", spec_->class_name, describe_current_exception().message);
   }
   CoreLock lock(core);
   checkpointing_ = false;
-  last_checkpoint_ = exec::Deadline::clock::now();
+  extras().last_checkpoint = exec::Deadline::clock::now();
   if (taken) {
     wire::Checkpoint message;
-    message.actor = spec_.id;
+    message.actor = id_;
     message.restarts = restarts_;
-    message.number = ++checkpoint_number_;
+    message.number = ++extras().checkpoint_number;
     auto hold = std::make_shared<Outgoing>(kHead);
     message.state = core.transit().describe(state, *hold);
-    checkpoint_hold_ = hold;  // the newest checkpoint's buffers and refs live as long as it is the newest
+    extras().checkpoint_hold = hold;  // the newest checkpoint's buffers and refs live as long as it is the newest
     message.keys = encode_keys();
     core.courier().notice(kHead, wire::Method::kCheckpoint, message);
   }
@@ -368,12 +396,13 @@ void HostedActor::take_checkpoint() {
 // ------------------------------------------------------------------------------------------------------------------- ending
 
 void HostedActor::fail_queued(const std::string& why) {
-  auto fail = [&](CallGroup& group) {
-    for (auto& call : std::exchange(group.queue, {})) host_.reply_error(*call, ended_error(why));
-  };
-  fail(default_group_);
-  for (auto& [name, group] : groups_) fail(group);
-  if (stop_) host_.reply_values(*std::exchange(stop_, nullptr), {}, 0);
+  for_each_group([&](CallGroup& group) {
+    while (!group.queue.empty()) host_.reply_error(*group.queue.pop_front(), ended_error(why));
+  });
+  if (extras_)
+    for (auto& [key, kept] : extras_->kept)
+      for (auto& call : std::exchange(kept.waiting, {})) host_.reply_error(*call, ended_error(why));
+  if (stopping()) host_.reply_values(*std::exchange(extras_->stop, nullptr), {}, 0);
 }
 
 void HostedActor::end_when_idle() {
@@ -384,14 +413,14 @@ void HostedActor::end_when_idle() {
 void HostedActor::kill(DeathCause cause, const std::string& message) {
   killed_ = true;
   cause_ = cause;
-  message_ = message;
+  extras().message = message;
   if (state_ == State::kAlive) begin_end(cause, message);
 }
 
 void HostedActor::begin_end(DeathCause cause, const std::string& message) {
   state_ = State::kEnding;
   cause_ = cause;
-  message_ = message;
+  extras().message = message;
   fail_queued(message);
   if (killed_) host_.interrupt_calls(*this, ended_error(message));
   end_if_idle();
@@ -401,7 +430,7 @@ void HostedActor::end_if_idle() {
   if (open_ > 0 || checkpointing_) return;
   if (state_ == State::kAlive && leaving_ && queued() == 0) {
     cause_ = DeathCause::kFinished;
-    message_ = "no handle was left";
+    extras().message = "no handle was left";
     state_ = State::kEnding;
   }
   if (state_ != State::kEnding) return;
@@ -421,13 +450,19 @@ void HostedActor::destroy_and_report() {
   try {
     if (instance_) operations_->destroy(std::exchange(instance_, nullptr));
   } catch (...) {
-    write_log(LogLevel::kError, "the destructor of actor {} threw: {}", spec_.class_name, describe_current_exception().message);
+    write_log(LogLevel::kError, "the destructor of actor {} threw: {}", spec_->class_name, describe_current_exception().message);
   }
   set_current_context(outer);
   CoreLock lock(core);
-  wire::ActorExited exited{spec_.id, restarts_, core.self(), cause_, message_, {}};
-  core.courier().notice(kHead, wire::Method::kActorExited, exited);
+  report_end(nullptr);
   host_.actor_ended(*this);
+}
+
+void HostedActor::report_end(const ErrorPtr& error) {
+  if (direct_) return host_.light_ended(*this);
+  wire::ActorExited exited{id_, restarts_, host_.core().self(), cause_, error ? error->message() : extras().message, {}};
+  if (error) exited.error = error->record();
+  host_.core().courier().notice(kHead, wire::Method::kActorExited, exited);
 }
 
 }  // namespace troupe::worker

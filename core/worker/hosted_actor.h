@@ -33,24 +33,58 @@ namespace troupe::worker {
 
 class Host;
 
+/// Calls in order; takes no memory while it is empty.
+class CallQueue {
+ public:
+  bool empty() const { return first_ == calls_.size(); }
+  std::size_t size() const { return calls_.size() - first_; }
+  void push_back(IncomingPtr call) { calls_.push_back(std::move(call)); }
+  IncomingPtr pop_front() {
+    IncomingPtr call = std::move(calls_[first_++]);
+    if (empty()) {
+      calls_.clear();
+      first_ = 0;
+      if (calls_.capacity() > kKeep) calls_.shrink_to_fit();
+    }
+    return call;
+  }
+  /// Takes out the first call for which `is_it` holds; null when there is none.
+  template <class F> IncomingPtr take_if(F&& is_it) {
+    for (std::size_t i = first_; i < calls_.size(); ++i)
+      if (is_it(*calls_[i])) {
+        IncomingPtr call = std::move(calls_[i]);
+        calls_.erase(calls_.begin() + std::ptrdiff_t(i));
+        return call;
+      }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kKeep = 4;
+  std::vector<IncomingPtr> calls_;
+  std::size_t first_ = 0;
+};
+
 struct CallGroup {
   int limit = 1;
   int open = 0;
-  std::deque<IncomingPtr> queue;
+  CallQueue queue;
 };
 
 struct HostedActor {
   HostedActor(Host& host, wire::ConstructActor message);
+  /// A light actor that its creator made here directly: `spec` is shared with others of its kind.
+  HostedActor(Host& host, ActorId id, std::shared_ptr<const wire::ActorSpec> spec, IncomingPtr construction);
   ~HostedActor();
 
-  ActorId id() const { return spec_.id; }
-  bool light() const { return spec_.isolation == Isolation::kLight; }
+  ActorId id() const { return id_; }
+  bool light() const { return spec_->isolation == Isolation::kLight; }
   void* instance() const { return instance_; }
   int restarts() const { return restarts_; }
-  const Resources& resources() const { return spec_.resources; }
-  const std::vector<int>& gpu_ids() const { return gpu_ids_; }
+  const Resources& resources() const { return spec_->resources; }
+  const std::vector<int>& gpu_ids() const;
   std::uint64_t caller_key() const { return caller_key_; }
-  const wire::ActorSpec& spec() const { return spec_; }
+  const wire::ActorSpec& spec() const { return *spec_; }
 
   void start();
   void arrived(IncomingPtr call);
@@ -68,7 +102,7 @@ struct HostedActor {
   void construct();
   void constructed(ErrorPtr error);
   void admit();
-  bool admit_from(CallGroup& group);
+  void admit_from(CallGroup& group);
   void begin(IncomingPtr call);
   void post(std::function<void()> work);
   bool answer_from_table(const IncomingPtr& call);
@@ -78,38 +112,54 @@ struct HostedActor {
   void destroy_and_report();
   void maybe_checkpoint();
   void take_checkpoint();
-  std::size_t queued() const;
-  std::vector<std::byte> encode_keys() const;
+  std::size_t queued();
+  void report_end(const ErrorPtr& error);
+  std::vector<std::byte> encode_keys();
   void restore_keys();
   static std::vector<detail::Value> copy_values(const std::vector<detail::Value>& values);
-  bool uses_fibers() const { return light() || spec_.max_concurrency > 1 || !spec_.concurrency_groups.empty(); }
+  bool uses_fibers() const { return light() || spec_->max_concurrency > 1 || !spec_->concurrency_groups.empty(); }
+
+  /// What few actors need: they come by the hundred thousand (light actors).
+  struct Extras {
+    std::optional<wire::Checkpoint> checkpoint;
+    std::vector<int> gpu_ids;
+    std::string message;                      // why it ends
+    std::map<std::string, CallGroup> groups;
+    std::unordered_map<std::string, Kept> kept;
+    std::deque<std::string> kept_order;
+    IncomingPtr stop;                         // a stop that waits for the calls before it
+    exec::Deadline last_checkpoint{};
+    bool dirty = false, checkpoint_timer = false;
+    std::uint64_t checkpoint_number = 0;
+    std::shared_ptr<Outgoing> checkpoint_hold;
+    std::shared_ptr<int> alive = std::make_shared<int>(0);  // timers look whether the actor still is
+    struct Thread { std::unique_ptr<exec::FiberThread> fibers; std::thread thread; };
+    std::vector<Thread> threads;
+    std::size_t next_thread = 0;
+  };
+  Extras& extras() { if (!extras_) extras_ = std::make_unique<Extras>(); return *extras_; }
+  bool stopping() const { return extras_ && extras_->stop; }
+  template <class F> void for_each_group(F&& f) {
+    f(default_group_);
+    if (extras_)
+      for (auto& [name, group] : extras_->groups) f(group);
+  }
 
   Host& host_;
-  wire::ActorSpec spec_;
-  std::optional<wire::Checkpoint> checkpoint_;
+  ActorId id_;
+  std::shared_ptr<const wire::ActorSpec> spec_;
+  IncomingPtr construction_;                // made directly: the call that constructs it
+  std::unique_ptr<Extras> extras_;
   const detail::ClassOperations* operations_ = nullptr;
-  std::vector<int> gpu_ids_;
-  int restarts_ = 0;
-  std::uint64_t caller_key_ = 0;
   void* instance_ = nullptr;
-  State state_ = State::kConstructing;
-  bool killed_ = false, leaving_ = false;
-  DeathCause cause_ = DeathCause::kFinished;
-  std::string message_;
+  std::uint64_t caller_key_ = 0;
+  int restarts_ = 0;
   int open_ = 0;
   CallGroup default_group_;
-  std::map<std::string, CallGroup> groups_;
-  IncomingPtr stop_;                        // a stop that waits for the calls before it
-  std::unordered_map<std::string, Kept> kept_;
-  std::deque<std::string> kept_order_;
-  exec::Deadline last_checkpoint_{};
-  bool dirty_ = false, checkpoint_timer_ = false, checkpointing_ = false;
-  std::uint64_t checkpoint_number_ = 0;
-  std::shared_ptr<Outgoing> checkpoint_hold_;
-  std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // timers look whether the actor still is
-  struct Thread { std::unique_ptr<exec::FiberThread> fibers; std::thread thread; };
-  std::vector<Thread> threads_;
-  std::size_t next_thread_ = 0;
+  State state_ = State::kConstructing;
+  DeathCause cause_ = DeathCause::kFinished;
+  bool killed_ = false, leaving_ = false, checkpointing_ = false;
+  const bool direct_ = construction_ != nullptr;  // the head hears of it in batches
 };
 
 }  // namespace troupe::worker

@@ -7,6 +7,7 @@
 #include "core/worker/frames.h"
 #include <troupe/detail/counted.h>
 #include <troupe/options.h>
+#include <troupe/result.h>
 
 namespace troupe::worker {
 
@@ -25,7 +26,10 @@ struct IncomingCall {
   CallGroup* admitted = nullptr;        // actors: the group whose place it takes
   CallContext* running = nullptr;       // while it runs
   bool dropped = false;                 // cancelled before it began, or its stream was dropped
+  ErrorPtr dropped_why;                 // null: CancelledError
   bool answered = false;                // an early answer (deadline) was sent
+  IncomingCall* next_admitted = nullptr;      // actors: the list of calls that have their place and do not run yet
+  IncomingCall* previous_admitted = nullptr;
   std::uint64_t stream_taken = 0;       // items that the reader has taken
 };
 using IncomingPtr = std::shared_ptr<IncomingCall>;

@@ -162,6 +162,7 @@ int run_driver(const DriverOptions& options, const std::function<int()>& driver)
   context.caller = thread_caller();
   context.name = "driver";
   set_current_context(&context);
+  set_driver_context(&context);
   int code = 1;
   int signal = 0;
   {
@@ -176,6 +177,7 @@ int run_driver(const DriverOptions& options, const std::function<int()>& driver)
     signal = watch.signal();
   }
   set_current_context(nullptr);
+  set_driver_context(nullptr);
   core.begin_shutdown(make_error<CancelledError>("the driver has returned"));
   core.stop();
   set_process_core(nullptr);

@@ -25,7 +25,7 @@ Result<double> parse_bytes(const std::string& text) {
   static const std::map<std::string, double> units{{"", 1}, {"B", 1}, {"K", 1024.}, {"KB", 1e3}, {"KiB", 1024.}, {"M", 1048576.}, {"MB", 1e6}, {"MiB", 1048576.},
                                                    {"G", 1073741824.}, {"GB", 1e9}, {"GiB", 1073741824.}, {"TB", 1e12}, {"TiB", 1099511627776.}};
   auto found = units.find(unit);
-  if (end == text.c_str() || found == units.end() || !(value >= 0)) return InvalidArgumentError("'" + text + "' is not a size such as 2GB or 512MiB");
+  if (end == text.c_str() || found == units.end() || !(value >= 0) || value * found->second >= 0x1p63) return InvalidArgumentError("'" + text + "' is not a size such as 2GB or 512MiB");
   return value * found->second;
 }
 
@@ -33,7 +33,7 @@ Result<double> parse_seconds(const std::string& text) {
   char* end = nullptr;
   double value = std::strtod(text.c_str(), &end);
   const std::string unit(end);
-  if (end == text.c_str() || !(value >= 0) || !(unit.empty() || unit == "s" || unit == "ms")) return InvalidArgumentError("'" + text + "' is not a duration such as 10s or 500ms");
+  if (end == text.c_str() || !(value >= 0) || !(value <= 1e9) || !(unit.empty() || unit == "s" || unit == "ms")) return InvalidArgumentError("'" + text + "' is not a duration such as 10s or 500ms");
   return unit == "ms" ? value / 1000 : value;
 }
 

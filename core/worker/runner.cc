@@ -24,7 +24,7 @@ void Host::run(const IncomingPtr& call, HostedActor* actor) {
   context.submitter = call->source;
   context.call_id = call->head.call_id;
   context.function = detail::function_at(call->head.function);
-  context.name = !call->name.empty() ? call->name : context.function ? detail::function_name(*context.function) : std::string();
+  context.name = call->name;
   context.is_task = call->head.kind == CallKind::kTask;
   context.actor = actor;
   context.attempt = actor ? actor->restarts() : int(call->head.attempt);
@@ -36,6 +36,7 @@ void Host::run(const IncomingPtr& call, HostedActor* actor) {
     context.caller = actor ? actor->caller_key() : context.run << 20 | 1;
     call->running = &context;
     running_.push_back(call);
+    if (actor) unlink_admitted(*call);
     if (context.is_task) current_since_ = exec::Deadline::clock::now();
     note_begun(*call);
     if (call->head.timeout_ns > 0) start_deadline(call);
@@ -56,7 +57,10 @@ void Host::invoke(IncomingCall& call, HostedActor* actor, CallContext& context) 
   detail::Invocation invocation;
   ErrorPtr error;
   try {
-    if (call.dropped && !call.head.stream) throw CancelledError("the call was cancelled before it began");
+    if (call.dropped && !call.head.stream) {
+      if (call.dropped_why) call.dropped_why->raise();
+      throw CancelledError("the call was cancelled before it began");
+    }
     if (!context.function) throw SerializationError("the call names a function that this program does not have");
     if (Result<bool> here = core_.transit().fetch_all(call.arguments, exec::kNever); !here.ok()) here.error().raise();
     std::vector<const detail::Value*> dependencies;
@@ -160,7 +164,7 @@ void Host::start_deadline(const IncomingPtr& call) {
     if (!late || !late->running) return;
     ErrorRecord record;
     record.code = ErrorCode::kDeadlineExceeded;
-    record.message = "the task " + late->running->name + " did not end within its timeout";
+    record.message = "the task " + name_of_context(*late->running) + " did not end within its timeout";
     const ErrorPtr error = in_context(std::move(record), *late, *late->running);
     reply_error(*late, error, true);
     interrupt(*late->running, error);

@@ -64,7 +64,7 @@ void StreamState::dropped() {
   if (!call) return;
   call->stream = nullptr;
   if (call->state == PendingCall::State::kSent) core_.courier().control(call->target, Control::kStreamDrop, call_id);
-  else if (call->kind == CallKind::kTask) core_.tasks().cancel(*call, {});
+  if (call->kind == CallKind::kTask) core_.tasks().cancel(*call, {});
   else core_.actors().cancel(*call, {});
 }
 

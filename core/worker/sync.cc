@@ -22,7 +22,7 @@ class WaitQueue {
 
   /// Waits until woken. False: the deadline passed. `lock` holds mutex and is held again on return. Throws when cancelled; then,
   /// if it was woken meanwhile, the wake-up is passed on.
-  bool wait(std::unique_lock<std::mutex>& lock, exec::Deadline deadline) {
+  bool wait(std::unique_lock<std::mutex>& lock, exec::Deadline deadline, bool can_be_cancelled = true) {
     Core& core = require_core();
     exec::Waiter waiter(core);
     auto me = waiting_.insert(waiting_.end(), {&waiter});
@@ -32,7 +32,7 @@ class WaitQueue {
       for (bool done = false; !done;) {
         {
           worker::CoreLock core_lock(core);
-          scope.check();
+          if (can_be_cancelled) scope.check();
         }
         {
           std::lock_guard again(mutex);
@@ -99,18 +99,20 @@ void ConditionVariable::notify_all() {
 }
 std::chrono::steady_clock::time_point ConditionVariable::deadline_after(Duration timeout) { return exec::deadline_after(timeout); }
 
-namespace {
-/// Locks again although the caller may be being cancelled: the caller's unique_lock must own the mutex when it unwinds.
-void relock(std::unique_lock<Mutex>& lock) {
-  for (;;) {
-    try {
-      lock.lock();
-      return;
-    } catch (const CancelledError&) {  // told once; the wait that follows works again
-    }
-  }
+void Mutex::lock_anyway() {
+  Lock lock(queue_->mutex);
+  while (locked_) queue_->wait(lock, exec::kNever, false);
+  locked_ = true;
 }
-}  // namespace
+
+/// Locks again although the caller may be being cancelled: the caller's unique_lock must own the mutex when it unwinds. What
+/// interrupts the caller meanwhile is told by its next wait.
+void ConditionVariable::relock(std::unique_lock<Mutex>& lock) {
+  Mutex* const mutex = lock.mutex();
+  mutex->lock_anyway();
+  lock.release();
+  lock = std::unique_lock<Mutex>(*mutex, std::adopt_lock);
+}
 
 std::cv_status ConditionVariable::wait_until(std::unique_lock<Mutex>& lock, std::chrono::steady_clock::time_point deadline) {
   Lock own(queue_->mutex);
@@ -135,6 +137,7 @@ Semaphore::Semaphore(std::ptrdiff_t desired) : queue_(std::make_unique<WaitQueue
 }
 Semaphore::~Semaphore() = default;
 void Semaphore::release(std::ptrdiff_t update) {
+  if (update < 0) throw InvalidArgumentError("a semaphore is released by 0 or more");
   Lock lock(queue_->mutex);
   count_ += update;
   for (std::ptrdiff_t i = 0; i < update; ++i) queue_->wake_one();

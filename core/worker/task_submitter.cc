@@ -31,6 +31,15 @@ Duration backoff_delay(const Backoff& backoff, std::uint32_t attempt) {
   return Duration(std::max<std::int64_t>(0, std::int64_t(delay)));
 }
 
+/// The user's predicate; one that throws approves of nothing.
+bool approves_retry(const RetryPolicy& policy, const TaskError& error) {
+  try {
+    return policy.retry_error && policy.retry_error(error);
+  } catch (...) {
+    return false;
+  }
+}
+
 std::shared_ptr<const CallInfo> info_of(const TaskOptions& options) {
   auto info = std::make_shared<CallInfo>();
   info->name = options.name;
@@ -73,7 +82,8 @@ void TaskSubmitter::submit(detail::OutgoingCall outgoing, const TaskOptions* opt
       keyed_.erase(keyed_order_.front().second);
       keyed_order_.pop_front();
     }
-    if (auto found = keyed_.find(key); found != keyed_.end() && found->second.size() == count) {
+    if (auto found = keyed_.find(key); found != keyed_.end() && found->second.size() == count &&
+        std::none_of(found->second.begin(), found->second.end(), [](auto& one) { return entry_of(one).state() == ObjectEntry::kFailed; })) {
       std::copy(found->second.begin(), found->second.end(), returns);
       return;
     }
@@ -247,7 +257,7 @@ void TaskSubmitter::on_reply(PendingCall& call, const ReplyHead& head, FrameRead
       call.cancelled = true;
       if (call.lease) call.lease->paused = true;
       kill_after_grace(call);
-    } else if (!(task_error && call.info && call.info->retry.retry_error && call.info->retry.retry_error(*task_error) && retry(call, call.retries_left))) {
+    } else if (!(task_error && call.info && approves_retry(call.info->retry, *task_error) && retry(call, call.retries_left))) {
       core_.calls().fail(call, error);
     }
   } else {
@@ -275,9 +285,18 @@ bool TaskSubmitter::retry(PendingCall& call, std::int32_t& budget) {
   const Duration delay = backoff_delay(backoff, call.attempt);
   ++call.attempt;
   call.state = PendingCall::State::kBackoff;
-  core_.add_timer(exec::deadline_after(delay), [this, id = call.id] {
+  exec::Deadline when = exec::deadline_after(delay);
+  const bool too_late = call.info && call.info->timeout != kForever && when >= call.info->first_sent + call.info->timeout;
+  if (too_late) when = call.info->first_sent + call.info->timeout;
+  core_.add_timer(when, [this, id = call.id, too_late] {
     PendingCall* again = core_.calls().find(id);
-    if (again && again->state == PendingCall::State::kBackoff) enqueue(*again, false);
+    if (!again || again->state != PendingCall::State::kBackoff) return;
+    if (!too_late) return enqueue(*again, false);
+    ErrorRecord record;
+    record.code = ErrorCode::kDeadlineExceeded;
+    record.context = core_.calls().context_of(*again);
+    record.message = "the task " + core_.calls().name_of(*again) + " did not end within its timeout: it was to be tried again when the time was over";
+    core_.calls().fail(*again, Error::make(std::move(record)));
   });
   return true;
 }

@@ -41,8 +41,8 @@ TEST(CopyBytes, CopiesExactlyItsBytes) {
 
 // A page that cannot be touched lies directly behind both ranges.
 TEST(CopyBytes, ReadsAndWritesNothingBeyondItsEnd) {
-  const std::size_t n = 3 << 20;
-  const auto guarded = [n] {
+  constexpr std::size_t n = 3 << 20;
+  const auto guarded = [] {
     auto* p = static_cast<std::byte*>(::mmap(nullptr, n + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     EXPECT_EQ(::mprotect(p + n, 4096, PROT_NONE), 0);
     return p;

@@ -48,7 +48,8 @@ TEST(Error, IsRebuiltWithItsRealType) {
 TEST(Error, OfUnknownCodeIsAPlainErrorThatKeepsItsRecord) {
   for (const int code : {0, kLastCode + 1, 63, 64, 65535}) {
     const auto error = Error::make(record_of(ErrorCode(code)));
-    EXPECT_EQ(typeid(*error), typeid(Error));
+    const Error& plain = *error;
+    EXPECT_EQ(typeid(plain), typeid(Error));
     EXPECT_EQ(error->message(), "it broke");
   }
 }

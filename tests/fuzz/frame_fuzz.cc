@@ -14,6 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   net::FrameHeader raw;
   std::memcpy(&raw, data, sizeof(raw));
   if (net::is_valid(raw) != header.ok() || net::validate(raw).ok() != header.ok()) std::abort();
-  if (header.ok() && (header->payload_size > net::kPayloadMax || std::memcmp(&*header, &raw, sizeof(raw)) != 0)) std::abort();
+  if (header.ok() && (header->payload_size > net::kPayloadMax || std::memcmp(&*header, &raw, sizeof(raw)) != 0))
+    std::abort();
   return 0;
 }

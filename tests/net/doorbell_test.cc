@@ -14,7 +14,9 @@ using Rang = PeerDoorbell::Rang;
 struct Bell : ::testing::Test {
   Doorbell own = std::move(Doorbell::create()).value();
   PeerDoorbell peer = seen_by_a_peer();
-  PeerDoorbell seen_by_a_peer() { return std::move(PeerDoorbell::open(own.fd(), UniqueFd(::dup(own.event_fd())))).value(); }
+  PeerDoorbell seen_by_a_peer() {
+    return std::move(PeerDoorbell::open(own.fd(), UniqueFd(::dup(own.event_fd())))).value();
+  }
   std::uint64_t event_count() {
     std::uint64_t count = 0;
     return ::read(own.event_fd(), &count, sizeof(count)) > 0 ? count : 0;

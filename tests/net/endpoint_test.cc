@@ -27,7 +27,9 @@ class TwoEnds : public ::testing::Test {
     while (const int n = b->try_drain(at_b, 1000)) total += static_cast<std::size_t>(n);
     return total;
   }
-  bool send(std::uint64_t token, std::string_view payload = {}) { return a->send(kB, {.token = token}, bytes_of(payload)); }
+  bool send(std::uint64_t token, std::string_view payload = {}) {
+    return a->send(kB, {.token = token}, bytes_of(payload));
+  }
 
   std::unique_ptr<Endpoint> a = make_endpoint(kA), b = make_endpoint(kB);
   Calls at_a, at_b;
@@ -41,8 +43,15 @@ TEST_F(TwoEnds, HeaderAndPiecesArriveAsOneMessage) {
   std::string payload;
   at_b.message = [&](ProcessId, const FrameHeader& header, ByteView bytes) { seen = header, payload = text_of(bytes); };
   const ByteView pieces[] = {bytes_of("one"), {}, bytes_of("two")};
-  const FrameHeader header{.kind = 9, .flags = 3, .source = {7, 8}, .destination = {9, 10}, .token = 11,
-                           .arg0 = 12, .arg1 = 13, .arg2 = 14, .arg3 = 15};
+  const FrameHeader header{.kind = 9,
+                           .flags = 3,
+                           .source = {7, 8},
+                           .destination = {9, 10},
+                           .token = 11,
+                           .arg0 = 12,
+                           .arg1 = 13,
+                           .arg2 = 14,
+                           .arg3 = 15};
   ASSERT_TRUE(a->send(kB, header, pieces));
   ASSERT_EQ(drain_b(), 1u);
   EXPECT_EQ(payload, "onetwo");
@@ -147,9 +156,7 @@ TEST_F(TwoEnds, AHandlerMayDrainAnotherPeerThatDied) {
   std::vector<std::string> order;
   at_b.message = [&](ProcessId, const FrameHeader&, ByteView payload) {
     order.push_back(text_of(payload));
-    if (text_of(payload) == "notice") {
-      EXPECT_EQ(b->drain_and_close(kC, at_b), 2u);
-    }
+    if (text_of(payload) == "notice") { EXPECT_EQ(b->drain_and_close(kC, at_b), 2u); }
   };
   c->send(kB, {}, bytes_of("c1"));
   send(0, "notice");
@@ -337,7 +344,8 @@ TEST(ManyPeers, ABusyPeerDoesNotStarveAQuietOne) {
   Calls at_hub;
   int of_busy = 0, at_quiet = -1;
   at_hub.message = [&](ProcessId from, const FrameHeader&, ByteView) {
-    if (from.serial == 1) ++of_busy; else at_quiet = of_busy;
+    if (from.serial == 1) ++of_busy;
+    else at_quiet = of_busy;
   };
   for (int n = 0; n < 20 && at_quiet < 0; ++n) hub->try_drain(at_hub, 20);
   ASSERT_GE(at_quiet, 0);

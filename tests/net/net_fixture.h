@@ -61,7 +61,10 @@ inline UniqueFd make_pair_fd(std::size_t ring_bytes = 32 * 1024) {
 }
 
 inline Attachment attachment(const Endpoint& to, int pair, int side) {
-  return {.peer = to.self(), .pair = UniqueFd(::dup(pair)), .side = side, .peer_doorbell = UniqueFd(::dup(to.doorbell_fd())),
+  return {.peer = to.self(),
+          .pair = UniqueFd(::dup(pair)),
+          .side = side,
+          .peer_doorbell = UniqueFd(::dup(to.doorbell_fd())),
           .peer_event = UniqueFd(::dup(to.event_fd()))};
 }
 
@@ -81,6 +84,18 @@ inline bool pump(Endpoint& endpoint, Handler& handler, const std::function<bool(
   }
   return until();
 }
+
+/// Numbers 1, 2, ... to `most`, but no more after some seconds: a busy machine does fewer rounds, not later ones.
+class Rounds {
+ public:
+  explicit Rounds(std::uint64_t most) : most_(most) {}
+  bool next() { return ++now_ <= most_ && (now_ <= 10 || std::chrono::steady_clock::now() < end_); }
+  std::uint64_t operator*() const { return now_; }
+
+ private:
+  std::uint64_t most_, now_ = 0;
+  Deadline end_ = in(5s);
+};
 
 /// The service thread of a process.
 class ServiceThread {

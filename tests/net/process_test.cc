@@ -32,7 +32,8 @@ struct Shared {
 /// Parent and child joined by a pair, both descriptors made before the fork.
 class TwoProcesses : public ::testing::Test {
  protected:
-  void start(std::chrono::nanoseconds spin, const std::function<void(Endpoint&)>& child_main, std::size_t ring_bytes = 32 * 1024) {
+  void start(std::chrono::nanoseconds spin, const std::function<void(Endpoint&)>& child_main,
+             std::size_t ring_bytes = 32 * 1024) {
     parent = make_endpoint(kParent, spin);
     auto child = make_endpoint(kChild, spin);
     UniqueFd pair = make_pair_fd(ring_bytes);
@@ -67,15 +68,16 @@ class TwoProcesses : public ::testing::Test {
 
 // Both sides sleep, spin and wake at random moments. A lost wake-up makes block() run into its deadline.
 TEST_F(TwoProcesses, NoWakeUpIsLostBetweenProcesses) {
-  constexpr std::uint64_t kCalls = 10000 * kScale;
+  constexpr std::uint8_t kLast = 1;
   start(2us, [&](Endpoint& end) {
     Parker parker(end);
     Calls echo;
     std::mt19937 random(1);
     echo.message = [&](ProcessId from, const FrameHeader& header, ByteView payload) {
-      for (const Deadline until = in(std::chrono::nanoseconds(random() % 6000)); std::chrono::steady_clock::now() < until;) {}
+      for (const Deadline until = in(std::chrono::nanoseconds(random() % 6000));
+           std::chrono::steady_clock::now() < until;) {}
       end.send(from, header, payload);
-      if (header.token == kCalls) parker.notify();
+      if (header.kind == kLast) parker.notify();
     };
     EXPECT_TRUE(end.block(parker, in(5 * kPatience), echo));
     EXPECT_GT(end.stats().sleeps, 0u);
@@ -89,12 +91,16 @@ TEST_F(TwoProcesses, NoWakeUpIsLostBetweenProcesses) {
     parker.notify();
   };
   std::mt19937 random(2);
-  for (std::uint64_t n = 1; n <= kCalls; ++n) {
-    for (const Deadline until = in(std::chrono::nanoseconds(random() % 6000)); std::chrono::steady_clock::now() < until;) {}
+  std::uint64_t n = 0;
+  for (Rounds rounds(10000 * kScale); rounds.next();) {
+    n = *rounds;
+    for (const Deadline until = in(std::chrono::nanoseconds(random() % 6000));
+         std::chrono::steady_clock::now() < until;) {}
     if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 30));
     ASSERT_TRUE(parent->send(kChild, {.token = n}));
     ASSERT_TRUE(parent->block(parker, in(kPatience), answers)) << "call " << n;
   }
+  ASSERT_TRUE(parent->send(kChild, {.kind = kLast, .token = n + 1}));
   EXPECT_EQ(wait_child(), 0);
 }
 
@@ -112,14 +118,17 @@ TEST_F(TwoProcesses, TheServiceThreadAnswersWhileUserCodeComputes) {
     }
   });
   Calls echo;
-  echo.message = [&](ProcessId from, const FrameHeader& header, ByteView payload) { parent->send(from, header, payload); };
+  echo.message = [&](ProcessId from, const FrameHeader& header, ByteView payload) {
+    parent->send(from, header, payload);
+  };
   ServiceThread service(*parent, echo);
   EXPECT_EQ(wait_child(), 0);
   EXPECT_GE(parent->stats().service_drains, 1u);
 }
 
 TEST_F(TwoProcesses, ASenderKilledMidStreamLosesNothingThatItPublished) {
-  for (int round = 0; round < 10 * kScale; ++round) {
+  for (Rounds rounds(10 * kScale); rounds.next();) {
+    const std::uint64_t round = *rounds;
     shared->published = shared->begun = 0;
     start(5us, [&](Endpoint& end) {
       Calls calls;
@@ -142,7 +151,7 @@ TEST_F(TwoProcesses, ASenderKilledMidStreamLosesNothingThatItPublished) {
       ASSERT_EQ(header.token, ++received);
       ASSERT_TRUE(text_of(payload) == pattern(received % 50 == 0 ? 20000 : received % 300, received)) << received;
     };
-    std::mt19937 random(round);
+    std::mt19937 random(static_cast<unsigned>(round));
     std::uint64_t calls = 0;
     const std::uint64_t enough = random() % 3000;
     pump(*parent, receiver, [&] {
@@ -174,7 +183,8 @@ TEST_F(TwoProcesses, AReaderThatDiesDoesNotHoldUpItsSender) {
   EXPECT_GT(parent->backlog(kChild), 50000u);
   ::kill(pid, SIGKILL);
   wait_child();
-  for (int n = 0; n < 100; ++n) ASSERT_TRUE(parent->send(kChild, {}, bytes_of(payload))) << "attached until the caller detaches";
+  for (int n = 0; n < 100; ++n)
+    ASSERT_TRUE(parent->send(kChild, {}, bytes_of(payload))) << "attached until the caller detaches";
   Calls none;
   parent->drain_and_close(kChild, none);
   EXPECT_FALSE(parent->send(kChild, {}));

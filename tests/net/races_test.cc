@@ -1,5 +1,5 @@
-// EP-2, RO-2, RO-3, IN-2 and IN-3 where they are narrowest: each test aims many short rounds at one moment. A lost wake-up
-// hangs its round until the deadline, for nothing else happens that would cure it.
+// EP-2, RO-2, RO-3, IN-2 and IN-3 where they are narrowest: each test aims many short rounds at one moment. A lost
+// wake-up hangs its round until the deadline, for nothing else happens that would cure it.
 #include <atomic>
 #include <functional>
 
@@ -19,21 +19,24 @@ constexpr int kScale = 4;
 /// A second thread that does something once a round, begun at (almost) the same moment as the caller goes on.
 class Partner {
  public:
-  explicit Partner(std::function<void(std::uint64_t)> what) : thread_([this, what = std::move(what)] {
-      for (std::uint64_t seen = 0;;) {
-        std::uint64_t now;
-        while ((now = begun_.load()) == seen) std::this_thread::yield();
-        if (now == kStop) return;
-        what(seen = now);
-        done_ = now;
-      }
-    }) {}
+  explicit Partner(std::function<void(std::uint64_t)> what)
+      : thread_([this, what = std::move(what)] {
+          for (std::uint64_t seen = 0;;) {
+            std::uint64_t now;
+            while ((now = begun_.load()) == seen) std::this_thread::yield();
+            if (now == kStop) return;
+            what(seen = now);
+            done_ = now;
+          }
+        }) {}
   ~Partner() {
     begun_ = kStop;
     thread_.join();
   }
   void begin(std::uint64_t round) { begun_ = round; }
-  void wait(std::uint64_t round) { while (done_.load() != round) std::this_thread::yield(); }
+  void wait(std::uint64_t round) {
+    while (done_.load() != round) std::this_thread::yield();
+  }
 
  private:
   static constexpr std::uint64_t kStop = ~std::uint64_t{0};
@@ -60,16 +63,15 @@ TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
   Parker second(*a), never(*a);
   Calls none, at_a;
   at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { second.notify(); };
-  Partner leaver([&](std::uint64_t) {
-    a->block(never, in(0ns), at_a);
-  });
+  Partner leaver([&](std::uint64_t) { a->block(never, in(0ns), at_a); });
   std::atomic<std::uint64_t> waiting{0};
   Partner sender([&](std::uint64_t round) {
     leaver.wait(round);
     while (waiting.load() != round) std::this_thread::yield();
     b->send(kA, {});
   });
-  for (std::uint64_t round = 1; round <= 2500 * kScale; ++round) {
+  for (Rounds rounds(2500 * kScale); rounds.next();) {
+    const std::uint64_t round = *rounds;
     leaver.begin(round);
     sender.begin(round);
     linger(round * 7 % 6000);
@@ -79,7 +81,8 @@ TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
   }
 }
 
-// RO-3, EP-2: a message comes at the moment at which the last holder goes; nobody comes after it but the service thread.
+// RO-3, EP-2: a message comes at the moment at which the last holder goes; nobody comes after it but the service
+// thread.
 TEST(Races, AMessageThatMeetsALeaverIsServed) {
   auto a = make_endpoint(kA, 0ns, 1us), b = make_endpoint(kB);
   join(*a, *b);
@@ -89,7 +92,8 @@ TEST(Races, AMessageThatMeetsALeaverIsServed) {
   at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
   ServiceThread service(*a, at_a);
   Partner leaver([&](std::uint64_t) { a->try_drain(at_a, 10), a->block(never, in(0ns), at_a); });
-  for (std::uint64_t round = 1; round <= 2500 * kScale; ++round) {
+  for (Rounds rounds(2500 * kScale); rounds.next();) {
+    const std::uint64_t round = *rounds;
     leaver.begin(round);
     linger(round * 13 % 8000);
     b->send(kA, {});
@@ -110,7 +114,8 @@ TEST(Races, AMessageQueuedWhileRoomIsMadeIsFlushed) {
   std::thread reader([&] { b->block(stop, in(10 * kPatience), at_b); });
   const std::string payload = pattern(900, 1);
   std::uint64_t sent = 0;
-  for (std::uint64_t round = 1; round <= 1500 * kScale && !HasFatalFailure(); ++round) {
+  for (Rounds rounds(1500 * kScale); rounds.next();) {
+    const std::uint64_t round = *rounds;
     for (std::uint64_t n = 20 + round % 7; n > 0; --n, ++sent) a->send(kB, {}, bytes_of(payload));
     EXPECT_TRUE(reaches(got, sent)) << "round " << round;
     if (HasFailure()) break;
@@ -130,7 +135,8 @@ TEST(Races, AMessageOfThePeerThatWasHotIsSeen) {
   Parker stop(*hub);
   std::thread reader([&] { hub->block(stop, in(10 * kPatience), at_hub); });
   std::uint64_t sent = 0;
-  for (std::uint64_t round = 1; round <= 2500 * kScale; ++round) {
+  for (Rounds rounds(2500 * kScale); rounds.next();) {
+    const std::uint64_t round = *rounds;
     Endpoint& was_hot = round % 2 ? *a : *b;
     Endpoint& other = round % 2 ? *b : *a;
     const std::uint64_t when = round % 24;

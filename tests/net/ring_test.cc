@@ -74,7 +74,8 @@ TEST_F(Ring, GivesMessagesWholeAndInOrderAcrossManyWraps) {
 
 TEST_F(Ring, CutsLongMessagesAndJoinsThem) {
   const std::string payload = pattern(1 << 20, 3);
-  ByteView pieces[] = {bytes_of(payload).first(10), {}, bytes_of(payload).subspan(10, 9000), bytes_of(payload).subspan(9010)};
+  ByteView pieces[] = {
+      bytes_of(payload).first(10), {}, bytes_of(payload).subspan(10, 9000), bytes_of(payload).subspan(9010)};
   PieceCursor cursor(pieces);
   FrameHeader header{.payload_size = static_cast<std::uint32_t>(payload.size()), .token = 9};
   std::size_t sent = 0;

@@ -58,7 +58,8 @@ void World::arm_tick() {
   std::optional<Time> next = state_.next_deadline();
   if (!next || (tick_at_ && *tick_at_ <= *next)) return;
   tick_at_ = next;
-  queue_.at(*next, [this] {
+  queue_.at(*next, [this, at = *next] {
+    if (tick_at_ != at) return;  // an earlier one took its place
     tick_at_.reset();
     apply(head::Tick{});
   });

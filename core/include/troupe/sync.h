@@ -26,6 +26,8 @@ class Mutex {
   void unlock();
 
  private:
+  friend class ConditionVariable;
+  void lock_anyway();
   std::unique_ptr<detail::WaitQueue> queue_;
   bool locked_ = false;  // under the queue's lock
 };
@@ -49,6 +51,7 @@ class ConditionVariable {
   }
 
  private:
+  static void relock(std::unique_lock<Mutex>& lock);
   static std::chrono::steady_clock::time_point deadline_after(Duration timeout);
   std::cv_status wait_until(std::unique_lock<Mutex>& lock, std::chrono::steady_clock::time_point deadline);
   std::unique_ptr<detail::WaitQueue> queue_;

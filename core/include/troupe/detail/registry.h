@@ -50,5 +50,7 @@ const std::string& registry_digest();
 const FunctionNode* function_at(std::uint32_t index);
 /// "fib" or "Counter::add" out of the pretty string.
 std::string function_name(const FunctionNode& node);
+/// The class that a constructor's node makes.
+std::string class_name(const FunctionNode& node);
 
 }  // namespace troupe::detail

@@ -330,7 +330,7 @@ template <class... Ts> struct Codec<std::variant<Ts...>> : VariableCodec {
     Codec<Index>::read(reader, index);
     if (index >= sizeof...(Ts)) reader.fail("has an alternative that its variant does not have");
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      if (!reader.failed()) ((index == I && (Codec<Ts>::read(reader, value.template emplace<I>()), true)) || ...);
+      if (!reader.failed()) ((index == I ? Codec<Ts>::read(reader, value.template emplace<I>()) : void()), ...);
       if (reader.failed()) value.template emplace<0>();
     }(std::index_sequence_for<Ts...>{});
   }
