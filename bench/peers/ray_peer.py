@@ -88,9 +88,10 @@ def nothing_left():
 
 
 def rows(command, environment, say, name, timeout):
-    with nothing_left():
-        # Files, not pipes: Ray's daemons inherit them and would keep a pipe open.
-        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    # Files, not pipes: Ray's daemons inherit them and would keep a pipe open. A folder of its own, or it finds the last cluster.
+    with tempfile.TemporaryDirectory(prefix="rp-", ignore_cleanup_errors=True) as folder:
+        environment = {**environment, "RAY_TMPDIR": folder}
+        with nothing_left(), tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
             try:
                 code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=timeout).returncode
             except subprocess.TimeoutExpired:

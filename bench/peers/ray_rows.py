@@ -79,7 +79,7 @@ def create_ms(count):
 
 
 def one_node(harness):
-    ray.init(num_cpus=2, include_dashboard=False, logging_level="error", object_store_memory=2560 << 20)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="error", object_store_memory=2560 << 20)
     echo = Echo.remote()
     ray.get(echo.ok.remote())
     zero, large = ray.put(0), numpy.zeros((200 if harness.scale < 1 else 800) << 17, dtype=numpy.int64)

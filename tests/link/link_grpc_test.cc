@@ -5,7 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <regex>
+#include <sstream>
 
 #include "link.grpc.pb.h"
 #include "recorder.h"
@@ -18,18 +18,19 @@ using wire::proto::Packet;
 
 /// "/package.Service/Method" of everything that the folder's .proto files declare: a new method is covered by being there.
 std::vector<std::string> all_methods() {
-  static const std::regex kInteresting(R"(^\s*(package|service|rpc)\s+([\w.]+))");
   std::vector<std::string> methods;
   for (const auto& entry : std::filesystem::directory_iterator(TROUPE_TEST_PROTO_FOLDER)) {
     if (entry.path().extension() != ".proto") continue;
     std::ifstream file(entry.path());
     std::string package, service;
     for (std::string line; std::getline(file, line);) {
-      std::smatch match;
-      if (!std::regex_search(line, match, kInteresting)) continue;
-      if (match[1] == "package") package = match[2];
-      if (match[1] == "service") service = match[2];
-      if (match[1] == "rpc") methods.push_back("/" + package + "." + service + "/" + match[2].str());
+      std::istringstream words(line);
+      std::string keyword, name;
+      words >> keyword >> name;
+      name = name.substr(0, name.find_first_of(";({"));
+      if (keyword == "package") package = name;
+      if (keyword == "service") service = name;
+      if (keyword == "rpc") methods.push_back("/" + package + "." + service + "/" + name);
     }
   }
   return methods;

@@ -18,7 +18,7 @@ struct Resources {
   double cpus = kUnset;
   double gpus = 0;
   std::uint64_t memory = 0;  ///< bytes
-  std::map<std::string, double> custom;
+  std::map<std::string, double> custom = {};
   bool operator==(const Resources&) const = default;
 };
 
@@ -39,25 +39,25 @@ struct RetryPolicy {
 };
 
 struct RuntimeEnv {
-  std::map<std::string, std::string> env_vars;
-  std::string working_dir;
+  std::map<std::string, std::string> env_vars = {};
+  std::string working_dir = {};
   bool operator==(const RuntimeEnv&) const = default;
 };
 
 // Where to run. Hybrid packs nodes up to half of their load, then spreads; Spread goes round all feasible nodes.
 struct Hybrid { bool operator==(const Hybrid&) const = default; };
 struct Spread { bool operator==(const Spread&) const = default; };
-struct NodeAffinity { std::string node_id; bool soft = false; bool operator==(const NodeAffinity&) const = default; };
+struct NodeAffinity { std::string node_id = {}; bool soft = false; bool operator==(const NodeAffinity&) const = default; };
 /// A bundle of a placement group; index kAny: any of its bundles.
 struct Bundle {
   static constexpr std::int32_t kAny = -1;
-  std::string group_id; std::int32_t index = kAny;
+  std::string group_id = {}; std::int32_t index = kAny;
   bool operator==(const Bundle&) const = default;
 };
 using Scheduling = std::variant<Hybrid, Spread, NodeAffinity, Bundle>;
 
 /// Label values to match: "v", "!v", "in(a,b)", "!in(a,b)"; all must hold.
-struct LabelSelector { std::map<std::string, std::string> match; bool operator==(const LabelSelector&) const = default; };
+struct LabelSelector { std::map<std::string, std::string> match = {}; bool operator==(const LabelSelector&) const = default; };
 
 struct TaskOptions {
   std::string name = {};

@@ -32,9 +32,10 @@ class [[nodiscard]] Result {
   Result(U&& value) : value_(std::forward<U>(value)) {}
   template <std::derived_from<Error> E>
   Result(const E& error) : error_(std::make_shared<const E>(error)) {}
-  Result(ErrorPtr error) : error_(std::move(error)) {}
+  /// A null error would be a Result that holds neither: it becomes an Error that says so.
+  Result(ErrorPtr error) : error_(error ? std::move(error) : make_error<Error>("an error that nobody described")) {}
 
-  bool ok() const noexcept { return !error_; }
+  bool ok() const noexcept { return value_.has_value(); }
   explicit operator bool() const noexcept { return ok(); }
 
   /// The value; throws the error, with its real type, when there is none.
@@ -54,7 +55,7 @@ class [[nodiscard]] Result {
   const ErrorPtr& error_ptr() const noexcept { return error_; }
 
  private:
-  void check() const { if (error_) error_->raise(); }
+  void check() const { if (!value_) error_->raise(); }
 
   std::optional<T> value_;
   ErrorPtr error_;
