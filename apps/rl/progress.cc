@@ -15,7 +15,7 @@ constexpr double kPlainInterval = 2.0;
 std::string grouped(std::int64_t n) {
   std::string digits = std::to_string(n);
   for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   return digits;
 }
 
@@ -40,8 +40,7 @@ std::string progress_line(const ProgressView& view, int bar_width) {
   std::string line;
   if (bar_width > 0) {
     const int full = static_cast<int>(share * bar_width);
-    line = "[" + std::string(static_cast<std::size_t>(full), '#') +
-           std::string(static_cast<std::size_t>(bar_width - full), '-') + "] ";
+    line = fmt::format("[{:#<{}}{:-<{}}] ", "", full, "", bar_width - full);
   }
   line += fmt::format("{}/{} steps  {} steps/s  return {:.1f}  ETA ", grouped(view.steps), grouped(view.total_steps),
                       rate(per_second), view.mean_return);

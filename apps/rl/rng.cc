@@ -30,8 +30,8 @@ std::uint32_t mix(std::uint32_t x, std::uint32_t y) {
 std::vector<std::uint32_t> assemble(std::uint64_t entropy, const std::vector<std::uint32_t>& spawn_key) {
   std::vector<std::uint32_t> words{static_cast<std::uint32_t>(entropy)};
   if (entropy >> 32 != 0) words.push_back(static_cast<std::uint32_t>(entropy >> 32));
-  if (!spawn_key.empty()) words.resize(4, 0);
-  words.insert(words.end(), spawn_key.begin(), spawn_key.end());
+  while (!spawn_key.empty() && words.size() < 4) words.push_back(0);
+  for (std::uint32_t word : spawn_key) words.push_back(word);
   return words;
 }
 

@@ -52,6 +52,7 @@ class Daemon final : private net::Handler {
     std::set<ActorId> kept;                              ///< actors that outlive it
     std::uint32_t launcher = 0;
     int launcher_failures = 0;
+    std::int32_t exit_code = -1;                         ///< as the driver said before it left
     int stock_starting = 0;                              ///< forks in flight that nobody has asked for yet
     bool refill_planned = false;
     std::vector<std::pair<net::FrameHeader, int>> light_waiting;  ///< requests for light hosts
@@ -110,6 +111,7 @@ class Daemon final : private net::Handler {
   void need_workers(const sched::NeedWorkers& need);
   void refill_stock(Job& job);
   void trim_idle();
+  void forget_job_if_over(JobId id);
   void light_hosts(const net::FrameHeader& request, const wire::LightHostRequest& wanted);
   void answer_light_hosts(Job& job);
   void with_job(JobId id, ProcessId who_knows, std::function<void(Job*)> then);

@@ -12,7 +12,8 @@
 namespace troupe::node {
 namespace {
 
-constexpr Duration kStatusWait = std::chrono::milliseconds(200), kCloseWait = std::chrono::milliseconds(500), kStrayDelay = std::chrono::milliseconds(10);
+constexpr Duration kStatusWait = std::chrono::milliseconds(200), kCloseWait = std::chrono::milliseconds(500), kStrayDelay = std::chrono::milliseconds(10),
+                   kHeadSilence = std::chrono::seconds(3);
 
 /// Counts of the kernel's oom killer: of our memory cgroup where it can be read, else of the machine.
 std::uint64_t oom_kill_count() {
@@ -153,11 +154,14 @@ void Daemon::finish_death(ProcessId id) {
     leases_->worker_failed(gone->kind, hopeless ? std::optional<ErrorRecord>(death_error(death)) : std::nullopt, loop_->now());
   }
   if (gone->role == wire::Role::kDriver && job) {
-    mail_->notice(kHead, wire::Method::kJobFinished, wire::JobFinished{job->id, id, death.wait_status, death.reason});
+    mail_->notice(kHead, wire::Method::kJobFinished, wire::JobFinished{job->id, id, job->exit_code, death.reason});
     if (owns_head_ && config_.embedded) end_job({job->id, "its driver ended", {}, {}});
-    else loop_->after(std::chrono::seconds(2), [this, ended = job->id] { end_job({ended, "its driver ended", {}, {}}); });  // if no head says so
+    else loop_->after(kHeadSilence, [this, ended = job->id] {  // the head says what is kept; without it nothing is
+      if (Job* left = job_of(ended); left && !left->ended) end_job({ended, "its driver ended", {}, {}});
+    });
   }
   apply_effects();
+  forget_job_if_over(gone->job);
 }
 
 void Daemon::spread_death(const wire::ProcessDied& death) {
@@ -224,7 +228,10 @@ void Daemon::end_job(const wire::JobEnded& ended) {
     return serial != 0 ? !keep_serials.contains(serial) : !keep_launcher;
   });
   write_log(LogLevel::kInfo, "job {} ended: {}", ended.job, ended.reason);
+  for (const auto& [request, unused] : std::exchange(job->light_waiting, {})) mail_->fail(request, make_record(ErrorCode::kNotFound, "the job has ended"));
+  if (!keep_launcher) job->executable.reset();
   apply_effects();
+  forget_job_if_over(ended.job);
 }
 
 void Daemon::kill_strays() {

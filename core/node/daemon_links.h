@@ -46,6 +46,7 @@ class DaemonLinks final : public LinkPort, private net::LinkEvents {
   void set_self(std::uint32_t node, const std::string& cluster_id);
   void apply_view(const wire::ClusterView& view);
   void node_dead(std::uint32_t node);
+  bool is_dead(std::uint32_t node) const { return dead_.contains(node); }
   std::string data_address(std::uint32_t node) const;
 
   bool send(std::uint32_t node, const net::FrameHeader& header, ByteView payload) override;

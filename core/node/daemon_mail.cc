@@ -7,7 +7,7 @@
 namespace troupe::node {
 namespace {
 
-constexpr Duration kLoadEvery = std::chrono::milliseconds(10), kQueryWait = std::chrono::milliseconds(800), kRedialHead = std::chrono::seconds(30);
+constexpr Duration kLoadEvery = std::chrono::milliseconds(10), kQueryWait = std::chrono::milliseconds(800), kRedialHead = std::chrono::seconds(30), kVerdictWait = std::chrono::seconds(3);
 
 }  // namespace
 
@@ -94,6 +94,12 @@ void Daemon::handle_notice(const net::FrameHeader& header, ByteView payload) {
       with<wire::ClusterView>(header, payload, [&](auto& m) {
         links_->apply_view(m);
         leases_->view_delta(m, now);
+      });
+      break;
+    case wire::Method::kJobFinished:
+      with<wire::JobFinished>(header, payload, [&](auto& m) {
+        NodeProcess* driver = table_->find(header.source);
+        if (Job* job = driver ? job_of(driver->job) : nullptr; job && job->driver == header.source) job->exit_code = m.exit_code;
       });
       break;
     case wire::Method::kStartActor: with<wire::StartActor>(header, payload, [&](auto& m) { start_actor(std::move(m)); }); break;
@@ -229,7 +235,15 @@ void Daemon::query_state(const net::FrameHeader& request, const wire::StateQuery
 // ---------------------------------------------------------------------------------------------------------------- links
 
 void Daemon::link_down(std::uint32_t node, const std::string& why) {
-  if (node != 0 || stopping_) return;
+  if (stopping_) return;
+  if (node != 0) {
+    if (why.empty()) return;  // in order: the node ends, and the head says so
+    // Frames may be lost. The head's verdict comes first; without one the node is as good as dead for us: nothing may hang.
+    loop_->after(kVerdictWait, [this, node, why] {
+      if (!links_->is_dead(node)) on_node_died({node, "", "the link to it was lost: " + why});
+    });
+    return;
+  }
   if (!table_) {
     report_ready("the head is not to be reached: " + why);
     return stop(why);

@@ -151,6 +151,12 @@ void Daemon::launcher_gone(std::uint32_t id) {
   for (auto& [serial, process] : table_->all()) if (process->launcher == id && process->pid == 0) lost.push_back(process->id);
   for (ProcessId process : lost) fork_failed(process, "the launcher ended before it had forked" + file_tail(launcher.log_file, 5), false);
   apply_effects();
+  forget_job_if_over(launcher.job);
+}
+
+void Daemon::forget_job_if_over(JobId id) {
+  Job* job = job_of(id);
+  if (job && job->ended && job->launcher == 0 && !job->executable && table_->count(id) == 0) jobs_.erase(id);
 }
 
 // ----------------------------------------------------------------------------------------------------------------- forks

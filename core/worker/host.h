@@ -98,7 +98,8 @@ class Host {
       }
   }
   IncomingPtr find_running(ProcessId source, std::uint64_t call_id);
-  void invoke(IncomingCall& call, HostedActor* actor, CallContext& context);
+  ErrorPtr invoke(IncomingCall& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation);
+  void answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error, std::uint64_t run_us);
   void stream_items(IncomingCall& call, CallContext& context, detail::GeneratorBase& generator);
   ErrorPtr error_of_exception(const IncomingCall& call, const CallContext& context);
   ErrorPtr in_context(ErrorRecord record, const IncomingCall& call, const CallContext& context);

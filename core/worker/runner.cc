@@ -30,6 +30,7 @@ void Host::run(const IncomingPtr& call, HostedActor* actor) {
   context.attempt = actor ? actor->restarts() : int(call->head.attempt);
   context.resources = actor ? actor->resources() : call->resources;
   if (actor) context.gpu_ids = actor->gpu_ids();
+  const exec::Deadline start = exec::Deadline::clock::now();
   {
     CoreLock lock(core_);
     context.run = next_run();
@@ -37,25 +38,26 @@ void Host::run(const IncomingPtr& call, HostedActor* actor) {
     call->running = &context;
     running_.push_back(call);
     if (actor) unlink_admitted(*call);
-    if (context.is_task) current_since_ = exec::Deadline::clock::now();
+    if (context.is_task) current_since_ = start;
     note_begun(*call);
     if (call->head.timeout_ns > 0) start_deadline(call);
   }
   CallContext* const outer = current_context();
   set_current_context(&context);
-  invoke(*call, actor, context);
+  detail::Invocation invocation;
+  const ErrorPtr error = invoke(*call, actor, context, invocation);
+  const std::uint64_t run_us = micros_since(start);
   set_current_context(outer);
   CoreLock lock(core_);
+  answer(*call, actor, invocation, error, run_us);
   call->running = nullptr;
   std::erase(running_, call);
   if (context.is_task) current_task_ = nullptr;
   if (actor) actor->finished(*call, context.exit_asked);
 }
 
-void Host::invoke(IncomingCall& call, HostedActor* actor, CallContext& context) {
-  const exec::Deadline start = exec::Deadline::clock::now();
-  detail::Invocation invocation;
-  ErrorPtr error;
+/// Runs the user's function, without the lock. What it threw or returned as an error; null when it has results.
+ErrorPtr Host::invoke(IncomingCall& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation) {
   try {
     if (call.dropped && !call.head.stream) {
       if (call.dropped_why) call.dropped_why->raise();
@@ -77,18 +79,17 @@ void Host::invoke(IncomingCall& call, HostedActor* actor, CallContext& context) 
       stream_items(call, context, *invocation.generator);
       invocation.generator.reset();
     }
-    error = invocation.error;
-    if (error && error->code() == ErrorCode::kUser) {
-      ErrorRecord record = error->record();
-      record.code = ErrorCode::kTask;
-      record.type_name = "troupe::Error";
-      error = in_context(std::move(record), call, context);
-    }
+    if (!invocation.error || invocation.error->code() != ErrorCode::kUser) return invocation.error;
+    ErrorRecord record = invocation.error->record();
+    record.code = ErrorCode::kTask;
+    record.type_name = "troupe::Error";
+    return in_context(std::move(record), call, context);
   } catch (...) {
-    error = error_of_exception(call, context);
+    return error_of_exception(call, context);
   }
-  const std::uint64_t run_us = micros_since(start);
-  CoreLock lock(core_);
+}
+
+void Host::answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error, std::uint64_t run_us) {
   // The arguments go now, so that what they hold is free before the caller goes on.
   call.arguments = {};
   call.dependencies.clear();

@@ -5,4 +5,4 @@ troupe_library(worker
     worker/call_table.cc worker/task_submitter.cc worker/actor_clients.cc worker/streams.cc
     worker/host.cc worker/hosted_actor.cc worker/runner.cc worker/waits.cc worker/context.cc worker/log_printer.cc
     worker/api.cc worker/sync.cc worker/state.cc worker/run.cc worker/run_options.cc
-  DEPENDS node head net exec wire task base objectstore fmt::fmt Boost::headers Boost::json Threads::Threads)
+  DEPENDS node head net exec task base objectstore fmt::fmt Boost::headers Boost::json Threads::Threads)

@@ -23,8 +23,9 @@ StreamPtr submit_stream(OutgoingCall call, const TaskOptions* options);
 template <class R> using RemoteOf = typename Returns<R>::Remote;
 
 template <class... T> std::tuple<ObjectRef<T>...> refs_of(ObjectPtr* objects, std::tuple<ObjectRef<T>...>*) {
-  std::size_t i = 0;
-  return std::tuple<ObjectRef<T>...>{make_ref<T>(std::move(objects[i++]))...};
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return std::tuple<ObjectRef<T>...>{make_ref<T>(std::move(objects[I]))...};
+  }(std::index_sequence_for<T...>{});
 }
 template <class T> ObjectRef<T> refs_of(ObjectPtr* objects, ObjectRef<T>*) { return make_ref<T>(std::move(objects[0])); }
 

@@ -1,0 +1,120 @@
+"""The scripts that judge everything else can see a failure: tests/run counts what ctest says, bench/run misses a missing row,
+cmake/install-deps refuses what it does not know."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.dont_write_bytecode = True
+
+
+def load(path):
+    loader = importlib.machinery.SourceFileLoader(re.sub(r"\W", "_", path), os.path.join(ROOT, path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+RESULTS = """<?xml version="1.0" encoding="UTF-8"?>
+<testsuite name="x" tests="8" failures="3" disabled="0" skipped="3">
+  <testcase name="t.A.Ok" status="run"><system-out>[==========] Running 1 test
+[ RUN      ] A.Ok
+[       OK ] A.Ok (0 ms)</system-out></testcase>
+  <testcase name="t.A.Skips" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>[==========] Running 1 test
+[ RUN      ] A.Skips
+/t.cc:3: Skipped
+no GPU here
+[  SKIPPED ] A.Skips (0 ms)</system-out></testcase>
+  <testcase name="t.A.Fails" status="fail"><failure message=""/><system-out>[==========] Running 1 test
+[ RUN      ] A.Fails
+[  FAILED  ] A.Fails (0 ms)</system-out></testcase>
+  <testcase name="whole" status="fail"><failure message=""/><system-out>[==========] Running 3 tests
+[ RUN      ] A.Ok
+[       OK ] A.Ok (0 ms)
+[ RUN      ] A.Skips
+/t.cc:3: Skipped
+no toolkit
+[  SKIPPED ] A.Skips (0 ms)
+[ RUN      ] A.Fails
+[  FAILED  ] A.Fails (0 ms)</system-out></testcase>
+  <testcase name="crashed" status="fail"><failure message=""/><system-out>[==========] Running 2 tests
+[ RUN      ] A.Ok
+[       OK ] A.Ok (0 ms)
+[ RUN      ] A.Dies</system-out></testcase>
+  <testcase name="missing" status="notrun"><skipped message="Unable to find executable"/></testcase>
+  <testcase name="script" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/><system-out>skipped: no clang</system-out></testcase>
+</testsuite>
+"""
+
+
+class RunTest(unittest.TestCase):
+    def test_every_verdict_of_ctest_is_counted(self):
+        run, tally = load("tests/run.py"), None
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write(RESULTS)
+            file.flush()
+            tally = run.Tally()
+            run.read_results(file.name, tally)
+        self.assertEqual(tally.passed, 3)
+        self.assertEqual(tally.failed, ["t.A.Fails", "whole.A.Fails", "crashed", "missing (not run: Unable to find executable)"])
+        self.assertEqual(tally.skipped, [("t.A.Skips", "no GPU here"), ("whole.A.Skips", "no toolkit"), ("script", "no clang")])
+
+    def test_a_wrong_expression_is_wrong_usage(self):
+        done = subprocess.run([os.path.join(ROOT, "tests", "run"), "--only", "("], capture_output=True)
+        self.assertEqual(done.returncode, 2)
+
+
+class BenchTest(unittest.TestCase):
+    KNOWN = [{"row": "a/high", "unit": "1/s", "better": "higher", "must": 10, "aim": 20, "what": ""},
+             {"row": "a/low", "unit": "us", "better": "lower", "must": 5, "aim": 1, "what": ""}]
+
+    def test_a_missing_row_is_seen(self):
+        bench = load("bench/run")
+        _, missing = bench.merge(self.KNOWN, [{"row": "a/high", "value": 12, "spread": 0}], {}, "")
+        self.assertEqual(missing, ["a/low"])
+        self.assertEqual(bench.merge(self.KNOWN, [{"row": "a/high", "value": 12, "spread": 0}], {}, "high")[1], [])
+
+    def test_musts_are_judged_in_their_direction(self):
+        bench = load("bench/run")
+        for high, low, met in ((10, 5, [True, True]), (9, 6, [False, False])):
+            table, _ = bench.merge(self.KNOWN, [{"row": "a/high", "value": high, "spread": 0}, {"row": "a/low", "value": low, "spread": 0}], {}, "")
+            self.assertEqual([row["met"] for row in table], met)
+
+    def test_the_peer_is_the_better_one(self):
+        bench = load("bench/run")
+        seen = [{"row": "a/high", "value": 10, "spread": 0}, {"row": "a/low", "value": 5, "spread": 0}]
+        table, _ = bench.merge(self.KNOWN, seen, {"X": {"a/high": 1, "a/low": 9}, "Y": {"a/high": 2, "a/low": 7}}, "")
+        self.assertEqual([row["peer"] for row in table], [2, 7])
+
+    def test_every_fixed_row_has_a_measure(self):
+        with open(os.path.join(ROOT, "bench", "rows.json"), encoding="utf-8") as file:
+            rows = [row["row"] for row in json.load(file)]
+        text = ""
+        for name in os.listdir(os.path.join(ROOT, "bench")):
+            if name.endswith((".cc", ".py")):
+                with open(os.path.join(ROOT, "bench", name), encoding="utf-8") as file:
+                    text += file.read()
+        self.assertEqual([row for row in rows if f'"{row}"' not in text], [])
+
+
+class InstallDepsTest(unittest.TestCase):
+    def deps(self, *arguments):
+        return subprocess.run([os.path.join(ROOT, "cmake", "install-deps"), *arguments], capture_output=True, text=True)
+
+    def test_wrong_usage(self):
+        self.assertEqual(self.deps("--dry-rum").returncode, 2)
+
+    def test_a_dry_run_changes_nothing_and_says_what_it_would_do(self):
+        done = self.deps("--dry-run")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "everything is there|would run")
+
+
+if __name__ == "__main__":
+    unittest.main()
