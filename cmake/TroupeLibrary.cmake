@@ -13,4 +13,4 @@ target_include_directories(troupe PUBLIC
   $<INSTALL_INTERFACE:include>)
 target_link_libraries(troupe
   PUBLIC Threads::Threads
-  PRIVATE troupe_spdlog troupe_xxhash Boost::fiber Boost::context ${CMAKE_DL_LIBS})
+  PRIVATE troupe_spdlog troupe_xxhash Boost::fiber Boost::context Boost::json ${CMAKE_DL_LIBS})

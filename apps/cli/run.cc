@@ -89,7 +89,7 @@ int run_verb(int nodes, const std::string& address, const std::vector<std::strin
     std::fprintf(stderr, "troupe run: give the program after --, as in: troupe run -- ./app --seed 1\n");
     return kUsage;
   }
-  Result<std::string> cluster = find_cluster(address);
+  Result<std::string> cluster = find_cluster(address, Embedded::kNot);
   if (!cluster && (!address.empty() || std::getenv("TROUPE_ADDRESS"))) return complain(cluster.error(), kNoCluster);
   if (cluster) ::setenv("TROUPE_ADDRESS", cluster->c_str(), 1);
   else if (nodes > 1) return run_with_nodes(nodes, command);

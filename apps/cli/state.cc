@@ -14,7 +14,7 @@ namespace {
 
 /// Runs `body` as a driver of the cluster at `address`; kNoCluster when there is none.
 int in_cluster(const Context& context, const std::string& address, const std::function<int()>& body) {
-  Result<std::string> found = find_cluster(address);
+  Result<std::string> found = find_cluster(address, Embedded::kToo);
   if (!found) return complain(found.error(), kNoCluster);
   std::string program = context.program;
   char* argv[] = {program.data(), nullptr};

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kScheme = "Bearer ";
 constexpr std::size_t kMessageMax = sizeof(FrameHeader) + kPayloadMax + kBatchTarget;
+constexpr auto kLookAfter = std::chrono::milliseconds(200);  // between two looks for silent peers
 constexpr Duration kRetryPauseMax = std::chrono::milliseconds(250);
 
 int to_ms(Duration span) { return int(std::clamp<std::int64_t>(span / std::chrono::milliseconds(1), 1, 1 << 30)); }
@@ -114,7 +115,7 @@ Result<int> LinkHub::listen(const ListenOptions& options) {
   limits.connections_max = int(std::min<std::uint64_t>(std::uint64_t(std::max(1, options.connections_max)), std::max<std::uint64_t>(descriptors_max_ / 4, 1)));
   limits.connections = [this] {
     std::lock_guard lock(connections_mutex_);
-    return connections_.size();
+    return incoming_;
   };
   limits.refused = &counters_.connections_refused;
   auto shared = std::make_shared<UniqueFd>(std::move(*socket));  // std::function wants something that can be copied
@@ -127,16 +128,12 @@ Result<int> LinkHub::listen(const ListenOptions& options) {
 void LinkHub::accepted(UniqueFd socket) {
   set_tcp_options(socket.get(), {.user_timeout_ms = to_ms(options_.keep_alive.timeout)});
   UniqueFd watch(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-  if (watch.get() < 0) {
+  if (!watch) {
     counters_.connections_refused.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  const int watch_fd = watch.get(), descriptor = socket.get();
-  const std::uint64_t serial = next_serial_++;
-  Connection connection;
-  connection.descriptor = descriptor;
-  connection.watch = std::move(watch);
-  connection.handshake = loop_->at(std::chrono::steady_clock::now() + options_.handshake_timeout, [this, serial] {
+  const std::uint64_t serial = register_connection(socket.get(), std::move(watch), true);
+  const auto too_late = loop_->at(std::chrono::steady_clock::now() + options_.handshake_timeout, [this, serial] {
     {
       std::lock_guard lock(connections_mutex_);
       auto found = connections_.find(serial);
@@ -147,12 +144,26 @@ void LinkHub::accepted(UniqueFd socket) {
   });
   {
     std::lock_guard lock(connections_mutex_);
-    connections_.emplace(serial, std::move(connection));
-    serial_of_[descriptor] = serial;
+    connections_.at(serial).handshake = too_late;
   }
-  // Only EPOLLHUP and EPOLLERR, which always come: the transport has shut its own descriptor.
-  loop_->watch(watch_fd, 0, [this, serial](std::uint32_t) { cut(serial); });
   transport_->adopt(socket.release());
+}
+
+std::uint64_t LinkHub::register_connection(int descriptor, UniqueFd watch, bool incoming) {
+  const std::uint64_t serial = next_serial_++;
+  // Only EPOLLHUP and EPOLLERR, which always come: the transport has shut its own descriptor.
+  loop_->watch(watch.get(), 0, [this, serial](std::uint32_t) { cut(serial); });
+  {
+    std::lock_guard lock(connections_mutex_);
+    Connection& connection = connections_[serial];
+    connection.descriptor = descriptor;
+    connection.watch = std::move(watch);
+    connection.incoming = incoming;
+    serial_of_[descriptor] = serial;
+    incoming_ += incoming;
+  }
+  if (!std::exchange(looking_, true)) loop_->at(std::chrono::steady_clock::now() + kLookAfter, [this] { look_for_silence(); });
+  return serial;
 }
 
 void LinkHub::cut(std::uint64_t serial) {
@@ -163,12 +174,31 @@ void LinkHub::cut(std::uint64_t serial) {
     if (found == connections_.end()) return;
     connection = std::move(found->second);
     connections_.erase(found);
+    incoming_ -= connection.incoming;
     auto known = serial_of_.find(connection.descriptor);
     if (known != serial_of_.end() && known->second == serial) serial_of_.erase(known);
   }
   loop_->cancel(connection.handshake);
   loop_->forget(connection.watch.get());
   ::shutdown(connection.watch.get(), SHUT_RDWR);
+}
+
+// LH-3.
+void LinkHub::look_for_silence() {
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options_.keep_alive.time + options_.keep_alive.timeout);
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<LinkOne>>> silent;
+  {
+    std::lock_guard lock(connections_mutex_);
+    for (const auto& [serial, connection] : connections_) {
+      if (connection.linked && silence_of(connection.watch.get()) > limit) silent.emplace_back(serial, connection.link.lock());
+    }
+    looking_ = !connections_.empty();
+  }
+  for (const auto& [serial, link] : silent) {
+    if (link) link->abort(make_error<NodeDiedError>("the link to " + link->setup().place + " broke: no sign of life for " + seconds_text(limit)));
+    cut(serial);
+  }
+  if (looking_) loop_->at(std::chrono::steady_clock::now() + kLookAfter, [this] { look_for_silence(); });
 }
 
 std::string LinkHub::judge_credential(std::string_view authorization) {
@@ -197,16 +227,24 @@ abi::Hello LinkHub::own_hello() {
 }
 
 std::shared_ptr<abi::Owner> LinkHub::incoming(std::shared_ptr<abi::Stream> stream, int descriptor) {
-  std::uint64_t serial = 0;
+  auto link = make_link({.outgoing = false, .place = "the peer"});
+  if (!link) return nullptr;
+  bool known = false;
   {
     std::lock_guard lock(connections_mutex_);
-    auto known = serial_of_.find(descriptor);
-    if (known == serial_of_.end()) return nullptr;  // cut meanwhile
-    serial = known->second;
-    connections_[serial].linked = true;
+    if (auto serial = serial_of_.find(descriptor); serial != serial_of_.end()) {
+      known = true;
+      link->set_connection(serial->second);
+      Connection& connection = connections_.at(serial->second);
+      connection.linked = true;
+      connection.link = link;
+    }
   }
-  auto link = make_link({.outgoing = false, .place = "the peer", .connection = serial});
-  if (link) link->attach(std::move(stream));
+  if (!known) {  // cut meanwhile
+    forget_link(*link);
+    return nullptr;
+  }
+  link->attach(std::move(stream));
   return link;
 }
 
@@ -223,7 +261,11 @@ std::shared_ptr<LinkOne> LinkHub::make_link(LinkOne::Setup setup) {
 }
 
 void LinkHub::link_ended(LinkOne& link) {
-  if (link.setup().connection != 0) loop_->post([this, serial = link.setup().connection] { cut(serial); });  // LH-2
+  if (link.connection() != 0) loop_->post([this, serial = link.connection()] { cut(serial); });  // LH-2
+  forget_link(link);
+}
+
+void LinkHub::forget_link(LinkOne& link) {
   std::unique_lock lock(links_mutex_);
   links_.erase(link.setup().id);
   if (links_.empty()) links_gone_.notify_all();
@@ -308,6 +350,13 @@ void LinkHub::dial_connected(LinkId id) {
     credential += identity_.token.hex();
   }
   auto link = dial.link;
+  if (UniqueFd watch(::fcntl(dial.socket.get(), F_DUPFD_CLOEXEC, 0)); watch) {
+    const std::uint64_t serial = register_connection(dial.socket.get(), std::move(watch), false);
+    link->set_connection(serial);
+    std::lock_guard lock(connections_mutex_);
+    connections_.at(serial).linked = true;  // its handshake has the dial's deadline
+    connections_.at(serial).link = link;
+  }
   link->attach(transport_->dial(dial.socket.release(), credential, own_hello(), link));
 }
 

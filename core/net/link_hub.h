@@ -8,6 +8,9 @@
 // Invariants
 //   LH-1  A connection that carries no open link handshake_timeout after it was accepted is cut.
 //   LH-2  When a link has ended its connection is cut: none lingers without a link.
+//   LH-3  A link whose peer has sent no byte for keep_alive.time + keep_alive.timeout is broken off. Pings make every live
+//         peer send something at least each keep_alive.time; gRPC's own watchdog does not get through while a write of
+//         it is stuck in a full socket, which is what happens when a busy link is cut (seen: a second more).
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -16,6 +19,7 @@
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/net/link.h"
 #include "core/net/link_abi.h"
@@ -49,7 +53,9 @@ class LinkHub final : public Links, private abi::Acceptor {
     int descriptor = -1;     // the transport's
     UniqueFd watch;          // our duplicate: tells when the transport has closed, and lets us cut it
     SocketLoop::TimerId handshake{};
-    bool linked = false;
+    bool incoming = false;
+    bool linked = false;     // it belongs to a link
+    std::weak_ptr<LinkOne> link;
   };
   struct Dial {
     std::shared_ptr<LinkOne> link;
@@ -72,10 +78,13 @@ class LinkHub final : public Links, private abi::Acceptor {
   std::shared_ptr<LinkOne> make_link(LinkOne::Setup setup);
   Result<std::shared_ptr<LinkOne>> start_dial(const ConnectOptions& options, bool waited_for);
   void link_ended(LinkOne& link);
+  void forget_link(LinkOne& link);
 
   // ---- the loop's thread
   void accepted(UniqueFd socket);
+  std::uint64_t register_connection(int descriptor, UniqueFd watch, bool incoming);
   void cut(std::uint64_t serial);
+  void look_for_silence();
   void try_dial(LinkId id);
   void dial_attempt_failed(LinkId id, int error);
   void dial_connected(LinkId id);
@@ -100,7 +109,9 @@ class LinkHub final : public Links, private abi::Acceptor {
   mutable std::mutex connections_mutex_;
   std::unordered_map<std::uint64_t, Connection> connections_;   // under connections_mutex_; changed on the loop's thread
   std::unordered_map<int, std::uint64_t> serial_of_;            // descriptor to serial; under connections_mutex_
-  std::uint64_t next_serial_ = 1;
+  std::size_t incoming_ = 0;                                    // under connections_mutex_
+  std::uint64_t next_serial_ = 1;                               // loop's thread
+  bool looking_ = false;                                        // loop's thread: look_for_silence is due
 
   std::unordered_map<LinkId, Dial> dials_;                      // loop's thread
   std::unique_ptr<Listener> listener_;                          // loop's thread

@@ -31,7 +31,6 @@ class LinkOne final : public abi::Owner, public std::enable_shared_from_this<Lin
     bool outgoing = false;
     bool waited_for = false;  ///< by connect(): a failure to open is its result, not an event
     std::string place;        ///< of the peer, for messages
-    std::uint64_t connection = 0;  ///< incoming: the serial of the connection that it came through
   };
   using Judge = std::function<std::string(const abi::Hello&)>;
   using Ended = std::function<void(LinkOne&)>;
@@ -39,6 +38,9 @@ class LinkOne final : public abi::Owner, public std::enable_shared_from_this<Lin
   LinkOne(Setup setup, LinkEvents& events, LinkCounters& counters, Judge judge, Ended ended);
 
   const Setup& setup() const { return setup_; }
+  /// The hub's number of its TCP connection; 0 while there is none.
+  void set_connection(std::uint64_t serial) { connection_.store(serial, std::memory_order_release); }
+  std::uint64_t connection() const { return connection_.load(std::memory_order_acquire); }
   bool send(const FrameHeader& header, std::span<const ByteView> pieces, std::size_t payload_size);
   bool send_raw(ByteView frames);
   std::size_t backlog() const;
@@ -74,6 +76,7 @@ class LinkOne final : public abi::Owner, public std::enable_shared_from_this<Lin
   LinkCounters& counters_;
   const Judge judge_;
   const Ended ended_;
+  std::atomic<std::uint64_t> connection_{0};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

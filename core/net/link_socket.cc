@@ -134,6 +134,13 @@ void set_tcp_options(int fd, TcpOptions options) {
   }
 }
 
+std::chrono::milliseconds silence_of(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  return std::chrono::milliseconds(info.tcpi_last_data_recv);
+}
+
 std::uint64_t raise_descriptor_limit(std::uint64_t wanted) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,6 +50,9 @@ int connect_error(int fd);
 /// `probe`: let the kernel look after a quiet peer every 10 s.
 struct TcpOptions { int user_timeout_ms = 0; bool probe = false; };
 void set_tcp_options(int fd, TcpOptions options);
+
+/// How long ago the last bytes came from the peer; zero when that cannot be told.
+std::chrono::milliseconds silence_of(int fd);
 
 /// Raises the soft limit of open files to the hard one, at most `wanted`. Returns the limit that holds now.
 std::uint64_t raise_descriptor_limit(std::uint64_t wanted = 1 << 16);

@@ -336,7 +336,6 @@ void set_arguments(const abi::Settings& settings, const Set& set) {
   set(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, int(settings.message_bytes_max));
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, 1);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookahead);
-  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 << 20);
   set(GRPC_ARG_MAX_METADATA_SIZE, 8 * 1024);
   set(GRPC_ARG_ENABLE_RETRIES, 0);

@@ -205,6 +205,10 @@ int run_program(int argc, char** argv, const RunOptions& given, const std::funct
     return 0;
   }
   const RunOptions& options = parsed->options;
+  if (options.local) {
+    std::fputs("troupe: --troupe-local is not available yet: run without it, or attach the debugger to a worker (its pid is in `troupe list workers`)\n", stderr);
+    return 2;
+  }
   worker::DriverOptions driver_options;
   driver_options.name_space = options.name_space;
   driver_options.log_level = options.log_level;

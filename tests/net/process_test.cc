@@ -80,7 +80,6 @@ TEST_F(TwoProcesses, NoWakeUpIsLostBetweenProcesses) {
       if (header.kind == kLast) parker.notify();
     };
     EXPECT_TRUE(end.block(parker, in(5 * kPatience), echo));
-    EXPECT_GT(end.stats().sleeps, 0u);
   });
   Parker parker(*parent);
   Calls answers;
@@ -99,6 +98,13 @@ TEST_F(TwoProcesses, NoWakeUpIsLostBetweenProcesses) {
     if (random() % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 30));
     ASSERT_TRUE(parent->send(kChild, {.token = n}));
     ASSERT_TRUE(parent->block(parker, in(kPatience), answers)) << "call " << n;
+  }
+  // Without a wake-up nothing is proved; on a busy machine it may not have come to one yet.
+  for (const Deadline end = in(kPatience); parent->stats().futex_rings == 0;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+    std::this_thread::sleep_for(2ms);
+    ASSERT_TRUE(parent->send(kChild, {.token = ++n}));
+    ASSERT_TRUE(parent->block(parker, in(kPatience), answers));
   }
   ASSERT_TRUE(parent->send(kChild, {.kind = kLast, .token = n + 1}));
   EXPECT_EQ(wait_child(), 0);
@@ -209,7 +215,7 @@ TEST_F(TwoProcesses, RingAlwaysEndsASleep) {
 }
 
 TEST_F(TwoProcesses, LargeMessagesBothWaysAtOnce) {
-  constexpr std::size_t kSize = 5 << 20;
+  constexpr std::size_t kSize = 1 << 20;
   auto run = [&](Endpoint& end, ProcessId peer, std::uint64_t mine, std::uint64_t theirs) {
     Calls receiver;
     int got = 0;

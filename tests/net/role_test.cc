@@ -89,14 +89,13 @@ TEST(Role, AHolderAsleepIsWokenByAMessageAndByItsParker) {
   join(*a, *b.end);
   Answers answers;
   Parker parker(*a);
-  for (std::uint64_t n = 1; n <= 50; ++n) {
+  for (std::uint64_t n = 1; n <= 50 || b.end->stats().sleeps == 0; ++n) {
     std::this_thread::sleep_for(500us);  // the echo goes to sleep meanwhile
     call(*a, answers, parker, 0, n);
   }
   std::thread other([&] { parker.notify(); });
   EXPECT_TRUE(a->block(parker, in(kPatience), answers));
   other.join();
-  EXPECT_GT(b.end->stats().sleeps, 0u);
 }
 
 TEST(Role, SeveralThreadsThatCallAreAllAnswered) {
@@ -191,7 +190,11 @@ TEST(Role, NoWakeUpIsLostWhateverTheTiming) {
     call(*a, answers, parker, 0, n);
     if (HasFatalFailure()) return;
   }
-  EXPECT_GT(b.end->stats().sleeps, 0u);
+  // Without a sleep nothing is proved; on a busy machine it may not have come to one yet.
+  for (std::uint64_t n = 1'000'000; b.end->stats().sleeps == 0 && !HasFatalFailure(); ++n) {
+    std::this_thread::sleep_for(2ms);
+    call(*a, answers, parker, 0, n);
+  }
 }
 
 TEST(Service, DrainsWhenNobodyHoldsTheRole) {

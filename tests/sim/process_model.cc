@@ -29,6 +29,7 @@ void World::process_message(Proc& proc, head::Send& send) {
   } else if (send.method == Method::kActorHandlesGone) {
     const ActorId id = std::get<wire::ResolveActor>(send.body).actor;
     if (!proc.hosts.contains(id)) return;
+    say("process " + to_string(proc.id) + " hears that nobody holds actor " + to_string(id));
     on_node(*node_of(proc.id), [this, process = proc.id, id] {  // it finishes its queue first
       Proc* host = proc_of(process);
       auto hosted = host ? host->hosts.find(id) : std::map<ActorId, Proc::Hosted>::iterator{};
@@ -38,6 +39,7 @@ void World::process_message(Proc& proc, head::Send& send) {
     }, queue_.now() + 5 * delay(*node_of(proc.id)));
   } else if (auto* end = std::get_if<wire::EndActor>(&send.body)) {
     if (auto at = proc.hosts.find(end->actor); at != proc.hosts.end()) {
+      say("process " + to_string(proc.id) + " is told to end actor " + to_string(end->actor));
       notice(proc, Method::kActorExited, wire::ActorExited{end->actor, at->second.restarts, proc.id, DeathCause::kKilled, "", {}});
       finish_actor(proc, end->actor, end->cause);
     }
@@ -119,9 +121,13 @@ void World::create_light(Proc& proc) {
     host->hosts[id] = {0, true};
     proc.holds.insert(id);
     batch.started.push_back(id);
+    say("process " + to_string(proc.id) + " makes light actor " + to_string(id) + " in " + to_string(host->id));
   }
   on_node(node, [this, process = host->id, batch] {
-    if (Proc* teller = proc_of(process)) notice(*teller, Method::kLightActors, batch);
+    Proc* teller = proc_of(process);
+    if (!teller) return;
+    say("process " + to_string(process) + " tells of its light actors");
+    notice(*teller, Method::kLightActors, batch);
   }, queue_.now() + 5 * delay(node));
 }
 
