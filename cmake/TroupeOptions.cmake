@@ -50,3 +50,10 @@ if(TROUPE_FUZZ)
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# Warnings are errors. GCC 12 sees uninitialized and overlapping memory in its own containers when it optimizes: those two are
+# left to the sanitizers.
+set(TROUPE_WARNINGS -Wall -Wextra -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND TROUPE_WARNINGS -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+endif()

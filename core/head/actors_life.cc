@@ -317,7 +317,14 @@ wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& re
   ended.reason = reason;
   const std::vector<ActorId> kept = survivors_of(job, ended);
   auto stays = [&](ActorId id) { return std::binary_search(kept.begin(), kept.end(), id); };
-  auto host_stays = [&](ProcessId process) { return std::binary_search(ended.keep_processes.begin(), ended.keep_processes.end(), process); };
+  std::set<std::uint32_t> unsure;  // nodes where a light actor that stays is starting, in a host that we do not know yet
+  for (ActorId id : kept) {
+    auto at = actors_.find(id);
+    if (at != actors_.end() && at->second->light() && at->second->phase == Phase::kStarting) unsure.insert(at->second->node);
+  }
+  auto host_stays = [&](ProcessId process) {
+    return unsure.contains(process.node) || std::binary_search(ended.keep_processes.begin(), ended.keep_processes.end(), process);
+  };
   std::string text = "its job " + std::to_string(job) + " ended" + (reason.empty() ? "" : ": " + reason);
   auto end_in_place = [&](ActorId id, ProcessId host) {
     if (host_stays(host)) turn.effects.notice(host, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kJobEnded, text});

@@ -12,6 +12,7 @@
 //         peer send something at least each keep_alive.time; gRPC's own watchdog does not get through while a write of
 //         it is stuck in a full socket, which is what happens when a busy link is cut (seen: a second more).
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <memory>
@@ -28,6 +29,16 @@
 #include "core/net/link_socket.h"
 
 namespace troupe::net {
+
+/// The token's form in the metadata `authorization`.
+inline constexpr std::string_view kBearer = "Bearer ";
+
+inline int to_ms(Duration span) { return int(std::clamp<std::int64_t>(span / std::chrono::milliseconds(1), 1, 1 << 30)); }
+/// "5 s" or "4800 ms".
+inline std::string seconds_text(Duration span) {
+  const auto ms = span / std::chrono::milliseconds(1);
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
 
 class LinkHub final : public Links, private abi::Acceptor {
  public:

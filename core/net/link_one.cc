@@ -159,6 +159,10 @@ bool LinkOne::is_over() const {
   std::lock_guard lock(mutex_);
   return state_ == State::kClosed;
 }
+ErrorPtr LinkOne::abort_reason() const {
+  std::lock_guard lock(mutex_);
+  return abort_reason_;
+}
 
 Status LinkOne::wait_until_open() {
   std::unique_lock lock(mutex_);

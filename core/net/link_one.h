@@ -54,6 +54,8 @@ class LinkOne final : public abi::Owner, public std::enable_shared_from_this<Lin
   void fail(ErrorPtr why);
   bool is_open() const;
   bool is_over() const;
+  /// Why abort() was called; null if it was not.
+  ErrorPtr abort_reason() const;
   /// Waits for opened or failed; connect() only. The bound is the dial's own deadline.
   Status wait_until_open();
 

@@ -9,6 +9,7 @@ troupe_library(link
     ${CMAKE_CURRENT_LIST_DIR}/data_socket_server.cc
     ${CMAKE_CURRENT_LIST_DIR}/link.cc
     ${CMAKE_CURRENT_LIST_DIR}/link_hub.cc
+    ${CMAKE_CURRENT_LIST_DIR}/link_hub_dial.cc
     ${CMAKE_CURRENT_LIST_DIR}/link_loop.cc
     ${CMAKE_CURRENT_LIST_DIR}/link_one.cc
     ${CMAKE_CURRENT_LIST_DIR}/link_socket.cc

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "core/base/log.h"
@@ -67,6 +68,14 @@ void Core::release_lock() {
   mutex_.unlock();
 }
 
+void Core::without_lock(const std::function<void()>& action) {
+  locked_core = nullptr;
+  mutex_.unlock();
+  action();
+  mutex_.lock();
+  locked_core = this;
+}
+
 void Core::drop(ObjectEntry& entry) noexcept {
   if (CoreLock::held(*this)) {
     dropped_objects_.push_back(&entry);
@@ -77,6 +86,7 @@ void Core::drop(ObjectEntry& entry) noexcept {
 }
 
 void Core::drop(BufferEntry& entry) noexcept {
+  arm_flush();
   if (!entry.held) {  // nobody elsewhere is to be told: the pin goes without the lock
     delete &entry;
     return;
@@ -88,6 +98,14 @@ void Core::drop(BufferEntry& entry) noexcept {
   CoreLock lock(*this);
   transit_->dropped(entry);
   delete &entry;
+}
+
+/// What is dropped is handed back in batches. A thread that drops and then blocks would keep it: the service thread does it then.
+void Core::arm_flush() noexcept {
+  if (flush_armed_.load(std::memory_order_relaxed) || flush_armed_.exchange(true)) return;
+  constexpr long kFlushDelayNs = 5'000'000;
+  const itimerspec soon{{}, {0, kFlushDelayNs}};
+  ::timerfd_settime(flush_timer_.get(), 0, &soon, nullptr);
 }
 
 void BufferEntry::last_released() noexcept { core_.drop(*this); }
@@ -120,6 +138,7 @@ Status Core::connect() {
     socket_ = *std::move(socket);
   }
   wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  flush_timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   // The endpoint's own id is known only with the welcome: the hello carries its descriptors, so it is made first.
   Result<std::unique_ptr<net::Endpoint>> endpoint = net::Endpoint::create({.self = {}});
   if (!endpoint.ok()) return endpoint.error_ptr();
@@ -215,11 +234,16 @@ void Core::service_loop() {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - exec::Deadline::clock::now());
       timeout = int(std::clamp<std::int64_t>(left.count(), 0, 60'000));
     }
-    pollfd fds[3] = {{endpoint_->service_fd(), POLLIN, 0}, {socket_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    ::poll(fds, 3, timeout);  // ends with a message, a timer, or the daemon's end
+    pollfd fds[4] = {{endpoint_->service_fd(), POLLIN, 0}, {socket_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {flush_timer_.get(), POLLIN, 0}};
+    ::poll(fds, 4, timeout);  // ends with a message, a timer, or the daemon's end
     if (fds[2].revents) {
       std::uint64_t count = 0;
       [[maybe_unused]] auto got = ::read(wake_.get(), &count, sizeof count);
+    }
+    if (fds[3].revents) {
+      std::uint64_t expired = 0;
+      [[maybe_unused]] auto got = ::read(flush_timer_.get(), &expired, sizeof expired);
+      flush_armed_.store(false);  // before the flush: what is dropped from now on arms anew
     }
     if (fds[1].revents) read_socket();
     if (fds[0].revents) endpoint_->service(*this);
@@ -270,191 +294,6 @@ void Core::read_socket() {
   net::Attachment attachment{offer->peer, std::move(packet.fds[0]), offer->side, std::move(packet.fds[1]), std::move(packet.fds[2])};
   if (Status status = endpoint_->attach(std::move(attachment)); !status.ok()) return warn(status.error().message());
   courier_.connected(offer->peer);
-}
-
-// ----------------------------------------------------------------------------------------------------------------- messages
-
-void Core::on_broken(ProcessId peer, const ErrorPtr& why) { warn("the ring with " + to_string(peer) + " is broken: " + why->message()); }
-
-void Core::on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) {
-  CoreLock lock(*this);
-  FrameReader in(payload);
-  switch (wire::FrameKind(header.kind)) {
-    case wire::FrameKind::kRequest: return on_request(header, payload);
-    case wire::FrameKind::kResponse: return requests_.on_response(header, payload);
-    case wire::FrameKind::kNotice: return on_notice(header, payload);
-    case wire::FrameKind::kCall: return host_->on_call(from, header, payload);
-    case wire::FrameKind::kReply: {
-      const ReplyHead head = in.get<ReplyHead>();
-      PendingCall* call = in.failed() ? nullptr : calls_->find(head.call_id);
-      if (!call || call->state != PendingCall::State::kSent || call->target != header.source) return;
-      return call->kind == CallKind::kTask ? tasks_->on_reply(*call, head, in, header.source) : actors_->on_reply(*call, head, in, header.source);
-    }
-    case wire::FrameKind::kStreamItem: {
-      const ReplyHead head = in.get<ReplyHead>();
-      const std::uint64_t arrival = transit_->begin_arrival(header.source, head.hold);
-      detail::Value value = transit_->read(in, arrival);
-      transit_->end_arrival(arrival);
-      PendingCall* call = in.failed() ? nullptr : calls_->find(head.call_id);
-      if (call && call->stream) call->stream->item(head.index, std::move(value));
-      return;
-    }
-    case wire::FrameKind::kValueRequest: return transit_->on_value_request(header, payload);
-    case wire::FrameKind::kValue: return transit_->on_value(header, payload);
-    case wire::FrameKind::kControl: return on_control(header, payload);
-  }
-}
-
-void Core::on_control(const net::FrameHeader& header, ByteView payload) {
-  FrameReader in(payload);
-  switch (Control(header.arg0)) {
-    case Control::kRelease:
-      while (in.left() >= sizeof(ObjectId) + 8) {
-        const ObjectId id = in.get<ObjectId>();
-        objects_->released(header.source, id, std::uint32_t(in.get<std::uint64_t>()));
-      }
-      return;
-    case Control::kBorrow:
-      while (in.left() >= sizeof(ObjectId)) {
-        const ObjectId id = in.get<ObjectId>();
-        if (ObjectEntryPtr entry = objects_->find_owned(id)) objects_->grant(*entry, header.source);
-        courier_.control(header.source, Control::kBorrowed, 0, 0, std::as_bytes(std::span(&id, 1)));
-      }
-      return;
-    case Control::kBorrowed:
-      if (const ObjectId id = in.get<ObjectId>(); !in.failed()) transit_->borrowed(id);
-      return;
-    case Control::kHoldAck: return transit_->acknowledged(payload);
-    case Control::kCancel: return host_->cancel(header.source, header.arg1, header.arg2);
-    case Control::kCancelObject:
-      if (const ObjectId id = in.get<ObjectId>(); !in.failed())
-        if (ObjectEntryPtr entry = objects_->find_owned(id)) cancel_entry(*entry, {(header.arg2 & kCancelForce) != 0, (header.arg2 & kCancelRecursive) != 0});
-      return;
-    case Control::kRecalled:
-      while (in.left() >= 8)
-        if (PendingCall* call = calls_->find(in.get<std::uint64_t>()); call && call->kind == CallKind::kTask) tasks_->on_recalled(*call);
-      return;
-    case Control::kStreamCredit: return host_->stream_credit(header.source, header.arg1, header.arg2);
-    case Control::kStreamDrop: return host_->stream_dropped(header.source, header.arg1);
-  }
-}
-
-void Core::cancel_entry(ObjectEntry& entry, const CancelOptions& options) {
-  if (!entry.owned) {
-    const std::uint64_t flags = (options.force ? kCancelForce : 0) | (options.recursive ? kCancelRecursive : 0);
-    return courier_.control(entry.id.maker, Control::kCancelObject, 0, flags, std::as_bytes(std::span(&entry.id, 1)));
-  }
-  PendingCall* call = entry.producer;
-  if (!call) return;
-  if (call->kind == CallKind::kTask) tasks_->cancel(*call, options);
-  else actors_->cancel(*call, options);
-}
-
-void Core::on_request(const net::FrameHeader& header, ByteView payload) {
-  net::FrameHeader answer;
-  answer.kind = std::uint8_t(wire::FrameKind::kResponse);
-  answer.token = header.token;
-  if (wire::Method(header.arg0) == wire::Method::kQueryState) {
-    wire::StateReply reply;
-    if (Result<wire::StateQuery> query = wire::decode_message<wire::StateQuery>(payload); query.ok()) describe_state(*query, reply);
-    return courier_.send(header.source, answer, wire::encode_message(reply));
-  }
-  answer.arg0 = 1;
-  courier_.send(header.source, answer, wire::encode_message(InvalidArgumentError(fmt::format("a worker does not answer method {}", header.arg0)).record()));
-}
-
-void Core::on_notice(const net::FrameHeader& header, ByteView payload) {
-  auto with = [&]<class M>(std::type_identity<M>, auto&& use) {
-    if (Result<M> message = wire::decode_message<M>(payload); message.ok()) use(*std::move(message));
-    else warn(message.error().message());
-  };
-  switch (wire::Method(header.arg0)) {
-    case wire::Method::kLeaseGranted: return with(std::type_identity<wire::LeaseGranted>{}, [&](auto m) { tasks_->on_granted(m); });
-    case wire::Method::kLeaseRefused: return with(std::type_identity<wire::LeaseRefused>{}, [&](auto m) { tasks_->on_refused(m); });
-    case wire::Method::kProcessDied: return with(std::type_identity<wire::ProcessDied>{}, [&](auto m) { on_process_died(m); });
-    case wire::Method::kNodeDied: return with(std::type_identity<wire::NodeDied>{}, [&](auto m) { on_node_died(m); });
-    case wire::Method::kActorMoved: return with(std::type_identity<wire::ActorLocation>{}, [&](auto m) { actors_->on_moved(m); });
-    case wire::Method::kConstructActor: return with(std::type_identity<wire::ConstructActor>{}, [&](auto m) { host_->construct(std::move(m)); });
-    case wire::Method::kActorHandlesGone: return with(std::type_identity<wire::ResolveActor>{}, [&](auto m) { host_->handles_gone(m.actor); });
-    case wire::Method::kEndActor: return with(std::type_identity<wire::EndActor>{}, [&](auto m) { host_->end_actor(m); });
-    case wire::Method::kLogLines: return with(std::type_identity<wire::LogLines>{}, [&](auto m) { print_log_lines(m); });
-    case wire::Method::kWarning: return with(std::type_identity<wire::WarningText>{}, [&](auto m) { print_warning(m.text); });
-    case wire::Method::kShutdown:
-    case wire::Method::kJobEnding:
-    case wire::Method::kProcessRetire:
-      if (is_driver_) return;
-      if (wire::Method(header.arg0) == wire::Method::kProcessRetire && !host_->idle()) return;
-      return host_->shutdown();
-    default: return;
-  }
-}
-
-void Core::on_process_died(const wire::ProcessDied& died) {
-  if (courier_.is_dead(died.process) || died.process == self()) return;
-  std::uint64_t begun = 0;
-  if (died.process.node == self().node) {
-    // What it had published comes first; the handler locks for itself.
-    begun = endpoint_->begun(died.process);
-    locked_core = nullptr;
-    mutex_.unlock();
-    endpoint_->drain_and_close(died.process, *this);
-    mutex_.lock();
-    locked_core = this;
-  } else {
-    for (auto& [source, number] : died.begun)
-      if (source == self()) begun = number;
-  }
-  courier_.process_died(died.process);
-  const ErrorPtr dead = make_error<WorkerCrashedError>("the process " + to_string(died.process) + " died: " + died.reason);
-  requests_.fail_all([&](ProcessId to) { return to == died.process; }, dead);
-  transit_->process_died(died.process);
-  objects_->process_died(died.process, [&] {
-    return make_error<OwnerDiedError>(fmt::format("the owner of the object, process {} (pid {}), died: {}", to_string(died.process), died.pid, died.reason));
-  });
-  tasks_->process_died(died, begun);
-  actors_->process_died(died, begun);
-  host_->source_died(died.process);
-  courier_.notice(daemon(), wire::Method::kProcessDiedAck, wire::ConnectRequest{died.process});
-}
-
-void Core::on_node_died(const wire::NodeDied& died) {
-  ErrorRecord record;
-  record.code = ErrorCode::kNodeDied;
-  record.message = fmt::format("node {} died: {}", died.node_id, died.reason);
-  record.context.node = died.node_id;
-  const ErrorPtr error = Error::make(std::move(record));
-  requests_.fail_all([&](ProcessId to) { return to.node == died.node && to != kHead; }, error);
-  transit_->node_died(died.node);
-  objects_->node_died(died.node, [&] { return make_error<OwnerDiedError>("the owner of the object was on a node that died: " + error->message()); });
-  tasks_->node_died(died.node, error);
-  actors_->node_died(died.node, error);
-}
-
-// -------------------------------------------------------------------------------------------------------------------- state
-
-void Core::describe_state(const wire::StateQuery& query, wire::StateReply& reply) {
-  if (query.kind == wire::StateKind::kTasks) {
-    host_->describe_tasks(reply);
-    calls_->for_each([&](PendingCall& call) {
-      if (call.kind != CallKind::kTask || call.state == PendingCall::State::kSent) return;
-      reply.rows.push_back({{"task_id", task_id_text(self(), call.id)}, {"name", calls_->name_of(call)},
-                            {"state", call.state == PendingCall::State::kWaiting ? "PENDING_ARGUMENTS" : "PENDING"},
-                            {"node_id", ""}, {"actor_id", ""}, {"error", ""}, {"pid", "0"}, {"attempt", std::to_string(call.attempt)}});
-    });
-    for (const auto& done : calls_->finished())
-      reply.rows.push_back({{"task_id", done.task_id}, {"name", done.name}, {"state", done.state}, {"node_id", ""}, {"actor_id", done.actor_id},
-                            {"error", done.error}, {"pid", "0"}, {"attempt", std::to_string(done.attempt)}});
-  } else if (query.kind == wire::StateKind::kObjects) {
-    objects_->for_each([&](ObjectEntry& entry) {
-      if (!entry.owned || (query.limit >= 0 && reply.rows.size() >= std::size_t(query.limit) && query.filter.empty())) return;
-      std::uint64_t size = entry.value.size();
-      if (entry.state() == ObjectEntry::kReady && entry.value.attachments)
-        for (const auto& buffer : entry.value.attachments->buffers) size += buffer->size();
-      const char* state = entry.state() == ObjectEntry::kReady ? "READY" : entry.state() == ObjectEntry::kFailed ? "FAILED" : "PENDING";
-      reply.rows.push_back({{"object_id", to_string(entry.id)}, {"state", state}, {"node_id", welcome_.node_id}, {"size", std::to_string(size)},
-                            {"refs", std::to_string(entry.use_count())}});
-    });
-  }
 }
 
 }  // namespace troupe::worker

@@ -110,6 +110,7 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   void read_socket();
   void run_timers_and_callbacks();
   void wake_service();
+  void arm_flush() noexcept;
   void on_notice(const net::FrameHeader& header, ByteView payload);
   void on_request(const net::FrameHeader& header, ByteView payload);
   void on_control(const net::FrameHeader& header, ByteView payload);
@@ -117,6 +118,8 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   void on_process_died(const wire::ProcessDied& died);
   void on_node_died(const wire::NodeDied& died);
   void release_lock();
+  /// Lets go of the lock for something that takes it itself.
+  void without_lock(const std::function<void()>& action);
 
   bool is_driver_ = false;
   CoreOptions options_;
@@ -124,6 +127,8 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   wire::Welcome welcome_;
   UniqueFd socket_;
   UniqueFd wake_;
+  UniqueFd flush_timer_;                  // armed by the first drop of a buffer: the store's client is flushed soon after
+  std::atomic<bool> flush_armed_{false};
 
   std::mutex mutex_;
   std::vector<ObjectEntry*> dropped_objects_;

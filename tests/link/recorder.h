@@ -17,6 +17,9 @@ inline constexpr auto kPatience = std::chrono::seconds(30);  // a test that wait
 
 inline Token token_of(char digit) { return *Token::parse(std::string(64, digit)); }
 
+#ifndef TROUPE_TEST_RPC_LIBRARY  // the build gives the path of its own library
+#define TROUPE_TEST_RPC_LIBRARY "libtroupe_rpc.so"
+#endif
 inline LinksOptions options_for(std::string hello, char token = 'a') {
   LinksOptions options;
   options.identity = {.token = token_of(token), .cluster_id = "cluster-1", .build = "build-1", .hello = std::move(hello)};

@@ -169,6 +169,7 @@ int worker_program(WorkerBoot boot) {
   hello.registry_digest = kDigest;
   Client client(std::move(boot.socket), hello);
   bool ended = false;
+  std::uint64_t from_daemon = 0;
   client.on_frame = [&](const Frame& frame) {
     if (frame.is_notice(wire::Method::kShutdown) || frame.is_notice(wire::Method::kProcessRetire)) return ended = true;
     if (frame.is_notice(wire::Method::kProcessDied)) {
@@ -187,7 +188,9 @@ int worker_program(WorkerBoot boot) {
       return true;
     }
     if (!frame.is(wire::FrameKind::kCall)) return true;
-    client.endpoint().set_begun(client.endpoint().attached(frame.header.source) ? frame.header.source : client.daemon(), frame.header.token);
+    // The numbers of a ring count its calls; those that the daemon passes on are numbered together.
+    const bool paired = client.endpoint().attached(frame.header.source);
+    client.endpoint().set_begun(paired ? frame.header.source : client.daemon(), paired ? frame.header.token : ++from_daemon);
     const std::string answer = run_command(frame.text());
     client.send(frame.header.source, Client::header_of(wire::FrameKind::kReply, frame.header.token, 0), std::as_bytes(std::span(answer)));
     return true;
