@@ -80,7 +80,8 @@ Decision spread(const std::vector<const NodeView*>& nodes, const Request& reques
   bool best_after = false;
   for (const NodeView* node : nodes) {
     if (!request.resources.fits(node->available)) continue;
-    double load = load_with(*node, request.resources);
+    // What takes nothing changes no load: by load alone all of it would land on one node.
+    double load = request.resources.empty() ? 0 : load_with(*node, request.resources);
     bool after = node->node > asker.last_spread;
     if (!best || load < best_load || (load == best_load && after && !best_after)) {
       best = node;

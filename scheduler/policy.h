@@ -11,6 +11,7 @@
 //             where the request fits now: the first whose load with the request is <= 50 %, in the order preferred, here,
 //             ascending number (pack); when all are above, the least loaded, same order on ties (spread).
 //   Spread    Of the nodes where it fits now, the least loaded; on ties the next number after `last_spread`, going round.
+//             A request that takes nothing goes round all nodes, whatever their load.
 //   Affinity  That node or nothing; busy: wait. Soft: the same while that node lives and is large enough, else hybrid.
 //   Labels    Only nodes whose labels match all, whatever the scheduling (also with a soft affinity).
 //

@@ -9,6 +9,15 @@ import unittest
 TROUPE = None
 
 
+def alive(pid):
+    """A zombie whose parent has not looked yet is not alive."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 class CommandTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="tc-")
@@ -81,7 +90,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(seen, started["address"])
         self.troupe("stop", code=0)
         self.troupe("status", code=3)
-        self.assertFalse(os.path.exists(f"/proc/{started['pid']}"))
+        self.assertFalse(alive(started["pid"]))
         self.assertIn("ENDED", self.troupe("logs", "--list", code=0).stdout)
         self.troupe("logs", code=0)
 
