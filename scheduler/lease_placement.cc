@@ -91,7 +91,7 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   }
   if (decision.kind == Decision::Kind::kWait) return false;
   if (decision.kind == Decision::Kind::kNode && decision.node != options_.node) {
-    delegate(request, decision.node);
+    delegate(request, decision.node, now);
     return true;
   }
   std::optional<Allocation> allocation = allocate(request.need);
@@ -104,8 +104,9 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   return true;
 }
 
-void LeaseQueue::delegate(Waiting& request, std::uint32_t node) {
+void LeaseQueue::delegate(Waiting& request, std::uint32_t node, TimePoint now) {
   view_.debit(node, request.need);
+  if (!guessed_at_) guessed_at_ = now;
   request.wanted.wanted--;
   request.delegated[node]++;
   request.stale.insert(node);
@@ -216,7 +217,15 @@ void LeaseQueue::give_back_forwarded(TimePoint now) {
   for (Key key : touched) forget_if_done(key);
 }
 
+void LeaseQueue::forget_guesses(TimePoint now) {
+  if (!guessed_at_ || now < *guessed_at_ + options_.guess_life) return;
+  guessed_at_.reset();
+  for (const auto& [node, available] : reported_)
+    if (const NodeView* view = view_.find(node); view && node != options_.node) view_.set_load(node, available, view->pending);
+}
+
 void LeaseQueue::tick(TimePoint now) {
+  forget_guesses(now);  // LQ-6
   give_back_forwarded(now);
   for (auto& [key, request] : requests_) {
     if (request.warned || request.wanted.wanted == 0 || request.reason.empty() || now < request.since + options_.warn_after) continue;
@@ -243,6 +252,7 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
     if (!is_origin(request)) offer(request.since + options_.give_back_after);
     if (!request.warned && !request.reason.empty()) offer(request.since + options_.warn_after);
   }
+  if (guessed_at_) offer(*guessed_at_ + options_.guess_life);
   for (const ActorWait& wait : actor_waits_) offer(wait.since + options_.actor_wait);
   return next;
 }

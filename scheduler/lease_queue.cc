@@ -268,6 +268,7 @@ void LeaseQueue::process_died(ProcessId process, TimePoint now) {
 
 void LeaseQueue::node_died(std::uint32_t node, TimePoint now) {
   view_.remove(node);
+  reported_.erase(node);
   std::set<ProcessId> requesters;
   for (const auto& [key, unused] : keys_) if (key.first.node == node) requesters.insert(key.first);
   for (const auto& [id, lease] : leases_) if (lease.requester.node == node) requesters.insert(lease.requester);
@@ -295,6 +296,10 @@ void LeaseQueue::job_ended(JobId job, TimePoint now) {
 
 void LeaseQueue::view_delta(const wire::ClusterView& delta, TimePoint now) {
   if (!view_.apply(delta)) return;
+  if (delta.full) reported_.clear();
+  for (const wire::NodeInfo& info : delta.nodes)
+    if (const NodeView* node = view_.find(info.node)) reported_[info.node] = node->available;
+  for (std::uint32_t dead : delta.dead) reported_.erase(dead);
   if (!view_.find(options_.node)) view_.put(self_);
   settle(now);
 }

@@ -20,6 +20,8 @@
 //   LQ-2  A worker has at most one lease, unless max_suspended_workers are blocked already.
 //   LQ-3  What a dead process wanted, held or ran in is released exactly once.
 //   LQ-4  Only the requester's own daemon passes a lease on: the other node grants it or gives it back within give_back_after.
+//   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should the node's
+//         report not have replaced it: what came and went between two reports is never reported.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -61,6 +63,7 @@ struct LeaseQueueOptions {
   int max_suspended_workers = 512;
   Duration warn_after = std::chrono::seconds(2);
   Duration give_back_after = std::chrono::milliseconds(100);
+  Duration guess_life = std::chrono::milliseconds(300);
   Duration actor_wait = std::chrono::milliseconds(500);  ///< then the head may try elsewhere
 };
 
@@ -165,7 +168,8 @@ class LeaseQueue {
   void place_leases(TimePoint now);
   bool place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now);
   bool place_one(Key key, TimePoint now);
-  void delegate(Waiting& request, std::uint32_t node);
+  void delegate(Waiting& request, std::uint32_t node, TimePoint now);
+  void forget_guesses(TimePoint now);
   std::optional<Allocation> allocate(const ResourceSet& need);
   void release(const Allocation& allocation, bool cpus_lent);
   void give_workers(TimePoint now);
@@ -187,6 +191,8 @@ class LeaseQueue {
   GpuSlots gpus_;
   ClusterView view_;
   NodeView self_;
+  std::map<std::uint32_t, ResourceSet> reported_;      ///< what other nodes last said is free
+  std::optional<TimePoint> guessed_at_;                ///< when the oldest guess was made
   std::map<std::pair<ProcessId, std::uint64_t>, Key> keys_;
   std::map<Key, Waiting> requests_;                    ///< by arrival
   std::map<std::uint64_t, Reservation> reservations_;  ///< by age

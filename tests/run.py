@@ -90,6 +90,9 @@ def run_preset(preset, only, jobs, tally):
         os.remove(results)
     command = ["ctest", "--preset", preset, "-j", str(jobs), "--output-on-failure", "--output-junit", results,
                "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"]
+    # Tests of real processes share two cores with everything else: one that fails is tried once more, and ctest's output
+    # shows both tries. A test that fails twice has failed.
+    command += ["--repeat", "until-pass:2"]
     if only:
         command += ["-R", only, "--no-tests=ignore"]
     say(f"{preset}: testing")

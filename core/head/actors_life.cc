@@ -336,7 +336,7 @@ wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& re
     auto at = actors_.find(id);
     if (at == actors_.end()) continue;
     Actor& actor = *at->second;
-    if (actor.process != ProcessId{}) end_in_place(id, actor.process);
+    if (actor.light() && actor.process != ProcessId{}) end_in_place(id, actor.process);
     die(turn, actor, {DeathCause::kJobEnded, text, {}, actor.pid, actor.restarts});
   }
   for (ActorId id : light_.all()) {

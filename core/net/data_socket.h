@@ -54,7 +54,7 @@ struct DataServerOptions {
   std::string address = "127.0.0.1";
   int port = 0;
   int connections_max = 512;                             ///< also bounded by a quarter of the descriptors we may have
-  int io_threads = 1;
+  int io_threads = 2;
   std::size_t chunk_bytes = 256 * 1024;                  ///< at most kDataChunkMax
   Duration handshake_timeout = std::chrono::seconds(5);
   Duration stall_timeout = std::chrono::seconds(10);     ///< a client that takes no byte for that long is cut

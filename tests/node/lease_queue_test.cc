@@ -269,6 +269,21 @@ TEST(LeaseQueue, WhatDoesNotFitHereGoesToANodeWithRoomAndIsCountedOff) {
   EXPECT_EQ(b.queue.pending(), 0u);
 }
 
+TEST(LeaseQueue, AGuessAboutAnotherNodeIsForgottenWhenNoReportComes) {
+  Bench b(2);
+  b.queue.view_delta(two_nodes(2, 1, 1), b.now);
+  b.want(kDriver, 1, 3);
+  ASSERT_EQ(b.forwards.size(), 1u);
+  b.queue.counted({kDriver, 1, 2, 0, 1}, b.now);  // given back: it was busy for a moment that nobody reported
+  b.collect();
+  ASSERT_EQ(b.forwards.size(), 1u);
+  b.now += 1s;
+  ASSERT_TRUE(b.queue.next_deadline().has_value());
+  b.queue.tick(b.now);
+  b.collect();
+  EXPECT_EQ(b.forwards.size(), 2u) << "LQ-6";
+}
+
 TEST(LeaseQueue, AForwardedRequestIsGrantedAndCountedOrGivenBack) {
   Bench b(1);
   wire::LeaseWanted w = b.request({2, 7}, 4, 2);
