@@ -15,4 +15,4 @@ troupe_library(head
     head/server.cc
     head/state.cc
     head/supervision.cc
-  DEPENDS net scheduler base)
+  DEPENDS net troupe_link scheduler base)

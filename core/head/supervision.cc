@@ -19,13 +19,13 @@ Duration backoff_delay(const Backoff& backoff, int attempt, Random& random) {
 
 std::optional<Duration> RestartHistory::on_crash(Time now, const RestartRule& rule, Random& random) {
   if (rule.window != kForever) {
-    while (!restarts_.empty() && now - restarts_.front() >= rule.window) restarts_.pop_front();
+    std::erase_if(restarts_, [&](Time restart) { return now - restart >= rule.window; });
   }
   bool unlimited = rule.max_restarts < 0;
   if (!unlimited && restarts_.size() >= static_cast<std::size_t>(rule.max_restarts)) return std::nullopt;
   int attempt = static_cast<int>(restarts_.size());
   restarts_.push_back(now);
-  if (unlimited && restarts_.size() > kHistoryMax) restarts_.pop_front();
+  if (unlimited && restarts_.size() > kHistoryMax) restarts_.erase(restarts_.begin());
   return backoff_delay(rule.backoff, attempt, random);
 }
 

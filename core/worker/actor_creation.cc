@@ -9,6 +9,9 @@ namespace troupe::worker {
 
 namespace {
 constexpr auto kHeadTimeout = std::chrono::seconds(30);
+/// So many light actors of one creator share a host before the next one is used: what is made together mostly talks to each
+/// other, and within one process a message costs no wake-up and cannot overtake what its sender's sender had sent before.
+constexpr std::size_t kLightNeighbours = 32 * 1024;
 }
 
 struct ActorClients::Creation {
@@ -95,7 +98,7 @@ detail::HandlePtr ActorClients::create_light(detail::OutgoingCall construction, 
 
 void ActorClients::hosts_known() {
   for (auto& client : std::exchange(without_host_, {})) {
-    client->process = client->desc().host = light_hosts_[next_host_++ % light_hosts_.size()];
+    client->process = client->desc().host = light_hosts_[next_host_++ / kLightNeighbours % light_hosts_.size()];
     client->state = ActorClient::State::kAlive;
     flush_queue(*client);
   }

@@ -325,6 +325,7 @@ bool Host::next_work(std::function<void()>& work) {
   if (tasks_.empty() || current_task_) return false;
   current_task_ = std::move(tasks_.front());
   tasks_.pop_front();
+  if (!tasks_.empty()) arm_recall();  // they came together: this one may be a long one (HO-2)
   work = [this, call = current_task_] { run(call, nullptr); };
   return true;
 }

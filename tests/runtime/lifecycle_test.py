@@ -75,6 +75,8 @@ class Place:
         for folder, folders, files in os.walk(self.root):
             inside = os.path.relpath(folder, self.root).split(os.sep)
             for name in files:
+                if name == ".lock":  # empty: who holds it sweeps
+                    continue
                 if not any(part in ("logs", "events") for part in inside):
                     left.append(os.path.join(folder, name))
         return left
