@@ -127,6 +127,7 @@ bool await_one(Core& core, ObjectEntry& entry, exec::Deadline deadline) {
 void await_all(const ObjectPtr* const* objects, std::size_t count, Duration timeout) {
   exec::Deadline deadline{};
   bool deadline_known = false;
+  for (std::size_t i = 0; i < count; ++i) checked(*objects[i]);  // before anything is waited for
   for (std::size_t i = 0; i < count; ++i) {
     ObjectEntry& entry = entry_of(checked(*objects[i]));
     const bool here = entry.state() == ObjectEntry::kFailed || (entry.state() == ObjectEntry::kReady && !entry.value.large_body && !entry.value.attachments);

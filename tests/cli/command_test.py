@@ -18,6 +18,15 @@ def alive(pid):
         return False
 
 
+def runs(pid):
+    """A zombie does not: when it goes is its new parent's affair."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 class CommandTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="tc-")
