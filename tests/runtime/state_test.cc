@@ -1,0 +1,109 @@
+// Context, state lists, key-value, metrics and logs, from drivers, tasks and actors.
+#include "check.h"
+
+using namespace std::chrono_literals;
+using troupe::ObjectRef, troupe::actor, troupe::get, troupe::runtime_context, troupe::task;
+
+namespace {
+
+struct Seen {
+  std::string job, node, worker, task_id, actor_id, name;
+  int pid = 0, attempt = 0;
+  bool driver = false, cancelled = false;
+  double cpus = 0;
+};
+Seen look() {
+  auto c = runtime_context();
+  return {c.job_id, c.node_id, c.worker_id, c.task_id, c.actor_id, c.task_name, c.pid, c.attempt, c.is_driver, c.cancelled(), c.resources.cpus};
+}
+class Looker {
+ public:
+  Looker() : born_(::look()) {}
+  Seen look() { return ::look(); }
+  Seen born() { return born_; }
+  int die() { rt::crash(); }
+
+ private:
+  Seen born_;
+};
+int hold(std::string started, std::string gate) {
+  rt::touch(started);
+  rt::wait_for_file(gate);
+  return 1;
+}
+int kv_add(std::string key) {
+  troupe::kv::put(key, "from a task");
+  return int(troupe::kv::keys("task/").size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return rt::main(argc, argv, {.cpus = 2, .name_space = "here"}, {
+    {"the context says who runs what, where", [] {
+      auto mine = look();
+      CHECK(mine.driver && mine.pid == ::getpid() && mine.task_id.empty() && mine.actor_id.empty() && !mine.node.empty() && !mine.cancelled);
+      CHECK_EQ(runtime_context().name_space, "here");
+      auto t = get(task<&look>.options({.name = "lookout", .resources = {.cpus = 0.5}}).remote());
+      CHECK(!t.driver && t.pid != ::getpid() && !t.task_id.empty() && t.actor_id.empty() && t.job == mine.job && t.node == mine.node && t.name == "lookout" && t.cpus == 0.5);
+      auto a = actor<Looker>.options({.max_restarts = 1, .restart_backoff = {.initial = 1ms}}).remote();
+      auto seen = get(a.call<&Looker::look>()), born = get(a.call<&Looker::born>());
+      CHECK(seen.actor_id == a.id() && born.actor_id == a.id() && seen.attempt == 0 && !seen.task_id.empty());
+      (void)troupe::try_get(a.call<&Looker::die>());
+      CHECK(rt::eventually([&] { auto r = troupe::try_get(a.call<&Looker::look>()); return r.ok() && r->attempt == 1; }));
+    }},
+    {"lists show what there is, with filters and limits", [] {
+      rt::Folder dir;
+      CHECK_EQ(troupe::nodes().size(), 1);
+      CHECK(troupe::nodes()[0].state == "ALIVE" && troupe::nodes()[0].resources["CPU"] == 2);
+      CHECK_EQ(troupe::list_jobs({.filter = {{"state", "RUNNING"}}}).size(), 1);
+      CHECK_EQ(troupe::cluster_resources()["CPU"], 2.0);
+      auto a = actor<Looker>.options({.name = "listed"}).remote();
+      get(a.ready());
+      auto rows = troupe::list_actors({.filter = {{"name", "listed"}}});
+      CHECK(rows.size() == 1 && rows[0].state == "ALIVE" && rows[0].actor_id == a.id() && rows[0].name_space == "here" && rows[0].class_name.find("Looker") != std::string::npos);
+      CHECK(troupe::list_actors({.filter = {{"name", "nobody"}}}).empty());
+      CHECK_THROWS(troupe::InvalidArgumentError, troupe::list_actors({.filter = {{"no such column", "x"}}}));
+      CHECK(troupe::list_actors({.limit = 0}).empty());
+      auto t = task<&hold>.options({.name = "held"}).remote(dir / "s", dir / "gate");
+      CHECK(rt::eventually([&] { return rt::exists(dir / "s"); }));
+      auto tasks = troupe::list_tasks({.filter = {{"name", "held"}}});
+      CHECK(tasks.size() == 1 && tasks[0].state == "RUNNING" && tasks[0].pid > 0);
+      rt::touch(dir / "gate");
+      get(t);
+      CHECK(rt::eventually([] { auto rows = troupe::list_tasks({.filter = {{"name", "held"}}}); return rows.size() == 1 && rows[0].state == "FINISHED"; }));
+      auto kept = troupe::put(std::string(1000, 'x'));
+      auto objects = troupe::list_objects({.filter = {{"object_id", kept.id()}}});
+      CHECK(objects.size() == 1 && objects[0].size >= 1000);
+      CHECK(troupe::list_workers().size() >= 1);
+      CHECK(troupe::list_placement_groups().empty());
+      troupe::kill(a);
+      CHECK(rt::eventually([] { auto rows = troupe::list_actors({.filter = {{"name", "listed"}}}); return rows.empty() || rows[0].state == "DEAD"; }));
+    }},
+    {"key-value: put, get, delete, sorted keys, odd keys and large values, from everywhere", [] {
+      CHECK(!troupe::kv::get("none"));
+      CHECK(!troupe::kv::del("none"));
+      troupe::kv::put("a/2", "two");
+      troupe::kv::put("a/1", "one");
+      troupe::kv::put("b", "");
+      CHECK(troupe::kv::keys("a/") == std::vector<std::string>({"a/1", "a/2"}));
+      CHECK(troupe::kv::get("a/1") == "one" && troupe::kv::get("b") == "");
+      troupe::kv::put("a/1", "new");
+      CHECK(troupe::kv::get("a/1") == "new" && troupe::kv::del("a/1") && !troupe::kv::get("a/1"));
+      const std::string odd("odd\0key\xff", 8), large(3 << 20, 'v');
+      troupe::kv::put(odd, large);
+      CHECK(troupe::kv::get(odd) == large);
+      CHECK_EQ(get(task<&kv_add>.remote(std::string("task/1"))), 1);
+      CHECK(troupe::kv::get("task/1") == "from a task");
+    }},
+    {"metrics and logs take anything that makes sense and refuse the rest", [] {
+      troupe::metrics::Counter("c").inc();
+      troupe::metrics::Counter("c").inc(2.5);
+      troupe::metrics::Gauge("g").set(-1);
+      troupe::metrics::Histogram("h", {1, 2, 5}).observe(3);
+      CHECK_THROWS(troupe::InvalidArgumentError, troupe::metrics::Counter("c").inc(-1));
+      CHECK_THROWS(troupe::InvalidArgumentError, troupe::metrics::Gauge("c").set(1));
+      get(troupe::submit([] { troupe::log::info("from a task {} %s"); troupe::log::warn(std::string(100000, 'x').substr(0, 2000)); }));
+    }},
+  });
+}
