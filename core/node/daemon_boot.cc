@@ -134,7 +134,6 @@ void Daemon::on_worker_hello(NodeProcess& process, BootPacket packet) {
   process.doorbell = std::move(packet.fds[0]);
   process.event = std::move(packet.fds[1]);
   if (process.pid == 0) process.pid = hello->pid;  // its Forked comes by another socket
-  logs_->set_prefix(process.id, "(worker pid=" + std::to_string(process.pid) + ", node=" + node_id_ + ")");
   if (Status status = welcome(process, *hello, {}); !status.ok()) {
     refuse(*process.channel, status.error().record());
     return fork_failed(process.id, status.error().message(), false);

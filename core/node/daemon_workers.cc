@@ -194,8 +194,7 @@ void Daemon::on_forked(const wire::Forked& forked) {
   }
   if (!forked.error.empty()) return fork_failed(process->id, forked.error, true);
   process->pid = forked.pid;
-  if (process->state == NodeProcess::State::kStarting)
-    logs_->set_prefix(process->id, "(worker pid=" + std::to_string(forked.pid) + ", node=" + node_id_ + ")");
+  logs_->set_prefix(process->id, "(worker pid=" + std::to_string(forked.pid) + ", node=" + node_id_ + ")");
   process->pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, forked.pid, 0)));
   if (process->pidfd) watch_channel(*process);
   if (process->killed_by_us) ::kill(forked.pid, SIGKILL);
