@@ -1,6 +1,8 @@
 // Making actors, finding them by name, ending them: the calling side's questions to the head.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "core/worker/actor_clients.h"
 #include "core/worker/context.h"
 #include "core/worker/core.h"
@@ -20,6 +22,8 @@ struct ActorClients::Creation {
   detail::Value arguments;
   std::vector<detail::ObjectPtr> dependencies;
   std::size_t unresolved = 0;
+  std::optional<wire::CreateActorReply> reply;
+  exec::Waiter* waiter = nullptr;  // with get_if_exists: who waits for the reply
 };
 
 namespace {
@@ -116,7 +120,8 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
     Result<detail::HandlePtr> existing = find(options.name, options.name_space);
     if (existing.ok()) return *existing;
   }
-  CoreLock lock(core_);
+  exec::Waiter waiter(core_);
+  std::optional<CoreLock> lock(std::in_place, core_);
   if (is_plain_light(options) && construction.dependencies.empty()) return create_light(std::move(construction), class_name);
   wire::ActorSpec& spec = creation->spec;
   spec.id = {core_.self(), ++last_actor_};
@@ -142,7 +147,16 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
     });
   }
   if (creation->unresolved == 0) start_creation(creation);
-  return handle;
+  if (!options.get_if_exists || creation->unresolved > 0 || creation->reply) return handle;
+  // Somebody else may be creating it right now: whose actor it is, the head says.
+  creation->waiter = &waiter;
+  lock.reset();
+  waiter.wait(exec::deadline_after(kHeadTimeout));
+  lock.emplace(core_);
+  creation->waiter = nullptr;
+  if (!creation->reply || !creation->reply->existed) return handle;
+  bool wait = false;
+  return this->handle(creation->reply->handle, 0, wait);
 }
 
 /// All arguments are there: asks the head. The arguments travel as one value: the encoded call and, behind it, each
@@ -159,6 +173,8 @@ void ActorClients::start_creation(const std::shared_ptr<Creation>& creation) {
   client.keep_arguments = keep;
   core_.requests().send<wire::CreateActorReply>(kHead, wire::Method::kCreateActor, creation->spec, [this, creation](Result<wire::CreateActorReply> reply) {
     ActorClient& client = *creation->client;
+    if (reply.ok()) creation->reply = *reply;
+    if (creation->waiter) creation->waiter->notify();
     if (!reply.ok()) return creation_failed(client, reply.error_ptr());
     if (client.state == ActorClient::State::kCreating) client.state = ActorClient::State::kLocating;
   });

@@ -236,9 +236,21 @@ void call_when_ready(const ObjectPtr& object, std::function<void()> callback) {
 
 // --------------------------------------------------------------------------------------------------------------------- tasks
 
+namespace {
+void check_resources(const Resources& resources) {
+  auto amount = [](const std::string& name, double value) {
+    if (!(value >= 0 && value <= 1e9)) throw InvalidArgumentError("resources: " + std::to_string(value) + " is no amount of " + name);
+  };
+  if (resources.cpus != kUnset) amount("CPU", resources.cpus);
+  amount("GPU", resources.gpus);
+  for (const auto& [name, value] : resources.custom) amount(name, value);
+}
+}  // namespace
+
 void submit_task(OutgoingCall call, const TaskOptions* options, ObjectPtr* returns) {
   Core& core = require_core();
   check_registered(call.function);
+  if (options) check_resources(options->resources);
   {
     CoreLock lock(core);
     core.tasks().submit(std::move(call), options, returns, nullptr);
@@ -249,6 +261,7 @@ void submit_task(OutgoingCall call, const TaskOptions* options, ObjectPtr* retur
 StreamPtr submit_stream(OutgoingCall call, const TaskOptions* options) {
   Core& core = require_core();
   check_registered(call.function);
+  if (options) check_resources(options->resources);
   auto* stream = new StreamState(core, options && options->stream_buffer ? options->stream_buffer : 64);
   StreamPtr pointer(stream);
   CoreLock lock(core);
