@@ -1,5 +1,5 @@
 // Light actors: 100,000 of them created and called once each, time and memory for one. Memory is that of the processes that
-// host them and of the driver.
+// host them and of the driver; all memory of a host that starts in the middle counts.
 #include <unistd.h>
 
 #include <set>
@@ -41,8 +41,7 @@ void measure(Harness& harness) {
         cells.push_back(light.remote());
         answers.push_back(cells.back().call<&Cell::where>());
       }
-      for (const int pid : get(answers))
-        if (hosts.insert(pid).second) throw Error("a host started in the middle: its memory would count");
+      for (const int pid : get(answers)) hosts.insert(pid);
     }
   }
   const double us = seconds_since(start) * 1e6 / double(count);

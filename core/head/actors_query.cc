@@ -201,7 +201,7 @@ std::optional<Time> Actors::next_deadline() const {
 
 // ----------------------------------------------------------------------------------------------------------------- rows
 
-bool Actors::hosts_any(ProcessId process) const { return hosted_.contains(process) || !light_.in_host(process).empty(); }
+bool Actors::hosts_any(ProcessId process) const { return hosted_.contains(process) || light_.hosted(process) != 0; }
 
 std::optional<wire::ActorState> Actors::state_of(ActorId id) const {
   if (auto at = actors_.find(id); at != actors_.end()) return location(*at->second).state;

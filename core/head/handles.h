@@ -10,6 +10,8 @@
 //   HC-2  A dead process holds nothing.
 //   HC-3  A creator that dropped its handles before the creation was registered holds nothing after it.
 #pragma once
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 #include <cstdint>
 #include <deque>
 #include <unordered_map>
@@ -38,10 +40,10 @@ class Holds {
  private:
   void lower(ActorId actor);
 
-  std::unordered_map<ProcessId, std::unordered_set<ActorId, IdHash>, IdHash> held_;
-  std::unordered_map<ActorId, std::uint32_t, IdHash> counts_;
+  boost::unordered_flat_map<ProcessId, boost::unordered_flat_set<ActorId, IdHash>, IdHash> held_;
+  boost::unordered_flat_map<ActorId, std::uint32_t, IdHash> counts_;
   // HC-3: ids that their makers dropped before they were created. Bounded: an entry that matters is met within seconds.
-  std::unordered_set<ActorId, IdHash> dropped_early_;
+  boost::unordered_flat_set<ActorId, IdHash> dropped_early_;
   std::deque<ActorId> dropped_order_;
 };
 

@@ -6,7 +6,7 @@ namespace troupe::head {
 
 bool LightTable::add(ActorId actor, ProcessId host, JobId job, std::uint32_t kind) {
   if (!actors_.try_emplace(actor, LightActor{host, job, kind, false}).second) return false;
-  by_host_[host].insert(actor);
+  ++hosted_[host];
   return true;
 }
 
@@ -29,23 +29,28 @@ const LightActor* LightTable::find(ActorId actor) const {
 void LightTable::remove(ActorId actor) {
   auto at = actors_.find(actor);
   if (at == actors_.end()) return;
-  auto host = by_host_.find(at->second.host);
-  host->second.erase(actor);
-  if (host->second.empty()) by_host_.erase(host);
+  auto host = hosted_.find(at->second.host);
+  if (--host->second == 0) hosted_.erase(host);
   actors_.erase(at);
 }
 
+std::size_t LightTable::hosted(ProcessId host) const {
+  auto at = hosted_.find(host);
+  return at == hosted_.end() ? 0 : at->second;
+}
+
 std::vector<ActorId> LightTable::in_host(ProcessId host) const {
-  auto at = by_host_.find(host);
-  if (at == by_host_.end()) return {};
-  std::vector<ActorId> list(at->second.begin(), at->second.end());
+  std::vector<ActorId> list;
+  if (hosted(host) == 0) return list;
+  for (const auto& [id, actor] : actors_)
+    if (actor.host == host) list.push_back(id);
   std::sort(list.begin(), list.end());
   return list;
 }
 
 std::vector<ProcessId> LightTable::hosts_on(std::uint32_t node) const {
   std::vector<ProcessId> list;
-  for (const auto& [host, actors] : by_host_) {
+  for (const auto& [host, count] : hosted_) {
     if (host.node == node) list.push_back(host);
   }
   std::sort(list.begin(), list.end());

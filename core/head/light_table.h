@@ -1,13 +1,13 @@
 // Light actors that were made directly in a host process and told to the head afterwards, in batches: alive or gone, no
-// restarts, no names. They come by the hundred thousand, so a record is 24 bytes beside its key; class names are interned.
+// restarts, no names. They come by the hundred thousand, so the table is flat, a record is 24 bytes beside its key, class names
+// are interned, and what is asked seldom (who lives in a host that died) is found by a walk over all.
 //
 // Invariants
-//   LT-1  Every actor in the table is in the list of its host, and of no other; a host that died has no list.
+//   LT-1  hosted(process) is the number of actors in the table whose host it is.
 #pragma once
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -30,15 +30,16 @@ class LightTable {
   const LightActor* find(ActorId actor) const;
   const std::string& class_name(const LightActor& actor) const { return kinds_[actor.kind]; }
   void remove(ActorId actor);
-  /// Those that live in this process, in the order of their ids.
+  std::size_t hosted(ProcessId host) const;
+  /// Those that live in this process, in the order of their ids. A walk over all.
   std::vector<ActorId> in_host(ProcessId host) const;
   std::vector<ProcessId> hosts_on(std::uint32_t node) const;
   std::size_t size() const { return actors_.size(); }
   std::vector<ActorId> all() const;
 
  private:
-  std::unordered_map<ActorId, LightActor, IdHash> actors_;
-  std::unordered_map<ProcessId, std::unordered_set<ActorId, IdHash>, IdHash> by_host_;
+  boost::unordered_flat_map<ActorId, LightActor, IdHash> actors_;
+  boost::unordered_flat_map<ProcessId, std::size_t, IdHash> hosted_;
   std::vector<std::string> kinds_;
 };
 

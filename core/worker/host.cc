@@ -19,22 +19,15 @@ constexpr auto kRecallAfter = std::chrono::milliseconds(2);
 constexpr auto kLightReport = std::chrono::milliseconds(2);
 }
 
-struct Host::LightThread {
-  LightThread(Core& core, std::size_t stack) : fibers(core, {.stack_size = stack}), thread([this] { fibers.run(); }) {}
-  ~LightThread() {
-    fibers.stop();
-    thread.join();
-  }
-  exec::FiberThread fibers;
-  std::thread thread;
-};
-
 Host::Host(Core& core) : core_(core) {}
 Host::~Host() = default;
 
 exec::FiberThread& Host::light_fibers() {
-  if (!light_) light_ = std::make_unique<LightThread>(core_, std::max<std::size_t>(core_.welcome().stack_size, 64 << 10));
-  return light_->fibers;
+  if (!light_) {
+    light_ = std::make_unique<exec::FiberThread>(core_, exec::FiberThread::Options{.stack_size = std::max<std::size_t>(core_.welcome().stack_size, 64 << 10)});
+    wake_executors();
+  }
+  return *light_;
 }
 
 void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& error) {
@@ -95,6 +88,7 @@ void Host::on_call(ProcessId ring, const net::FrameHeader& header, ByteView payl
 
 void Host::on_task(IncomingPtr call) {
   tasks_.push_back(std::move(call));
+  if (light_) return give_back_locked();  // HO-4
   if (!current_task_) return wake_executors();
   const bool waits = current_task_->running && current_task_->running->waiting;
   if (waits || exec::Deadline::clock::now() - current_since_ > kRecallAfter) give_back_locked();
@@ -284,6 +278,7 @@ void Host::shutdown() {
   ending_ = true;
   for (const auto& call : running_)
     if (call->running) interrupt(*call->running, make_error<CancelledError>("the job ends"));
+  if (light_) light_->stop();
   wake_executors();
 }
 
@@ -308,6 +303,7 @@ void Host::describe_tasks(wire::StateReply& reply) {
 // ----------------------------------------------------------------------------------------------------------------- executing
 
 void Host::make_runnable(std::function<void()> work) {
+  if (light_) return light_->post(std::move(work));  // HO-4
   runnable_.push_back(std::move(work));
   wake_executors();
 }
@@ -340,7 +336,7 @@ void Host::executor_loop() {
       std::erase(idle_executors_, &waiter);
       have = next_work(work);
       if (!have) {
-        if (ending_ || core_.shutting_down()) return;
+        if (ending_ || core_.shutting_down() || light_) return;
         idle_executors_.push_back(&waiter);
       }
     }
@@ -355,6 +351,12 @@ void Host::executor_loop() {
 
 int Host::run_main_loop() {
   executor_loop();
+  exec::FiberThread* light = nullptr;
+  {
+    CoreLock lock(core_);
+    if (!ending_ && !core_.shutting_down()) light = light_.get();
+  }
+  if (light) light->run();
   return 0;
 }
 

@@ -10,6 +10,8 @@
 //         reply is published before the next one begins.
 //   HO-2  Calls that did not begin go back to their submitter when the running task waits or has run for kRecallAfter.
 //   HO-3  Every call that arrives is answered once, given back once, or dies with this process.
+//   HO-4  A light host's fibers run on its main thread, which serves the rings too: a call needs no second thread. There the
+//         queue of the executors is not used; a task that came by mistake goes back.
 // Thread rule: as noted; run_main_loop belongs to the process's main thread.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -117,8 +119,7 @@ class Host {
   std::vector<IncomingPtr> running_;
   IncomingCall* admitted_ = nullptr;
   boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
-  struct LightThread;
-  std::unique_ptr<LightThread> light_;
+  std::unique_ptr<exec::FiberThread> light_;  // HO-4
   void construct_light(IncomingPtr call);
   void report_light_soon();
   std::shared_ptr<const wire::ActorSpec> light_spec_;             // of all light actors made directly
