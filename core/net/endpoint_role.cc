@@ -214,6 +214,13 @@ ConsumerRole::Ended ConsumerRole::hold(Parker& parker, Deadline deadline, Handle
 bool ConsumerRole::pause_or_sleep(Parker& parker, Deadline deadline, std::uint32_t& idle, Deadline& idle_since) {
   doorbell_.publish_cpu();
   const bool yield = inbox_.shares_cpu();
+  if (yield && sparse_) {
+    // Whoever waits for what we did last runs the sooner: a yield may well come back to us first.
+    if (Clock::now() >= deadline) return false;
+    sleep(parker, deadline);
+    idle = 0;
+    return true;
+  }
   if (yield) {
     ::sched_yield();  // what we wait for can only happen when we let go of this CPU
   } else {
@@ -236,7 +243,9 @@ void ConsumerRole::sleep(Parker& parker, Deadline deadline) {
     doorbell_.set_mode(ListenMode::kAsleep);
     if (!inbox_.ready() && urgent_.load(std::memory_order_seq_cst) == 0) {
       sleeps.add();
+      const auto since = Clock::now();
       doorbell_.listen_sleep(seen, deadline);
+      sparse_ = Clock::now() - since > options_.spin;
     }
     doorbell_.set_mode(ListenMode::kAwake);
   }

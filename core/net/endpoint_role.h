@@ -91,6 +91,8 @@ class ConsumerRole {
   Parker* last_ = nullptr;
   std::atomic<std::uint32_t> waiters_{0};  // length of the queue
 
+  bool sparse_ = false;  // the last sleep was longer than `spin`: looking on before it was in vain; the holder's
+
   // service thread
   UniqueFd timer_;
   enum class Service { kIdle, kAttending } service_ = Service::kIdle;
