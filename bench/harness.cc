@@ -106,12 +106,18 @@ std::vector<int> usable_cpus() {
   return cpus;
 }
 
-void pin_process(int cpu) {
-  const std::vector<int> all = usable_cpus();
+namespace {
+cpu_set_t set_of(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (cpu >= 0) CPU_SET(std::size_t(cpu), &set);
-  else for (const int each : all) CPU_SET(std::size_t(each), &set);
+  else for (const int each : usable_cpus()) CPU_SET(std::size_t(each), &set);
+  return set;
+}
+}  // namespace
+
+void pin_process(int cpu) {
+  const cpu_set_t set = set_of(cpu);
   std::error_code error;
   for (const auto& thread : fs::directory_iterator("/proc/self/task", error))
     ::sched_setaffinity(std::atoi(thread.path().filename().c_str()), sizeof(set), &set);
@@ -152,6 +158,11 @@ FutexFloor::~FutexFloor() {
   ::kill(child_, SIGKILL);
   ::waitpid(child_, nullptr, 0);
   ::munmap(page_, sizeof(Page));
+}
+
+void FutexFloor::pin(int cpu) {
+  const cpu_set_t set = set_of(cpu);
+  ::sched_setaffinity(child_, sizeof(set), &set);
 }
 
 void FutexFloor::round_trip() {

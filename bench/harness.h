@@ -93,6 +93,8 @@ class FutexFloor {
   FutexFloor& operator=(const FutexFloor&) = delete;
   void round_trip();
   int pid() const { return child_; }
+  /// Keeps the partner on this CPU; -1: anywhere.
+  void pin(int cpu);
 
  private:
   struct Page;
