@@ -101,7 +101,8 @@ void StoreService::unhold(const wire::StoreHoldRequest& wanted) {
     for (const wire::BufferDesc& buffer : wanted.buffers) if (exports_) exports_->withdraw(id_of(buffer), wanted.holder.node);
     return;
   }
-  for (const wire::BufferDesc& buffer : wanted.buffers) server_->release(wanted.holder, id_of(buffer));
+  for (const wire::BufferDesc& buffer : wanted.buffers)
+    if (!end_hand_out(wanted.holder, id_of(buffer))) server_->release(wanted.holder, id_of(buffer));
   apply();
 }
 
@@ -166,13 +167,24 @@ void StoreService::fail_copy(store::BufferId remote, const Error& error) {
   for (const net::FrameHeader& request : node.mapped().waiting) mail_.fail(request, error.record());
 }
 
+/// One of this client's copies of that buffer is pinned by it, or never will be. False: none was handed to it.
+bool StoreService::end_hand_out(ProcessId client, store::BufferId local) {
+  const auto [first, last] = handed_out_.equal_range(local);
+  const auto it = std::find_if(first, last, [&](const auto& one) { return one.second.client == client; });
+  if (it == last) return false;
+  loop_.cancel(it->second.expiry);
+  handed_out_.erase(it);
+  server_->release(client, local);
+  apply();
+  return true;
+}
+
 void StoreService::hand_out(const net::FrameHeader& request, store::BufferId local, std::uint64_t size) {
   const ProcessId client = request.source;
-  if (server_->hold(client, local))  // SV-3
-    loop_.after(kCopyHold, [this, client, local] {
-      server_->release(client, local);
-      apply();
-    });
+  if (server_->hold(client, local)) {  // SV-3
+    const Loop::TimerId timer = loop_.after(kCopyHold, [this, client, local] { end_hand_out(client, local); });
+    handed_out_.emplace(local, HandOut{client, timer});
+  }
   mail_.respond(request, wire::StoreFetchReply{desc_of(local, size)});
 }
 

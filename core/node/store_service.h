@@ -62,6 +62,7 @@ class StoreService {
   void set_neighbours(std::function<std::vector<std::uint32_t>()> neighbours) { neighbours_ = std::move(neighbours); }
 
  private:
+  struct HandOut { ProcessId client; Loop::TimerId expiry; };
   struct Copying { std::vector<net::FrameHeader> waiting; std::uint64_t size = 0; };
   StoreService(Loop& loop, Mail& mail, std::unique_ptr<store::StoreServer> server);
   void offer(const net::FrameHeader& request, const wire::StoreHoldRequest& wanted);
@@ -78,6 +79,7 @@ class StoreService {
   void start_fetch(store::BufferId remote, std::span<std::byte> bytes);
   void fetched(store::BufferId remote, const Status& status);
   void hand_out(const net::FrameHeader& request, store::BufferId local, std::uint64_t size);
+  bool end_hand_out(ProcessId client, store::BufferId local);
   void fail_copy(store::BufferId remote, const Error& error);
   void plan_expiry();
   void plan_populate();
@@ -91,6 +93,7 @@ class StoreService {
   std::function<std::vector<std::uint32_t>()> neighbours_;
   std::unordered_map<store::Token, net::FrameHeader> requests_;
   std::unordered_map<store::BufferId, Copying, store::BufferIdHash> copying_;
+  std::unordered_multimap<store::BufferId, HandOut, store::BufferIdHash> handed_out_;  // SV-3
   std::vector<wire::BufferDesc> freed_exports_;
   std::optional<Loop::TimerId> expiry_;
   store::Token next_token_ = 1;

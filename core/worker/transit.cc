@@ -227,6 +227,8 @@ void Transit::fetch(BufferEntry& entry, int attempt) {
       } else if (attempt < 8) {
         return fetch(entry, attempt + 1);  // the copy was evicted before we pinned it
       }
+      // Our pin keeps it now; the daemon's hold for us would keep it beyond the last use of it.
+      core_.courier().notice(core_.daemon(), wire::Method::kStoreUnhold, wire::StoreHoldRequest{core_.self(), {reply->local}});
     }
     if (entry.place != BufferEntry::Place::kLocal) entry.place = BufferEntry::Place::kLost;
     fetched(entry);
