@@ -46,7 +46,7 @@ def build_cpp(folder, venv, say):
     if os.path.exists(driver) and os.path.getmtime(driver) > os.path.getmtime(source):
         return driver, library
     common = ["g++", "-std=c++17", "-O2", "-w", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{found[0]}/include", f"-I{found[0]}/include/ray/thirdparty", source]
-    link = [f"-L{found[0]}/lib", "-lray_api", f"-Wl,-rpath,{found[0]}/lib", "-lpthread", "-ldl"]
+    link = ["-Wl,--no-as-needed", f"-L{found[0]}/lib", "-lray_api", f"-Wl,-rpath,{found[0]}/lib", "-lpthread", "-ldl"]
     for command in ([*common, "-fPIC", "-shared", "-o", library, *link], [*common, "-DDRIVER", "-o", driver, *link]):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
