@@ -78,12 +78,13 @@ void Actors::monitor(Turn& turn, Caller caller, ActorId id) {
 void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
   Known what = known(request.actor);
   if (what == Known::kNo) return ask_later(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
-  turn.effects.respond(caller.process, caller.token, wire::Empty{});
   if (what == Known::kRecord) begin_kill(turn, *actors_.at(request.actor), request.restart);
   if (what == Known::kLight) {
     turn.effects.notice(light_.find(request.actor)->host, wire::Method::kEndActor, wire::EndActor{request.actor, DeathCause::kKilled, "killed by kill()"});
     light_died(turn, request.actor, {DeathCause::kKilled, "it was killed by kill()", {}, 0, 0});
   }
+  // After the news of it: once kill() has returned, the caller's next call finds the actor dead.
+  turn.effects.respond(caller.process, caller.token, wire::Empty{});
 }
 
 void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {

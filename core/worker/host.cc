@@ -22,12 +22,12 @@ constexpr auto kLightReport = std::chrono::milliseconds(2);
 Host::Host(Core& core) : core_(core) {}
 Host::~Host() = default;
 
-exec::FiberThread& Host::light_fibers() {
-  if (!light_) {
-    light_ = std::make_unique<exec::FiberThread>(core_, exec::FiberThread::Options{.stack_size = std::max<std::size_t>(core_.welcome().stack_size, 64 << 10)});
+exec::FiberThread& Host::main_fibers() {
+  if (!main_fibers_) {
+    main_fibers_ = std::make_unique<exec::FiberThread>(core_, exec::FiberThread::Options{.stack_size = std::max<std::size_t>(core_.welcome().stack_size, 64 << 10)});
     wake_executors();
   }
-  return *light_;
+  return *main_fibers_;
 }
 
 void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& error) {
@@ -88,7 +88,7 @@ void Host::on_call(ProcessId ring, const net::FrameHeader& header, ByteView payl
 
 void Host::on_task(IncomingPtr call) {
   tasks_.push_back(std::move(call));
-  if (light_) return give_back_locked();  // HO-4
+  if (main_fibers_) return give_back_locked();  // HO-4
   if (!current_task_) return wake_executors();
   const bool waits = current_task_->running && current_task_->running->waiting;
   if (waits || exec::Deadline::clock::now() - current_since_ > kRecallAfter) give_back_locked();
@@ -274,11 +274,17 @@ void Host::exit_current_actor() {
   context->exit_asked = true;
 }
 
+void Host::end_process() {
+  ending_ = true;
+  if (main_fibers_) main_fibers_->stop();
+  wake_executors();
+}
+
 void Host::shutdown() {
   ending_ = true;
   for (const auto& call : running_)
     if (call->running) interrupt(*call->running, make_error<CancelledError>("the job ends"));
-  if (light_) light_->stop();
+  if (main_fibers_) main_fibers_->stop();
   wake_executors();
 }
 
@@ -303,7 +309,7 @@ void Host::describe_tasks(wire::StateReply& reply) {
 // ----------------------------------------------------------------------------------------------------------------- executing
 
 void Host::make_runnable(std::function<void()> work) {
-  if (light_) return light_->post(std::move(work));  // HO-4
+  if (main_fibers_) return main_fibers_->post(std::move(work));  // HO-4
   runnable_.push_back(std::move(work));
   wake_executors();
 }
@@ -336,7 +342,7 @@ void Host::executor_loop() {
       std::erase(idle_executors_, &waiter);
       have = next_work(work);
       if (!have) {
-        if (ending_ || core_.shutting_down() || light_) return;
+        if (ending_ || core_.shutting_down() || main_fibers_) return;
         idle_executors_.push_back(&waiter);
       }
     }
@@ -351,12 +357,12 @@ void Host::executor_loop() {
 
 int Host::run_main_loop() {
   executor_loop();
-  exec::FiberThread* light = nullptr;
+  exec::FiberThread* fibers = nullptr;
   {
     CoreLock lock(core_);
-    if (!ending_ && !core_.shutting_down()) light = light_.get();
+    if (!ending_ && !core_.shutting_down()) fibers = main_fibers_.get();
   }
-  if (light) light->run();
+  if (fibers) fibers->run();
   return 0;
 }
 

@@ -10,8 +10,8 @@
 //         reply is published before the next one begins.
 //   HO-2  Calls that did not begin go back to their submitter when the running task waits or has run for kRecallAfter.
 //   HO-3  Every call that arrives is answered once, given back once, or dies with this process.
-//   HO-4  A light host's fibers run on its main thread, which serves the rings too: a call needs no second thread. There the
-//         queue of the executors is not used; a task that came by mistake goes back.
+//   HO-4  Fibers, of light actors or of an actor with one thread, run on the main thread, which serves the rings too: a call
+//         needs no second thread. There the queue of the executors is not used; a task that came by mistake goes back.
 // Thread rule: as noted; run_main_loop belongs to the process's main thread.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -70,9 +70,9 @@ class Host {
   void light_ended(HostedActor& actor);
   bool hosts(ActorId actor) const { return actors_.contains(actor); }
   void interrupt_calls(HostedActor& actor, const ErrorPtr& error);
-  /// The fibers of this process's light actors; made at first use.
-  exec::FiberThread& light_fibers();
-  void end_process() { ending_ = true; wake_executors(); }
+  /// The fibers of the main thread, for light actors or for the one actor of this process; made at first use (HO-4).
+  exec::FiberThread& main_fibers();
+  void end_process();
 
   // ---- for the runner; lock not held
   /// Runs one call to its end and answers it.
@@ -119,7 +119,7 @@ class Host {
   std::vector<IncomingPtr> running_;
   IncomingCall* admitted_ = nullptr;
   boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
-  std::unique_ptr<exec::FiberThread> light_;  // HO-4
+  std::unique_ptr<exec::FiberThread> main_fibers_;  // HO-4
   void construct_light(IncomingPtr call);
   void report_light_soon();
   std::shared_ptr<const wire::ActorSpec> light_spec_;             // of all light actors made directly

@@ -66,7 +66,7 @@ void HostedActor::start() {
   }
   if (uses_fibers()) {
     exec::FiberThread::Options options{.stack_size = std::max<std::size_t>(core.welcome().stack_size, 64 << 10)};
-    for (int i = 0; i < std::max(1, spec_->threads); ++i) {
+    for (int i = 0; spec_->threads > 1 && i < spec_->threads; ++i) {
       extras().threads.push_back({std::make_unique<exec::FiberThread>(core, options), {}});
       extras().threads.back().thread = std::thread([fibers = extras().threads.back().fibers.get()] { fibers->run(); });
     }
@@ -77,7 +77,7 @@ void HostedActor::start() {
 }
 
 void HostedActor::post(std::function<void()> work) {
-  if (light()) return host_.light_fibers().post(std::move(work));
+  if (uses_fibers() && spec_->threads <= 1) return host_.main_fibers().post(std::move(work));
   if (uses_fibers()) return extras().threads[extras().next_thread++ % extras().threads.size()].fibers->post(std::move(work));
   host_.make_runnable(std::move(work));
 }
