@@ -10,6 +10,8 @@ set_target_properties(troupe PROPERTIES LINKER_LANGUAGE CXX)
 target_compile_features(troupe PUBLIC cxx_std_20)
 target_include_directories(troupe PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/kernels/include>
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/collective/include>
   $<INSTALL_INTERFACE:include>)
 target_link_libraries(troupe
   PUBLIC Threads::Threads

@@ -15,7 +15,7 @@ namespace troupe::kernels {
 
 enum class Isa : std::uint8_t {
   kReference,  ///< plain C++, any processor
-  kAvx2,       ///< AVX2 and FMA
+  kAvx2,       ///< AVX2, FMA and F16C
   kAvx512,     ///< AVX-512 F, BW, DQ, VL
 };
 
@@ -26,6 +26,9 @@ inline constexpr std::array<Isa, 3> kAllIsas{Isa::kReference, Isa::kAvx2, Isa::k
 
 /// The fastest supported set.
 [[nodiscard]] Isa best_isa() noexcept;
+
+/// True when kAvx512 is supported and the processor also rounds floats to bfloat16 (AVX-512 BF16).
+[[nodiscard]] bool has_avx512_bf16() noexcept;
 
 /// "reference", "avx2" or "avx512".
 [[nodiscard]] std::string_view isa_name(Isa isa) noexcept;

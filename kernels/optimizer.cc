@@ -8,8 +8,6 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr std::size_t kNormBlock = 4096;
-
 const detail::VectorVersion* version_for(Isa isa) {
   if (isa == Isa::kAvx512 && isa_supported(isa) && detail::vector_avx512() != nullptr) return detail::vector_avx512();
   if (isa != Isa::kReference && isa_supported(Isa::kAvx2)) return detail::vector_avx2();
@@ -23,8 +21,42 @@ void adam_reference(const AdamArrays<T>& a, const detail::AdamConstants<T>& c) {
     a.first_moment[i] = c.beta1 * a.first_moment[i] + c.one_minus_beta1 * grad;
     a.second_moment[i] = c.beta2 * a.second_moment[i] + c.one_minus_beta2 * grad * grad;
     const T denominator = std::sqrt(a.second_moment[i]) * c.inverse_sqrt_correction2 + c.epsilon;
-    a.params[i] -= c.step_size * a.first_moment[i] / denominator;
+    a.params[i] = a.params[i] * c.keep - c.step_size * a.first_moment[i] / denominator;
   }
+}
+
+template <class T>
+double square_sum(std::span<const T> block) {
+  double lanes[4] = {0, 0, 0, 0};  // four chains, because one would wait for each addition
+  for (std::size_t i = 0; i < block.size(); ++i)
+    lanes[i % 4] += static_cast<double>(block[i]) * static_cast<double>(block[i]);
+  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
+// Copies what crosses from one tensor to the next, so that blocks are those of one flat array.
+template <class T>
+double norm_of_parts(std::span<const std::span<const T>> tensors) {
+  double total = 0;
+  T crossing[kNormBlock];
+  std::size_t held = 0;
+  for (std::span<const T> rest : tensors) {
+    while (!rest.empty()) {
+      const std::size_t taken = std::min(kNormBlock - held, rest.size());
+      if (taken == kNormBlock) {
+        total += square_sum(rest.first(kNormBlock));
+      } else {
+        std::copy_n(rest.data(), taken, crossing + held);
+        held += taken;
+        if (held == kNormBlock) {
+          total += square_sum(std::span<const T>(crossing, kNormBlock));
+          held = 0;
+        }
+      }
+      rest = rest.subspan(taken);
+    }
+  }
+  if (held != 0) total += square_sum(std::span<const T>(crossing, held));
+  return std::sqrt(total);
 }
 
 }  // namespace
@@ -40,7 +72,8 @@ void adam_step(Isa isa, const AdamArrays<T>& arrays, std::int64_t step, double g
                                            .one_minus_beta2 = static_cast<T>(1.0 - options.beta2),
                                            .step_size = static_cast<T>(options.learning_rate / correction1),
                                            .inverse_sqrt_correction2 = static_cast<T>(1.0 / std::sqrt(correction2)),
-                                           .epsilon = static_cast<T>(options.epsilon)};
+                                           .epsilon = static_cast<T>(options.epsilon),
+                                           .keep = static_cast<T>(1.0 - options.learning_rate * options.weight_decay)};
   if constexpr (std::is_same_v<T, float>) {
     if (const detail::VectorVersion* version = version_for(isa)) {
       version->adam(arrays.params.data(), arrays.grads.data(), arrays.first_moment.data(), arrays.second_moment.data(),
@@ -52,16 +85,58 @@ void adam_step(Isa isa, const AdamArrays<T>& arrays, std::int64_t step, double g
 }
 
 template <class T>
+void adamw_step(Isa isa, std::span<const AdamTensor<T>> tensors, std::int64_t step, double grad_scale,
+                const AdamOptions& options) {
+  AdamOptions plain = options;
+  plain.weight_decay = 0;
+  for (const AdamTensor<T>& tensor : tensors)
+    adam_step<T>(isa, tensor.arrays, step, grad_scale, tensor.decayed ? options : plain);
+}
+
+template <class T>
+void sgd_step(Isa isa, std::span<T> params, std::span<const T> grads, std::span<T> buffer, std::int64_t step,
+              double grad_scale, const SgdOptions& options) {
+  const detail::SgdConstants<T> c{.grad_scale = static_cast<T>(grad_scale),
+                                  .learning_rate = static_cast<T>(options.learning_rate),
+                                  .momentum = static_cast<T>(options.momentum),
+                                  .weight_decay = static_cast<T>(options.weight_decay)};
+  if (step <= 1) std::fill(buffer.begin(), buffer.end(), T{0});
+  if constexpr (std::is_same_v<T, float>) {
+    if (const detail::VectorVersion* version = version_for(isa)) {
+      version->sgd(params.data(), grads.data(), buffer.data(), params.size(), c);
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const T grad = grads[i] * c.grad_scale + c.weight_decay * params[i];
+    buffer[i] = c.momentum * buffer[i] + grad;
+    params[i] -= c.learning_rate * buffer[i];
+  }
+}
+
+template <class T>
+void square_sums(std::span<const T> values, std::span<double> sums) {
+  for (std::size_t i = 0; i * kNormBlock < values.size(); ++i)
+    sums[i] = square_sum(values.subspan(i * kNormBlock, std::min(kNormBlock, values.size() - i * kNormBlock)));
+}
+
+template <class T>
 double global_norm(std::span<const T> values) {
   double total = 0;
-  for (std::size_t start = 0; start < values.size(); start += kNormBlock) {
-    const std::span<const T> block = values.subspan(start, std::min(kNormBlock, values.size() - start));
-    double lanes[4] = {0, 0, 0, 0};  // four chains, because one would wait for each addition
-    for (std::size_t i = 0; i < block.size(); ++i)
-      lanes[i % 4] += static_cast<double>(block[i]) * static_cast<double>(block[i]);
-    total += (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
-  }
+  for (std::size_t start = 0; start < values.size(); start += kNormBlock)
+    total += square_sum(values.subspan(start, std::min(kNormBlock, values.size() - start)));
   return std::sqrt(total);
+}
+
+template <class T>
+double global_norm(std::span<const std::span<const T>> tensors) {
+  return norm_of_parts(tensors);
+}
+
+template <class T>
+void scale_values(std::span<T> values, double factor) {
+  const auto f = static_cast<T>(factor);
+  for (T& v : values) v *= f;
 }
 
 double clip_scale(double norm, double max_norm) { return std::min(1.0, max_norm / (norm + 1e-6)); }
@@ -76,7 +151,19 @@ void tanh_array(Isa isa, std::span<const float> in, std::span<float> out) {
 
 template void adam_step<float>(Isa, const AdamArrays<float>&, std::int64_t, double, const AdamOptions&);
 template void adam_step<double>(Isa, const AdamArrays<double>&, std::int64_t, double, const AdamOptions&);
+template void adamw_step<float>(Isa, std::span<const AdamTensor<float>>, std::int64_t, double, const AdamOptions&);
+template void adamw_step<double>(Isa, std::span<const AdamTensor<double>>, std::int64_t, double, const AdamOptions&);
+template void sgd_step<float>(Isa, std::span<float>, std::span<const float>, std::span<float>, std::int64_t, double,
+                              const SgdOptions&);
+template void sgd_step<double>(Isa, std::span<double>, std::span<const double>, std::span<double>, std::int64_t, double,
+                               const SgdOptions&);
+template void square_sums<float>(std::span<const float>, std::span<double>);
+template void square_sums<double>(std::span<const double>, std::span<double>);
 template double global_norm<float>(std::span<const float>);
 template double global_norm<double>(std::span<const double>);
+template double global_norm<float>(std::span<const std::span<const float>>);
+template double global_norm<double>(std::span<const std::span<const double>>);
+template void scale_values<float>(std::span<float>, double);
+template void scale_values<double>(std::span<double>, double);
 
 }  // namespace troupe::kernels

@@ -31,7 +31,12 @@ Result<UniqueFd> PinTables::add(ProcessId client) {
 std::vector<std::uint32_t> PinTables::drop(ProcessId client) {
   auto table = std::find_if(tables_.begin(), tables_.end(), [&](const Table& t) { return t.client == client; });
   if (table == tables_.end()) return {};
-  std::vector<std::uint32_t> slots = nonzero(*table);
+  std::vector<std::uint32_t> slots;
+  for (std::uint32_t block = 0; block * kPinBlockSlots < slots_; ++block) {
+    if (touched(table->map, block).load(std::memory_order_acquire) == 0) continue;
+    const std::uint32_t end = std::min(slots_, (block + 1) * kPinBlockSlots);
+    for (std::uint32_t slot = block * kPinBlockSlots; slot < end; ++slot) slots.push_back(slot);
+  }
   tables_.erase(table);
   return slots;
 }

@@ -26,7 +26,7 @@ Result<UniqueFd> make_memfd(const char* name, std::uint64_t size) {
   UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.get() < 0) return system_error("memfd_create");
   if (ftruncate(fd.get(), off_t(size)) != 0)
-    return system_error("sizing a memfd to " + std::to_string(size) + " bytes");
+    return system_error("sizing a memfd to " + std::to_string(size) + " bytes (see ulimit -f, and choose a smaller object store)");
   // A client that could shrink it could make the daemon fault.
   if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return system_error("sealing a memfd");

@@ -50,6 +50,8 @@ class Destination {
   std::atomic<LogLevel> level_{LogLevel::kWarn};
 };
 
+thread_local LogLevel thread_floor = LogLevel::kDebug;
+
 // One a process, as standard error is; never destroyed, because threads may log while the process ends.
 Destination& destination() {
   static Destination& one = *new Destination;
@@ -93,7 +95,9 @@ bool open_log(const LogOptions& options) {
 
 void set_log_level(LogLevel level) { destination().level(level); }
 
-bool log_enabled(LogLevel level) noexcept { return level >= destination().level(); }
+void set_thread_log_floor(LogLevel floor) noexcept { thread_floor = floor; }
+
+bool log_enabled(LogLevel level) noexcept { return level >= thread_floor && level >= destination().level(); }
 
 void write_log_line(LogLevel level, std::string_view format, std::initializer_list<LogValue> values) noexcept {
   try {

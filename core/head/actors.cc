@@ -83,11 +83,23 @@ bool Actors::take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec) 
   } else if (holder.spec.class_name != spec.class_name) {
     std::string text = "the actor named " + quoted(spec.name) + " is a " + holder.spec.class_name + ", not a " + spec.class_name;
     turn.effects.respond(caller.process, caller.token, error_record(ErrorCode::kInvalidArgument, std::move(text)));
+  } else if (std::optional<ErrorRecord> other = other_build(world_.jobs.find(spec.job), holder)) {
+    turn.effects.respond(caller.process, caller.token, std::move(*other));
   } else {
     holds_.hold(caller.process, holder.spec.id);
     turn.effects.respond(caller.process, caller.token, wire::CreateActorReply{handle_of(holder.spec), true});
   }
   return false;
+}
+
+/// AC-7
+std::optional<ErrorRecord> Actors::other_build(const Job* asker, const Actor& actor) const {
+  const Job* made = world_.jobs.find(actor.spec.job);
+  if (!asker || !made || asker->registry_digest == made->registry_digest) return std::nullopt;
+  return error_record(ErrorCode::kUnauthenticated,
+                      "the actor named " + quoted(actor.spec.name) + " (" + actor.spec.class_name + ") belongs to job " + std::to_string(made->id) +
+                          ", whose program has other registered functions (digest " + made->registry_digest.substr(0, 16) + ") than this one (digest " +
+                          asker->registry_digest.substr(0, 16) + "): run the same build of the program, or use a namespace of your own");
 }
 
 void Actors::free_name(Turn& turn, const Actor& actor) {

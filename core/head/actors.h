@@ -23,6 +23,8 @@
 //   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted.
 //   AC-5  Questions about an actor that is not known yet wait kUnknownGrace for its creation: reports of different
 //         processes race.
+//   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep.
+//   AC-7  A handle by name is given only to a program with the same registered functions: calls go by their index.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -138,6 +140,7 @@ class Actors {
   std::optional<ErrorRecord> refusal(const Caller& caller, const wire::ActorSpec& spec) const;
   bool take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec);
   void free_name(Turn& turn, const Actor& actor);
+  std::optional<ErrorRecord> other_build(const Job* asker, const Actor& actor) const;
   sched::Request request_of(const wire::ActorSpec& spec) const;
   sched::Asker asker_of(const wire::ActorSpec& spec) const;
   void enqueue(Turn& turn, Actor& actor);
@@ -159,6 +162,8 @@ class Actors {
   void die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
   void light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
   void buried(Turn& turn, DeadActor dead, bool tell);
+  std::optional<ActorId> any_of(JobId job) const;
+  void outlived_by_none(Turn& turn, JobId job, ActorId dead);
   std::string called(const Actor& actor) const;
 
   // questions: actors_query.cc
@@ -177,6 +182,7 @@ class Actors {
   std::map<Name, ActorId> names_;
   std::map<Name, std::deque<std::pair<Caller, wire::ActorSpec>>> waiting_names_;
   std::unordered_map<ProcessId, std::vector<ActorId>, IdHash> hosted_;
+  std::map<JobId, ActorId> outlived_;                 // ended jobs with actors left, and one that lives: the others need no look
   LightTable light_;
   Graveyard graveyard_;
   Holds holds_;

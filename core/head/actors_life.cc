@@ -345,7 +345,27 @@ wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& re
     end_in_place(id, light->host);
     light_died(turn, id, {DeathCause::kJobEnded, text, {}, 0, 0});
   }
+  if (!kept.empty()) outlived_[job] = kept.front();
   return ended;
+}
+
+std::optional<ActorId> Actors::any_of(JobId job) const {
+  for (const auto& [id, actor] : actors_) if (actor->spec.job == job) return id;
+  for (ActorId id : light_.all()) if (light_.find(id)->job == job) return id;
+  return std::nullopt;
+}
+
+/// AC-6: the daemons keep an ended job's launcher and program only for the actors that it left behind.
+void Actors::outlived_by_none(Turn& turn, JobId job, ActorId dead) {
+  auto at = outlived_.find(job);
+  if (at == outlived_.end() || at->second != dead) return;
+  if (std::optional<ActorId> other = any_of(job)) {
+    at->second = *other;
+    return;
+  }
+  outlived_.erase(at);
+  for (std::uint32_t node : world_.membership.living())
+    turn.effects.notice(daemon_of(node), wire::Method::kJobEnded, wire::JobEnded{job, "the last actor that it left behind has ended", {}, {}});
 }
 
 void Actors::die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error) {
@@ -372,6 +392,7 @@ void Actors::light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_pt
 
 void Actors::buried(Turn& turn, DeadActor dead, bool tell) {
   const ActorId id = dead.id;
+  const JobId job = dead.job;
   const DeadActor& kept = graveyard_.bury(std::move(dead));
   holds_.forget(id);
   if (tell) {
@@ -385,6 +406,7 @@ void Actors::buried(Turn& turn, DeadActor dead, bool tell) {
     monitors_.erase(at);
   }
   answer_parked(turn, id);
+  outlived_by_none(turn, job, id);
 }
 
 }  // namespace troupe::head

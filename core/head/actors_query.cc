@@ -88,18 +88,17 @@ void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
 }
 
 void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
-  if (request.name_space.empty()) {
-    const Job* job = world_.jobs.of_driver(caller.process);
-    if (job) request.name_space = job->name_space;
-    else if (auto at = hosted_.find(caller.process); at != hosted_.end()) {
-      const Job* own = world_.jobs.find(actors_.at(at->second.front())->spec.job);
-      if (own) request.name_space = own->name_space;
-    }
-  }
+  const Job* job = world_.jobs.of_driver(caller.process);
+  if (auto at = hosted_.find(caller.process); !job && at != hosted_.end()) job = world_.jobs.find(actors_.at(at->second.front())->spec.job);
+  if (request.name_space.empty() && job) request.name_space = job->name_space;
   auto at = names_.find({request.name_space, request.name});
   if (at == names_.end() || actors_.at(at->second)->ending()) {
     turn.effects.respond(caller.process, caller.token,
                          error_record(ErrorCode::kActorNotFound, "no actor named \"" + request.name + "\" in namespace \"" + request.name_space + "\""));
+    return;
+  }
+  if (std::optional<ErrorRecord> other = other_build(job, *actors_.at(at->second))) {
+    turn.effects.respond(caller.process, caller.token, std::move(*other));
     return;
   }
   // Held from this moment: the answer must not arrive at a handle whose actor has ended for want of handles.

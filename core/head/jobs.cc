@@ -12,6 +12,7 @@ const Job& Jobs::add(const wire::RegisterJob& request, Random& random) {
   job.id = ++last_;
   job.driver = request.driver;
   job.driver_pid = request.driver_pid;
+  job.registry_digest = request.registry_digest;
   job.name_space = request.name_space.empty() ? "anonymous-" + unique_text(random) : request.name_space;
   return jobs_.emplace(job.id, std::move(job)).first->second;
 }

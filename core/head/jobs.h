@@ -27,6 +27,7 @@ struct Job {
   ProcessId driver;
   std::int32_t driver_pid = 0;
   std::string name_space;
+  std::string registry_digest;   ///< of the functions of its program: an actor is called only by programs with the same
   std::string state = "RUNNING";
 };
 

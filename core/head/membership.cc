@@ -33,7 +33,7 @@ bool Membership::register_node(Turn& turn, LinkId link, Caller caller, const wir
   if (!ping_at_) ping_at_ = turn.now + options_.ping_every;
   changed_.insert(number);
   greet(turn, link, caller, kept);
-  ping(turn, number, kept);
+  ping(turn, number, kept, true);
   push_now(turn, number);
   turn.effects.log("node " + std::to_string(number) + " (" + kept.info.node_id + ") joined: " + sched::ResourceSet::from_map(kept.info.resources).to_string());
   return true;
@@ -74,7 +74,7 @@ void Membership::on_link_closed(Turn& turn, LinkId link) {
   for (auto& [number, node] : nodes_) {
     if (node.link != link) continue;
     node.link = 0;
-    suspects_[number] = turn.now + options_.link_grace;
+    suspects_[number] = turn.now + (is_served(node) ? options_.served_grace : options_.link_grace);
     return;
   }
 }
@@ -106,20 +106,25 @@ std::vector<Membership::Verdict> Membership::judge(Turn& turn) {
     if (until <= turn.now) verdicts.push_back({number, "its connection to the head was lost"});
   }
   if (!ping_at_ || *ping_at_ > turn.now) return verdicts;
+  const bool on_time = turn.now - *ping_at_ < options_.ping_every / 2;  // MB-2
   ping_at_ = turn.now + options_.ping_every;
   for (auto& [number, node] : nodes_) {
     if (suspects_.contains(number)) continue;
-    if (node.pings_unanswered >= kPingsMissed) {
+    if (on_time && node.pings_unanswered >= pings_allowed(node)) {
       verdicts.push_back({number, "it was silent for " + std::to_string(node.pings_unanswered) + " pings in a row (stopped, hung, or cut off)"});
       continue;
     }
-    ping(turn, number, node);
+    ping(turn, number, node, on_time);
   }
   return verdicts;
 }
 
-void Membership::ping(Turn& turn, std::uint32_t number, Node& node) {
-  if (node.answers_pings) ++node.pings_unanswered;
+int Membership::pings_allowed(const Node& node) const {
+  return is_served(node) ? std::max(kPingsMissed, static_cast<int>(options_.served_grace / options_.ping_every)) : kPingsMissed;
+}
+
+void Membership::ping(Turn& turn, std::uint32_t number, Node& node, bool counts) {
+  if (counts && node.answers_pings) ++node.pings_unanswered;
   turn.effects.request(daemon_of(number), wire::Method::kPing, kPingTokenBit | ++ping_token_, wire::Empty{});
 }
 

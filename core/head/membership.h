@@ -4,16 +4,19 @@
 //   (unknown) ----------> ALIVE --------------> SUSPECT ------------------> DEAD
 //                           ^                      |                         ^
 //                           +-- register again ----+                         |
-//                           +------- silent for 5 pings ---------------------+
+//                           +------- silent for 5 counted pings -------------+
 //
 // Invariants
 //   MB-1  Node numbers ascend from 1 and are never given twice; a number once dead stays dead, and a daemon that comes back
 //         with it is refused (fencing).
-//   MB-2  A death by silence needs kPingsMissed pings without any frame in between: a head that was itself stopped for a
-//         while finds one ping unanswered, not five. It needs one answered ping first (the first is sent at registration).
+//   MB-2  A death by silence needs kPingsMissed pings without any frame in between, each sent while the head itself was on
+//         time: a head that was stopped or starved blames nobody. It needs one answered ping first (the first is sent at
+//         registration).
 //   MB-3  A change of membership is pushed to all daemons in the same step; changes of load are gathered for push_every.
 //   MB-4  What was sent to a node to start is debited until the node's own report includes it (NodeLoad.starts_seen),
 //         whatever becomes of the actor meanwhile: so the head alone never sends a node more than it has.
+//   MB-5  The daemon that the head serves (served_pid) and the head watch each other as processes, so its death is never in
+//         doubt: silence or a lost link is its death only after served_grace (a starved machine, not a dead node).
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -36,6 +39,8 @@ struct MembershipOptions {
   Duration link_grace = std::chrono::milliseconds(300);  ///< between a lost link and the node's death
   Duration ping_every = std::chrono::milliseconds(800);  ///< times kPingsMissed: the death of a silent node
   Duration push_every = std::chrono::milliseconds(10);   ///< changes of load are gathered so long
+  int served_pid = 0;                                    ///< the daemon whose end is the head's end; 0: there is none
+  Duration served_grace = std::chrono::seconds(30);      ///< MB-5: for its silence and for its lost link
 };
 inline constexpr int kPingsMissed = 5;
 /// Dead nodes that are still listed.
@@ -87,7 +92,9 @@ class Membership {
   };
   bool come_back(Turn& turn, LinkId link, Caller caller, const wire::RegisterNode& request);
   void greet(Turn& turn, LinkId link, Caller caller, const Node& node);
-  void ping(Turn& turn, std::uint32_t number, Node& node);
+  void ping(Turn& turn, std::uint32_t number, Node& node, bool counts);
+  bool is_served(const Node& node) const { return options_.served_pid != 0 && node.info.is_head && node.info.pid == options_.served_pid; }
+  int pings_allowed(const Node& node) const;
   void refresh(std::uint32_t number, Node& node);
   wire::NodeInfo described(const Node& node) const;
   void push_now(Turn& turn, std::uint32_t except = 0);

@@ -103,12 +103,14 @@ class Server {
 Result<std::string> Server::start() {
   Result<net::Token> token = net::Token::read_file(options_.token_file);
   if (!token.ok()) return token.error_ptr();
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGTERM);
-  ::sigaddset(&set, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread: they inherit it
-  signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (options_.own_process) {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGTERM);
+    ::sigaddset(&set, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread: they inherit it
+    signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
   if (options_.parent_pid != 0) {
     parent_.reset(static_cast<int>(::syscall(SYS_pidfd_open, options_.parent_pid, 0)));
     if (!parent_) return NotFoundError("the process that this head serves (pid " + std::to_string(options_.parent_pid) + ") is gone");
@@ -116,7 +118,7 @@ Result<std::string> Server::start() {
   net::LinksOptions links;
   links.identity = {.token = *token, .cluster_id = cluster_id_, .build = {}, .hello = "head"};
   links.library = options_.rpc_library;
-  Result<std::unique_ptr<net::Links>> opened = net::open_links(inbox_, links);
+  Result<std::unique_ptr<net::Links>> opened = options_.open_links(inbox_, links);
   if (!opened.ok()) return opened.error_ptr();
   links_ = std::move(*opened);
   Result<int> port = links_->listen({.address = options_.bind, .port = options_.port});
@@ -234,8 +236,10 @@ void raise_descriptor_limit() {
 }  // namespace
 
 int head_main(const ServerOptions& options) {
-  open_log(options.log);
-  raise_descriptor_limit();
+  if (options.own_process) {
+    open_log(options.log);
+    raise_descriptor_limit();
+  }
   std::uint8_t seed[8] = {};
   auto ready = [&](const Result<std::string>& address) {
     if (!address.ok()) write_log(LogLevel::kError, "cannot start: {}", address.error().message());
@@ -247,6 +251,7 @@ int head_main(const ServerOptions& options) {
   Random names(state.seed, 1);
   state.membership.cluster_id = options.cluster_id.empty() ? unique_text(names) : options.cluster_id;
   state.membership.epoch = options.epoch;
+  state.membership.served_pid = options.parent_pid;
 
   Server server(options, state, state.membership.cluster_id);
   Result<std::string> address = server.start();

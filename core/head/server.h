@@ -10,10 +10,12 @@
 //         packet "stop", and on SIGTERM or SIGINT; nothing else ends it.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "core/base/log.h"
 #include "core/head/membership.h"
+#include "core/net/link.h"
 #include <troupe/result.h>
 
 namespace troupe::head {
@@ -28,6 +30,8 @@ struct ServerOptions {
   int parent_pid = 0;                    ///< ends when this process is gone; 0: not watched
   int stop_fd = -1;                      ///< a socket or pipe: what is written to it ("stop") ends the head
   bool end_on_hangup = true;             ///< so does its other end's closing
+  bool own_process = true;               ///< false: a thread of a program that keeps its signals, limits and log
+  std::function<Result<std::unique_ptr<net::Links>>(net::LinkEvents&, const net::LinksOptions&)> open_links = &net::open_links;
   LogOptions log = {.label = "head"};
   /// HOST:PORT when the head takes connections, or why it does not; called once, on the calling thread.
   std::function<void(const Result<std::string>& address)> on_ready;

@@ -159,6 +159,7 @@ Result<bool> send_packet(int fd, wire::BootKind kind, ByteView payload, std::spa
     if (::sendmsg(fd, &message, MSG_NOSIGNAL) >= 0) return true;
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == ETOOMANYREFS) return false;
+    if (errno == EPIPE || errno == ECONNRESET) return make_error<NodeDiedError>("the other end closed the connection");
     return errno_error("sending a bootstrap packet");
   }
 }
@@ -180,8 +181,12 @@ Result<Received> receive_packet(int fd) {
   Received received;
   if (n < 0 && errno == EAGAIN) return received;
   if (n < 0 && errno != ECONNRESET) return errno_error("receiving a bootstrap packet");
+  if (n < 0) {  // the other end died with packets unread; the kernel wrote nothing, so `control` is not to be looked at (BS-3)
+    received.state = Received::State::kClosed;
+    return received;
+  }
   received.packet.fds = take_fds(message);
-  if (n <= 0) {
+  if (n == 0) {
     received.state = Received::State::kClosed;
     return received;
   }
@@ -208,7 +213,7 @@ Result<BootPacket> wait_packet(int fd, Duration timeout) {
     Result<Received> received = receive_packet(fd);
     if (!received.ok()) return received.error_ptr();
     if (received->state == Received::State::kPacket) return std::move(received->packet);
-    if (received->state == Received::State::kClosed) return make_error<Error>("the daemon closed the connection");
+    if (received->state == Received::State::kClosed) return make_error<NodeDiedError>("the daemon closed the connection");
   }
 }
 

@@ -10,6 +10,7 @@
 //   BS-1  What arrives is a whole packet that was sent, or an error: truncated packets and descriptors are errors, and every
 //         descriptor that arrived is closed by its UniqueFd.
 //   BS-2  All descriptors are close-on-exec.
+//   BS-3  A receive that brought nothing owns no descriptor: a number of an earlier packet is never closed twice.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -54,7 +55,7 @@ Result<std::pair<UniqueFd, UniqueFd>> boot_socket_pair();
 struct Peer { int pid = 0; unsigned uid = 0; };
 Result<Peer> peer_of(int fd);
 
-/// Sends one packet. false: the socket is full (non-blocking sockets only). An Error: the other end is gone.
+/// Sends one packet. false: the socket is full (non-blocking sockets only). NodeDiedError: the other end is gone.
 Result<bool> send_packet(int fd, wire::BootKind kind, ByteView payload, std::span<const int> fds);
 template <class M>
 Result<bool> send_message(int fd, wire::BootKind kind, const M& message, std::initializer_list<int> fds = {}) {
@@ -62,7 +63,7 @@ Result<bool> send_message(int fd, wire::BootKind kind, const M& message, std::in
 }
 /// Receives one packet; blocks as the socket does.
 Result<Received> receive_packet(int fd);
-/// The same with a deadline: GetTimeoutError when it passes, Error when the other end is gone.
+/// The same with a deadline: GetTimeoutError when it passes, NodeDiedError when the other end is gone.
 Result<BootPacket> wait_packet(int fd, Duration timeout);
 
 /// The daemon's side of one socket, non-blocking: what the socket does not take waits here, in order.

@@ -30,7 +30,8 @@ constexpr std::uint64_t kRegisterToken = ~std::uint64_t{0};
 
 }  // namespace
 
-Daemon::Daemon(DaemonConfig config, UniqueFd lifeline) : config_(std::move(config)), lifeline_(std::move(lifeline)) {
+Daemon::Daemon(DaemonConfig config, UniqueFd lifeline, std::shared_ptr<LocalNode> local)
+    : local_(std::move(local)), config_(std::move(config)), lifeline_(std::move(lifeline)) {
   session_name_ = std::filesystem::path(config_.session_dir).filename().string();
 }
 
@@ -58,12 +59,14 @@ Status Daemon::begin() {
   if (!loop.ok()) return loop.error_ptr();
   loop_ = std::move(*loop);
 
-  sigset_t set;
-  sigemptyset(&set);
-  for (int s : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&set, s);
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  loop_->watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_child_signal(); });
+  if (!local_) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int s : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&set, s);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+    signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    loop_->watch(signals_.get(), EPOLLIN, [this](std::uint32_t) { on_child_signal(); });
+  }
   watch_parent();
 
   if (config_.head_address.empty())
@@ -85,7 +88,7 @@ Status Daemon::begin() {
   callbacks.undeliverable = [this](const net::FrameHeader& header) {
     if (mail_) mail_->undeliverable(header);
   };
-  Result<std::unique_ptr<DaemonLinks>> links = DaemonLinks::open(*loop_, {.token = *token}, std::move(callbacks));
+  Result<std::unique_ptr<DaemonLinks>> links = DaemonLinks::open(*loop_, {.token = *token}, std::move(callbacks), local_ ? local_->link_opener() : &net::open_links);
   if (!links.ok()) return links.error_ptr();
   links_ = std::move(*links);
   Result<int> port = links_->listen(config_.bind);
@@ -103,7 +106,7 @@ Status Daemon::start_head() {
   start.mark = mark_of(session_name_, "head", 0, 0);
   start.log_file = config_.session_dir + "/logs/head.log";
   start.die_with_parent = !config_.embedded;  // an embedded head cleans up after a daemon that was killed (RO-2)
-  Result<RoleProcess> process = start_role(start);
+  Result<RoleProcess> process = local_ ? local_->start_head(head) : start_role(start);
   if (!process.ok()) return process.error_ptr();
   head_ = std::move(*process);
   config_.head_address = head_.report.address;
@@ -112,7 +115,7 @@ Status Daemon::start_head() {
 }
 
 void Daemon::watch_parent() {
-  if (config_.embedded) {
+  if (config_.embedded && !local_) {
     parent_pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, config_.parent_pid, 0)));
     if (!parent_pidfd_) return stop("the driver is gone");
     loop_->watch(parent_pidfd_.get(), EPOLLIN, [this](std::uint32_t) { stop("the driver is gone"); });
@@ -254,6 +257,7 @@ void Daemon::stop(const std::string& reason) {
 }
 
 void Daemon::finish_stop() {
+  if (local_) return finish_local();
   // DA-3: no courtesy is left at this point. Launchers and workers also die with us.
   for (auto& [id, launcher] : launchers_) if (launcher.pid > 0) ::kill(launcher.pid, SIGKILL);
   if (table_)
@@ -277,11 +281,26 @@ void Daemon::finish_stop() {
   clean_session(config_.session_dir, std::move(session_lock_));
 }
 
+void Daemon::finish_local() {
+  if (table_)
+    for (auto& [serial, process] : table_->all()) strike(*process);
+  launchers_.clear();
+  local_->warn_of_left_behind(local_->join_launchers());
+  if (links_) links_->shutdown();
+  (void)send_message(head_.lifeline.get(), wire::BootKind::kWelcome, wire::Empty{}).ok();
+  local_->join_head();
+  if (!socket_path_.empty()) ::unlink(socket_path_.c_str());
+  ::unlink((config_.session_dir + "/" + config_.node_name + ".info").c_str());
+  clean_session(config_.session_dir, std::move(session_lock_));
+}
+
 int daemon_main(const RoleHooks&) {
   ::unsetenv(kRoleVariable);
   ::prctl(PR_SET_NAME, "troupe-daemon");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is met by the store's memory too: an error that says so, not a death
+  keep_heap_small();
   raise_file_limit();
   for (int fd : {kRoleFd, kLifelineFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   const UniqueFd config_fd(kRoleFd);

@@ -9,6 +9,7 @@
 //   DA-1  A process is declared dead only when it is surely dead; its last messages are delivered before its ProcessDied leaves.
 //   DA-2  The store forgets a dead process only when all its local peers have drained it, or after kAckWait.
 //   DA-3  Everything that this daemon started is dead before it exits.
+//   DA-4  No lease is granted on a worker that is known to be dying: whose socket closed, whose launcher ended, that was killed.
 #pragma once
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "core/node/daemon_config.h"
 #include "core/node/daemon_links.h"
 #include "core/node/exports.h"
+#include "core/node/local_node.h"
 #include "core/node/log_pump.h"
 #include "core/node/loop.h"
 #include "core/node/mail.h"
@@ -36,7 +38,8 @@ inline constexpr int kLightHostsMax = 16, kStockMax = 16;
 
 class Daemon final : private net::Handler {
  public:
-  Daemon(DaemonConfig config, UniqueFd lifeline);
+  /// `local`: daemon, head and workers are threads of this process.
+  Daemon(DaemonConfig config, UniqueFd lifeline, std::shared_ptr<LocalNode> local = {});
   ~Daemon() override;
   /// Runs until the end; the process's exit code.
   int run();
@@ -52,6 +55,7 @@ class Daemon final : private net::Handler {
     std::set<ActorId> kept;                              ///< actors that outlive it
     std::uint32_t launcher = 0;
     int launcher_failures = 0;
+    std::string launcher_problem;                        ///< why none will be started any more
     std::int32_t exit_code = -1;                         ///< as the driver said before it left
     int stock_starting = 0;                              ///< forks in flight that nobody has asked for yet
     bool refill_planned = false;
@@ -77,6 +81,7 @@ class Daemon final : private net::Handler {
   void watch_parent();
   void stop(const std::string& reason);
   void finish_stop();
+  void finish_local();
   Status start_head();
   Status start_data(const net::Token& token);
   void wire_data();
@@ -101,6 +106,7 @@ class Daemon final : private net::Handler {
   // daemon_workers.cc: launchers and forks
   Job* job_of(JobId id);
   Launcher* launcher_of(Job& job);
+  bool start_launcher(Job& job, Launcher& launcher, const UniqueFd& socket);
   void on_launcher_channel(std::uint32_t id, std::uint32_t events);
   void on_launcher_packet(Launcher& launcher, const BootPacket& packet);
   void launcher_gone(std::uint32_t id);
@@ -127,6 +133,8 @@ class Daemon final : private net::Handler {
   // daemon_death.cc
   struct EndReason { DeathCause cause = DeathCause::kKilled; std::string reason; };
   void kill_process(NodeProcess& process, const EndReason& why);
+  void strike(NodeProcess& process);
+  void local_ended(const wire::Exited& exited);
   void process_closing(NodeProcess& process);
   void process_exited(NodeProcess& process, int wait_status);
   void finish_death(ProcessId id);
@@ -153,6 +161,7 @@ class Daemon final : private net::Handler {
 
   template <class M> void with(const net::FrameHeader& header, ByteView payload, const std::function<void(M&)>& then);
 
+  const std::shared_ptr<LocalNode> local_;               ///< null: processes
   DaemonConfig config_;
   UniqueFd lifeline_, session_lock_, parent_pidfd_, listener_, signals_;
   std::string session_name_, socket_path_, node_id_, cluster_id_, link_address_, data_address_;
@@ -176,6 +185,7 @@ class Daemon final : private net::Handler {
   std::map<ActorKey, ProcessId> light_actors_;           ///< with resources, by host
   std::map<ProcessId, std::set<ProcessId>> unacked_;     ///< dead -> local peers that have not drained it
   std::set<std::uint32_t> stray_serials_;
+  std::map<ProcessId, bool> left_behind_;                ///< local workers declared dead whose threads run on -> the store may forget them
   bool strays_planned_ = false, load_planned_ = false, head_lost_ = false, owns_head_ = false, stopping_ = false, ready_ = false;
   std::optional<Loop::TimerId> lease_timer_;
   Loop::TimePoint lease_timer_at_{};

@@ -85,6 +85,9 @@ Result<DaemonConfig> resolve_node(const NodeOptions& options) {
   if (options.max_suspended_workers < 1) return make_error<InvalidArgumentError>("max_suspended_workers must be at least 1");
   config.object_store_memory = options.object_store_memory ? options.object_store_memory
                                                            : static_cast<std::uint64_t>(kStoreFraction * static_cast<double>(machine_memory()));
+  if (config.object_store_memory > machine_memory())
+    return make_error<InvalidArgumentError>("an object store of " + std::to_string(config.object_store_memory) + " bytes does not fit this machine, which has " +
+                                            std::to_string(machine_memory()) + " bytes of memory: ask for less (--object-store-memory, --troupe-object-store-memory)");
   config.labels = options.labels;
   config.log_level = options.log_level;
   config.bind = options.bind;

@@ -59,6 +59,7 @@ Status Daemon::start_data(const net::Token& token) {
   exports_ = std::make_unique<Exports>(*loop_, [this](store::BufferId id) {
     if (store_) store_->unexport(id);
   });
+  if (local_) return {};  // there are no other nodes
   net::DataServerOptions server;
   server.token = token;
   server.address = config_.bind;

@@ -1,5 +1,6 @@
 // Deaths: how processes are ended, when they count as dead, and who is told in which order (DA-1, DA-2).
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -32,11 +33,32 @@ void Daemon::kill_process(NodeProcess& process, const EndReason& why) {
   if (process.killed_by_us) return;
   process.killed_by_us = true;
   process.expected = true;
+  leases_->take_worker(process.id);  // DA-4
   process.cause = why.cause;
   if (process.reason.empty() || why.cause != DeathCause::kCrashed) process.reason = why.reason;
   if (process.pid <= 0) return;  // on_forked does it
+  strike(process);
+}
+
+/// SIGKILL to it and its group. A worker that is threads of this process has a socket in its place: shut, it ends.
+void Daemon::strike(NodeProcess& process) {
+  if (local_) {
+    ::shutdown(process.channel->fd(), SHUT_RDWR);
+    return;
+  }
+  if (process.pid <= 0) return;
   if (process.role == wire::Role::kWorker) ::kill(-process.pid, SIGKILL);
   ::kill(process.pid, SIGKILL);
+}
+
+/// The threads of a worker are over that had to be declared dead before.
+void Daemon::local_ended(const wire::Exited& exited) {
+  const ProcessId id{table_->node(), exited.serial};
+  auto found = left_behind_.find(id);
+  if (found == left_behind_.end()) return;
+  const bool forgettable = found->second;
+  left_behind_.erase(found);
+  if (forgettable) store_->client_died(id);
 }
 
 void Daemon::process_closing(NodeProcess& process) {
@@ -47,6 +69,7 @@ void Daemon::process_closing(NodeProcess& process) {
     process.reason = "it ended before it was ready";
   }
   const ProcessId id = process.id;
+  leases_->take_worker(id);  // an idle one is not leased any more (DA-4)
   if (process.role != wire::Role::kWorker) {  // a driver or tool that closed its socket is gone as far as we care
     loop_->after(Duration::zero(), [this, id] { finish_death(id); });
     return;
@@ -55,10 +78,7 @@ void Daemon::process_closing(NodeProcess& process) {
   loop_->after(kStatusWait, [this, id] {
     NodeProcess* dying = table_->find(id);
     if (!dying) return;
-    if (dying->pid > 0) {
-      ::kill(-dying->pid, SIGKILL);
-      ::kill(dying->pid, SIGKILL);
-    }
+    strike(*dying);
     loop_->after(kCloseWait, [this, id] { finish_death(id); });
   });
 }
@@ -102,7 +122,11 @@ void Daemon::finish_death(ProcessId id) {
   NodeProcess* process = table_->find(id);
   if (!process) return;
   process->state = NodeProcess::State::kDying;
-  if (process->role == wire::Role::kWorker && process->pid > 0) {
+  if (local_ && process->role == wire::Role::kWorker && process->pid > 0 && !process->wait_status) {
+    left_behind_[id] = false;
+    local_->warn_of_left_behind(1);
+  }
+  if (!local_ && process->role == wire::Role::kWorker && process->pid > 0) {
     ::kill(-process->pid, SIGKILL);  // the rest of its process group
     stray_serials_.insert(id.serial);
     kill_strays();
@@ -178,7 +202,8 @@ void Daemon::death_acked(ProcessId dead, ProcessId by) {
   it->second.erase(by);
   if (by != ProcessId{} && !it->second.empty()) return;
   unacked_.erase(it);
-  store_->client_died(dead);
+  if (auto left = left_behind_.find(dead); left != left_behind_.end()) left->second = true;  // its threads may still read and write there
+  else store_->client_died(dead);
 }
 
 void Daemon::on_remote_death(const wire::ProcessDied& death) {
@@ -210,7 +235,7 @@ void Daemon::end_job(const wire::JobEnded& ended) {
   if (!job) return;
   job->ended = true;
   const std::set<ProcessId> keep(ended.keep_processes.begin(), ended.keep_processes.end());
-  job->kept.insert(ended.keep_actors.begin(), ended.keep_actors.end());
+  job->kept = {ended.keep_actors.begin(), ended.keep_actors.end()};  // the head says it again when the last of them has ended
   std::set<std::uint32_t> keep_serials;
   for (auto& [serial, process] : table_->all()) {
     if (process->job != ended.job || process->role != wire::Role::kWorker) continue;

@@ -10,11 +10,12 @@ namespace {
 constexpr std::string_view kHelloPrefix = "node ";
 }
 
-Result<std::unique_ptr<DaemonLinks>> DaemonLinks::open(Loop& loop, net::LinkIdentity identity, LinkCallbacks callbacks) {
+Result<std::unique_ptr<DaemonLinks>> DaemonLinks::open(Loop& loop, net::LinkIdentity identity, LinkCallbacks callbacks,
+                                                       const LinkOpener& open_links) {
   std::unique_ptr<DaemonLinks> self(new DaemonLinks(loop, std::move(identity), std::move(callbacks)));
   net::LinksOptions options;
   options.identity = self->identity_;
-  Result<std::unique_ptr<net::Links>> links = net::open_links(*self, options);
+  Result<std::unique_ptr<net::Links>> links = open_links(*self, options);
   if (!links.ok()) return links.error_ptr();
   self->links_ = std::move(*links);
   return self;

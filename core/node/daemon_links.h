@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/net/link.h"
+#include "core/node/local_links.h"
 #include "core/node/loop.h"
 #include "core/node/mail.h"
 #include "core/wire/messages.h"
@@ -36,7 +37,8 @@ struct LinkCallbacks {
 
 class DaemonLinks final : public LinkPort, private net::LinkEvents {
  public:
-  static Result<std::unique_ptr<DaemonLinks>> open(Loop& loop, net::LinkIdentity identity, LinkCallbacks callbacks);
+  static Result<std::unique_ptr<DaemonLinks>> open(Loop& loop, net::LinkIdentity identity, LinkCallbacks callbacks,
+                                                   const LinkOpener& open_links = &net::open_links);
   ~DaemonLinks() override;
 
   /// Returns the port.

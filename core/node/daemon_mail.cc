@@ -57,7 +57,7 @@ void Daemon::handle_request(const net::FrameHeader& header, ByteView payload) {
     case wire::Method::kJobImage:
       return with<wire::JobImageRequest>(header, payload, [&](auto& m) {
         Job* job = job_of(m.job);
-        if (!job) return mail_->fail(header, make_record(ErrorCode::kNotFound, "job " + std::to_string(m.job) + " is not known on node " + node_id_));
+        if (!job || (job->ended && job->kept.empty())) return mail_->fail(header, make_record(ErrorCode::kNotFound, "job " + std::to_string(m.job) + " is not known on node " + node_id_));
         mail_->respond(header, wire::JobImageReply{job->id, job->driver, job->name_space, job->registry_digest, job->image});
       });
     default:

@@ -1,5 +1,6 @@
 // Launchers and forks: how workers come to be, the small stock of idle ones, and hosts of light actors.
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -69,7 +70,16 @@ Daemon::Launcher* Daemon::launcher_of(Job& job) {
   Launcher launcher;
   launcher.id = id;
   launcher.job = job.id;
-  launcher.log_file = config_.session_dir + "/logs/launcher-" + std::to_string(table_->node()) + "-" + std::to_string(id) + ".log";
+  if (local_) local_->start_launcher(std::move(sockets->second));
+  else if (!start_launcher(job, launcher, sockets->second)) return nullptr;
+  launcher.channel = std::make_unique<BootChannel>(std::move(sockets->first));
+  loop_->watch(launcher.channel->fd(), EPOLLIN, [this, id](std::uint32_t events) { on_launcher_channel(id, events); });
+  job.launcher = id;
+  return &(launchers_[id] = std::move(launcher));
+}
+
+bool Daemon::start_launcher(Job& job, Launcher& launcher, const UniqueFd& socket) {
+  launcher.log_file = config_.session_dir + "/logs/launcher-" + std::to_string(table_->node()) + "-" + std::to_string(launcher.id) + ".log";
   const UniqueFd log(::open(launcher.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 
   SpawnOptions options;
@@ -81,18 +91,15 @@ Daemon::Launcher* Daemon::launcher_of(Job& job) {
   options.environment.push_back(std::string(kMarkVariable) + "=" + mark_of(session_name_, config_.node_name, job.id, 0));
   options.working_dir = job.image.working_dir;
   options.out = options.err = log.get();
-  options.fds = {{sockets->second.get(), kRoleFd}};
+  options.fds = {{socket.get(), kRoleFd}};
   Result<int> pid = spawn(options);
   if (!pid.ok()) {
     write_log(LogLevel::kError, "starting a launcher of job {}: {}", job.id, pid.error().message());
     job.launcher_failures = kLauncherFailuresMax;
-    return nullptr;
+    return false;
   }
   launcher.pid = *pid;
-  launcher.channel = std::make_unique<BootChannel>(std::move(sockets->first));
-  loop_->watch(launcher.channel->fd(), EPOLLIN, [this, id](std::uint32_t events) { on_launcher_channel(id, events); });
-  job.launcher = id;
-  return &(launchers_[id] = std::move(launcher));
+  return true;
 }
 
 void Daemon::on_launcher_channel(std::uint32_t id, std::uint32_t events) {
@@ -120,7 +127,9 @@ void Daemon::on_launcher_packet(Launcher& launcher, const BootPacket& packet) {
       launcher.ready = ready.ok();
       Job* job = job_of(launcher.job);
       if (!ready.ok() || !job || ready->registry_digest == job->registry_digest) break;
-      write_log(LogLevel::kError, "the launcher of job {} is of another build than its driver", job->id);
+      job->launcher_problem = job->image.executable + " on node " + node_id_ + " has other registered functions (digest " + ready->registry_digest.substr(0, 16) +
+                              ") than the driver (digest " + job->registry_digest.substr(0, 16) + "): the file was changed, or is of another build; start the driver anew";
+      write_log(LogLevel::kError, "job {}: {}", job->id, job->launcher_problem);
       job->launcher_failures = kLauncherFailuresMax;
       break;
     }
@@ -128,8 +137,10 @@ void Daemon::on_launcher_packet(Launcher& launcher, const BootPacket& packet) {
       if (Result<wire::Forked> forked = wire::decode_message<wire::Forked>(packet.payload); forked.ok()) on_forked(*forked);
       break;
     case wire::BootKind::kExited:
-      if (Result<wire::Exited> exited = wire::decode_message<wire::Exited>(packet.payload); exited.ok())
+      if (Result<wire::Exited> exited = wire::decode_message<wire::Exited>(packet.payload); exited.ok()) {
         if (NodeProcess* process = table_->find({table_->node(), exited->serial})) process_exited(*process, exited->wait_status);
+        else local_ended(*exited);
+      }
       break;
     default: break;
   }
@@ -139,16 +150,20 @@ void Daemon::launcher_gone(std::uint32_t id) {
   auto node = launchers_.extract(id);
   Launcher& launcher = node.mapped();
   loop_->forget(launcher.channel->fd());
-  ::kill(launcher.pid, SIGKILL);
+  if (launcher.pid > 0) ::kill(launcher.pid, SIGKILL);
   Job* job = job_of(launcher.job);
   if (job && job->launcher == id) job->launcher = 0;
   if (job && !job->ended) {
     write_log(LogLevel::kWarn, "the launcher of job {} ended:{}", job->id, file_tail(launcher.log_file, 5));
     job->launcher_failures = launcher.ready ? 0 : job->launcher_failures + 1;
   }
-  // Forked ones die with it and come by SIGCHLD; those not forked yet never come.
+  // Forked ones die with it (LA-2): no lease goes to them from now on; their ends come by SIGCHLD. Those not forked yet never come.
   std::vector<ProcessId> lost;
-  for (auto& [serial, process] : table_->all()) if (process->launcher == id && process->pid == 0) lost.push_back(process->id);
+  for (auto& [serial, process] : table_->all()) {
+    if (process->launcher != id) continue;
+    if (process->pid == 0) lost.push_back(process->id);
+    else process_closing(*process);
+  }
   for (ProcessId process : lost) fork_failed(process, "the launcher ended before it had forked" + file_tail(launcher.log_file, 5), false);
   apply_effects();
   forget_job_if_over(launcher.job);
@@ -156,7 +171,9 @@ void Daemon::launcher_gone(std::uint32_t id) {
 
 void Daemon::forget_job_if_over(JobId id) {
   Job* job = job_of(id);
-  if (job && job->ended && job->launcher == 0 && !job->executable && table_->count(id) == 0) jobs_.erase(id);
+  if (!job || !job->ended || job->launcher != 0 || job->executable || table_->count(id) != 0) return;
+  jobs_.erase(id);
+  ::malloc_trim(0);  // what the job's peak took goes back: this process lives long
 }
 
 // ----------------------------------------------------------------------------------------------------------------- forks
@@ -165,22 +182,22 @@ NodeProcess* Daemon::fork_worker(Job& job, const sched::WorkerKind& kind) {
   Launcher* launcher = launcher_of(job);
   if (!launcher) return nullptr;
   Result<std::pair<UniqueFd, UniqueFd>> sockets = boot_socket_pair();
-  int out[2], err[2];
-  if (!sockets.ok() || ::pipe2(out, O_CLOEXEC) != 0) return nullptr;
-  UniqueFd out_read(out[0]), out_write(out[1]);
-  if (::pipe2(err, O_CLOEXEC) != 0) return nullptr;
-  UniqueFd err_read(err[0]), err_write(err[1]);
+  if (!sockets.ok()) return nullptr;
+  std::vector<UniqueFd> fds, pipes;
+  fds.push_back(std::move(sockets->second));
+  for (int stream = 0; !local_ && stream < 2; ++stream) {  // what a local worker writes is what the driver writes
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return nullptr;
+    pipes.emplace_back(ends[0]);
+    fds.emplace_back(ends[1]);
+  }
 
   NodeProcess& process = table_->add(wire::Role::kWorker, job.id);
   process.kind = kind;
   process.launcher = launcher->id;
   process.channel = std::make_unique<BootChannel>(std::move(sockets->first));
   watch_channel(process);
-  logs_->start(process.id, std::move(out_read), std::move(err_read));
-  std::vector<UniqueFd> fds;
-  fds.push_back(std::move(sockets->second));
-  fds.push_back(std::move(out_write));
-  fds.push_back(std::move(err_write));
+  if (!pipes.empty()) logs_->start(process.id, std::move(pipes[0]), std::move(pipes[1]));
   launcher->channel->send_message(wire::BootKind::kFork, wire::ForkRequest{process.id.serial, kind.env_vars, kind.working_dir, kind.gpu_ids}, std::move(fds));
   if (launcher->channel->wants_write()) loop_->rearm(launcher->channel->fd(), EPOLLIN | EPOLLOUT);
   return &process;
@@ -189,15 +206,16 @@ NodeProcess* Daemon::fork_worker(Job& job, const sched::WorkerKind& kind) {
 void Daemon::on_forked(const wire::Forked& forked) {
   NodeProcess* process = table_->find({table_->node(), forked.serial});
   if (!process) {
-    if (forked.pid > 0) ::kill(forked.pid, SIGKILL);
+    if (forked.pid > 0 && !local_) ::kill(forked.pid, SIGKILL);
     return;
   }
   if (!forked.error.empty()) return fork_failed(process->id, forked.error, true);
   process->pid = forked.pid;
   logs_->set_prefix(process->id, "(worker pid=" + std::to_string(forked.pid) + ", node=" + node_id_ + ")");
+  if (process->killed_by_us) strike(*process);
+  if (local_) return;
   process->pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, forked.pid, 0)));
   if (process->pidfd) watch_channel(*process);
-  if (process->killed_by_us) ::kill(forked.pid, SIGKILL);
 }
 
 void Daemon::fork_failed(ProcessId id, const std::string& error, bool environment) {
@@ -212,6 +230,7 @@ void Daemon::fork_failed(ProcessId id, const std::string& error, bool environmen
     if (Job* job = job_of(process->job)) answer_light_hosts(*job);
   } else {
     Job* job = job_of(process->job);
+    if (job && process->kind.plain() && job->stock_starting > 0) --job->stock_starting;  // nobody may wait for what will not come
     const bool hopeless = environment || !job || job->launcher_failures >= kLauncherFailuresMax;
     if (process->state != NodeProcess::State::kAlive)
       leases_->worker_failed(process->kind, hopeless ? std::optional<ErrorRecord>(record) : std::nullopt, loop_->now());
@@ -247,7 +266,7 @@ void Daemon::need_workers(const sched::NeedWorkers& need) {
   }
   for (; missing > 0; --missing) {
     if (job && fork_worker(*job, need.kind)) continue;
-    ErrorRecord error = make_record(ErrorCode::kRuntimeEnv, job ? "the program's launcher does not start; see logs/ in the session folder"
+    ErrorRecord error = make_record(ErrorCode::kRuntimeEnv, job ? !job->launcher_problem.empty() ? job->launcher_problem : "the program's launcher does not start; see logs/ in the session folder"
                                                                 : "the program of job " + std::to_string(need.kind.job) + " is not known on this node");
     leases_->worker_failed(need.kind, std::move(error), loop_->now());
   }

@@ -108,6 +108,7 @@ void Mail::refuse(const net::FrameHeader& header) {
   }
   const bool is_answer = is(header, wire::FrameKind::kResponse) || is(header, wire::FrameKind::kNotice);
   if (is_answer || header.destination == kHead) return;
+  if (!death && table_.find(header.destination)) return;  // it is dying: what it had begun is told with the news of it, to all
   if (told_.size() >= kToldMax) told_.clear();
   if (!told_.insert({header.source, header.destination}).second) return;
   if (header.destination.node != table_.node()) {

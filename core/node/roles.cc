@@ -37,6 +37,7 @@ int head_role() {
   ::unsetenv(kRoleVariable);
   ::prctl(PR_SET_NAME, "troupe-head");
   ::signal(SIGPIPE, SIG_IGN);
+  keep_heap_small();
   raise_file_limit();
   for (int fd : {kRoleFd, kLifelineFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   const UniqueFd config_fd(kRoleFd), lifeline(kLifelineFd);

@@ -92,8 +92,12 @@ struct WorkerBoot {
 /// What the roles need to know from above.
 struct RoleHooks {
   std::function<int(WorkerBoot)> worker_main;       ///< runs a worker; its return value is the exit code
+  std::function<int(WorkerBoot)> local_worker_main; ///< the same on a thread (start_local); its wait status, as of a process
   std::string registry_digest;                      ///< of the functions registered in this executable
 };
+
+/// The same cluster as threads of this process (local_node.h). env_vars and working_dir of its workers are RuntimeEnvError.
+[[nodiscard]] Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& hooks);
 
 /// In a process of ours: runs its role and exits, never returns. Otherwise returns false at once. A forked worker comes out
 /// of the launcher's loop by hooks.worker_main and then exits.

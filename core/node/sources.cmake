@@ -13,6 +13,8 @@ troupe_library(node
     node/daemon_workers.cc
     node/launcher.cc
     node/log_filter.cc
+    node/local_links.cc
+    node/local_node.cc
     node/log_pump.cc
     node/loop.cc
     node/mail.cc

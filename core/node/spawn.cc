@@ -1,6 +1,7 @@
 #include "core/node/spawn.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -127,6 +128,11 @@ void raise_file_limit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void keep_heap_small() {
+  ::mallopt(M_ARENA_MAX, 2);               // the transport has many threads: an arena for each would keep the peak of each
+  ::mallopt(M_MMAP_THRESHOLD, 128 * 1024);  // fixed: otherwise it grows with the largest batch, and such batches stay in the heap
 }
 
 }  // namespace troupe::node

@@ -39,5 +39,7 @@ Result<UniqueFd> open_own_executable();
 
 /// Raises the limit of open files to what is allowed.
 void raise_file_limit();
+/// For processes that live long and hold little (head, daemon): what a busy moment took goes back to the system.
+void keep_heap_small();
 
 }  // namespace troupe::node

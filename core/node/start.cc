@@ -8,12 +8,15 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "core/net/token.h"
 #include "core/node/boot_socket.h"
+#include "core/node/daemon.h"
 #include "core/node/daemon_config.h"
 #include "core/node/roles.h"
 #include "core/node/session.h"
+#include "core/node/spawn.h"
 #include "core/node/strays.h"
 
 namespace troupe::node {
@@ -87,11 +90,16 @@ std::string read_address(const std::string& given) {
 struct Embedded::Impl {
   Session session;
   RoleProcess daemon;
+  std::thread local;  // the daemon's, where it is one
   bool stopped = false;
 
   void stop(Duration grace) {
     if (std::exchange(stopped, true)) return;
     (void)send_message(daemon.lifeline.get(), wire::BootKind::kWelcome, wire::Empty{}).ok();
+    if (local.joinable()) {
+      local.join();  // LN-3: ends within kEndWait and what the head takes
+      return clean_session(session.dir, std::move(session.lock));
+    }
     if (!wait_for_end(daemon.pid, grace)) ::kill(daemon.pid, SIGKILL);
     ::waitpid(daemon.pid, nullptr, 0);
     daemon.lifeline.reset();
@@ -135,6 +143,51 @@ Result<Embedded> start_embedded(const EmbeddedOptions& options) {
   auto impl = std::make_unique<Embedded::Impl>();
   impl->session = std::move(*session);
   impl->daemon = std::move(*daemon);
+  return Embedded(std::move(impl));
+}
+
+namespace {
+
+/// Starts a thread that takes no signal.
+std::thread quiet_thread(const sigset_t& all, const sigset_t& mask, std::function<void()> work) {
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::thread thread(std::move(work));
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  return thread;
+}
+
+}  // namespace
+
+Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& hooks) {
+  Result<DaemonConfig> config = resolve_node(options.node);
+  if (!config.ok()) return config.error_ptr();
+  Result<Session> session = create_session(options.session_root);
+  if (!session.ok()) return session.error_ptr();
+  config->session_dir = session->dir;
+  config->token_file = session->dir + "/token";
+  config->embedded = true;
+  if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
+  Result<std::pair<UniqueFd, UniqueFd>> sockets = boot_socket_pair();
+  if (!sockets.ok()) return sockets.error_ptr();
+  raise_file_limit();  // the descriptors of all workers are here
+  auto impl = std::make_unique<Embedded::Impl>();
+  impl->session = std::move(*session);
+  impl->daemon.lifeline = std::move(sockets->first);
+  sigset_t all, mask;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  auto daemon = std::make_shared<Daemon>(*config, std::move(sockets->second), std::make_shared<LocalNode>(hooks, mask));
+  impl->local = quiet_thread(all, mask, [daemon = std::move(daemon), level = config->log_level]() mutable {
+    LocalNode::enter_thread("troupe-daemon", level);
+    daemon->run();
+    daemon.reset();
+  });
+  Result<ReadyReport> report = await_ready(impl->daemon, daemon_start(*config, impl->session, options.ready_timeout));
+  if (!report.ok()) {
+    impl->stop({});
+    return report.error_ptr();
+  }
+  impl->daemon.report = std::move(*report);
   return Embedded(std::move(impl));
 }
 

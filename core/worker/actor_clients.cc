@@ -38,6 +38,8 @@ detail::Ptr<ActorClient> ActorClients::client(const wire::HandleDesc& desc) {
 }
 
 void ActorClients::dropped(ActorClient& client) {
+  // What brought it here waits for the head's count no more: this process does not hold it (TR-1).
+  for (std::uint64_t arrival : std::exchange(client.arrivals, {})) core_.transit().arrival_confirmed(arrival);
   auto found = clients_.find(client.id());
   if (found == clients_.end() || found->second != &client) return;  // a new client has taken its place, and its count
   clients_.erase(found);
@@ -55,11 +57,23 @@ void ActorClients::count(ActorId actor, bool held) {
   }
   if (counts_timer_ || counts_.empty()) return;
   counts_timer_ = true;
-  core_.add_timer(exec::deadline_after(kCountsDelay), [this] { flush_counts(); });
+  core_.add_timer(core_.deadline_after(kCountsDelay), [this] {
+    counts_timer_ = false;
+    flush_counts();
+  });
+}
+
+/// A handle that just came is counted at once, together with what else came in its frame: its sender may be about to die.
+void ActorClients::count_soon() {
+  if (std::exchange(counting_soon_, true)) return;
+  core_.defer([this] {
+    CoreLock lock(core_);
+    counting_soon_ = false;
+    flush_counts();
+  });
 }
 
 void ActorClients::flush_counts() {
-  counts_timer_ = false;
   wire::HandleCounts message{core_.self(), {}, {}};
   for (auto [actor, held] : std::exchange(counts_, {})) (held ? message.held : message.dropped).push_back(actor);
   if (message.held.empty() && message.dropped.empty()) return;
@@ -81,6 +95,7 @@ detail::HandlePtr ActorClients::handle(const wire::HandleDesc& desc, std::uint64
     if (!known->confirmed && arrival != 0) {
       known->arrivals.push_back(arrival);
       wait = true;
+      count_soon();
     }
   }
   return detail::HandlePtr(known.get());
@@ -98,7 +113,7 @@ void ActorClients::locate(ActorClient& client) {
     const auto client = detail::Ptr<ActorClient>::adopt(found->second);
     if (client->light() && reply.error().code() == ErrorCode::kNotFound && client->lookups++ < kLightLookups) {
       client->subscribed = false;  // made a moment ago, and its host has not told the head yet
-      core_.add_timer(exec::deadline_after(kLightLookupDelay), [this, client] { locate(*client); });
+      core_.add_timer(core_.deadline_after(kLightLookupDelay), [this, client] { locate(*client); });
       return;
     }
     if (client->state != ActorClient::State::kDead) die(*client, reply.error_ptr());
@@ -133,7 +148,7 @@ void ActorClients::submit(const detail::HandlePtr& handle, detail::OutgoingCall 
     call->info = std::move(info);
   }
   if (options && options->timeout != kForever)
-    core_.add_timer(exec::deadline_after(options->timeout), [this, id = call->id] {
+    core_.add_timer(core_.deadline_after(options->timeout), [this, id = call->id] {
       if (PendingCall* late = core_.calls().find(id)) {
         ErrorRecord record;
         record.code = ErrorCode::kDeadlineExceeded;
@@ -173,14 +188,15 @@ void ActorClients::arguments_ready(PendingCall& call) {
 }
 
 void ActorClients::flush_caller(ActorClient& client, std::uint64_t caller) {
-  auto found = client.waiting.find(caller);
-  if (found == client.waiting.end()) return;
-  while (PendingCall* call = found->second.front()) {
+  for (;;) {  // the list is found anew each time: a call that fails on its way may come back here for a later one
+    auto found = client.waiting.find(caller);
+    if (found == client.waiting.end()) return;
+    PendingCall* call = found->second.front();
+    if (!call) return void(client.waiting.erase(found));
     if (call->unresolved > 0) return;
     found->second.remove(*call);
     route(client, *call);
   }
-  client.waiting.erase(found);
 }
 
 void ActorClients::route(ActorClient& client, PendingCall& call) {
@@ -205,7 +221,10 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
   ActorClient& client = client_of(call.actor);
   const detail::Ptr<ActorClient> keep(&client);
   client.sent.remove(call);
-  if (call.cancelled) return core_.calls().forget(call);
+  if (call.cancelled) {
+    core_.transit().discard(head, in, source);
+    return core_.calls().forget(call);
+  }
   const bool construction = call.kind == CallKind::kConstructLight;
   if (head.status == ReplyStatus::kError) {
     Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(in.rest());

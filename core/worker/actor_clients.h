@@ -85,6 +85,9 @@ class ActorClients {
   void process_died(const wire::ProcessDied& died, std::uint64_t begun);
   void node_died(std::uint32_t node, const ErrorPtr& error);
   void closed(PendingCall& call);
+  std::size_t known() const { return clients_.size(); }
+  /// Drops what it holds itself (Core::let_go).
+  void let_go(const ErrorPtr& why);
 
   /// The handle for a description that came in a value; `wait`: the arrival must wait for the head's count.
   detail::HandlePtr handle(const wire::HandleDesc& desc, std::uint64_t arrival, bool& wait);
@@ -108,13 +111,14 @@ class ActorClients {
   void die(ActorClient& client, const ErrorPtr& error);
   ErrorPtr error_for(ActorClient& client, PendingCall& call, const ErrorPtr& death, Outcome outcome) const;
   void count(ActorId actor, bool held);
+  void count_soon();
   void flush_counts();
 
   Core& core_;
   boost::unordered_flat_map<ActorId, ActorClient*, IdHash> clients_;
   std::uint64_t last_actor_ = 0;
   std::map<ActorId, bool> counts_;         // to be told to the head: held or dropped
-  bool counts_timer_ = false;
+  bool counts_timer_ = false, counting_soon_ = false;
   std::vector<ProcessId> light_hosts_;     // of this node, for light actors made directly
   bool hosts_asked_ = false;
   std::size_t next_host_ = 0;

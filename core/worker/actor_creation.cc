@@ -120,7 +120,8 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
     Result<detail::HandlePtr> existing = find(options.name, options.name_space);
     if (existing.ok()) return *existing;
   }
-  exec::Waiter waiter(core_);
+  std::optional<exec::Waiter> waiter;
+  if (options.get_if_exists) waiter.emplace(core_);
   std::optional<CoreLock> lock(std::in_place, core_);
   if (is_plain_light(options) && construction.dependencies.empty()) return create_light(std::move(construction), class_name);
   wire::ActorSpec& spec = creation->spec;
@@ -149,9 +150,9 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
   if (creation->unresolved == 0) start_creation(creation);
   if (!options.get_if_exists || creation->unresolved > 0 || creation->reply) return handle;
   // Somebody else may be creating it right now: whose actor it is, the head says.
-  creation->waiter = &waiter;
+  creation->waiter = &*waiter;
   lock.reset();
-  waiter.wait(exec::deadline_after(kHeadTimeout));
+  waiter->wait(exec::deadline_after(kHeadTimeout));
   lock.emplace(core_);
   creation->waiter = nullptr;
   if (!creation->reply || !creation->reply->existed) return handle;
@@ -197,6 +198,7 @@ void ActorClients::kill(const detail::HandlePtr& handle, bool restart) {
     CoreLock lock(core_);
     ActorClient& client = client_of(handle);
     if (client.state == ActorClient::State::kDead) return;
+    flush_counts();  // a handle that this actor gave us must be counted before its own count goes
   }
   (void)core_.requests().call<wire::Empty>(kHead, wire::Method::kKillActor, wire::KillActor{client_of(handle).id(), restart}, kHeadTimeout);
 }

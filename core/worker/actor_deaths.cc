@@ -49,7 +49,7 @@ void ActorClients::on_moved(const wire::ActorLocation& location) {
       !(client.light() && location.state == wire::ActorState::kDead)) {
     // What the old process had begun is known only with its death notice; it must not be long in coming.
     client.awaits_death = true;
-    core_.add_timer(exec::deadline_after(kDeathNoticeGrace), [this, id = client.id(), process = client.process] {
+    core_.add_timer(core_.deadline_after(kDeathNoticeGrace), [this, id = client.id(), process = client.process] {
       auto late = clients_.find(id);
       if (late == clients_.end() || !late->second->awaits_death || late->second->process != process || !late->second->try_retain()) return;
       const auto client = detail::Ptr<ActorClient>::adopt(late->second);
@@ -137,9 +137,22 @@ void ActorClients::die(ActorClient& client, const ErrorPtr& error) {
       else core_.calls().fail(*call, error_for(client, *call, error, call->suspect && !call->had_begun ? Outcome::kNotExecuted : Outcome::kUnknown));
     }
   while (PendingCall* call = client.queued.pop_front()) core_.calls().fail(*call, error_for(client, *call, error, Outcome::kNotExecuted));
-  for (auto& [caller, calls] : std::exchange(client.waiting, {})) {
-    CallList list = calls;
-    while (PendingCall* call = list.pop_front()) core_.calls().fail(*call, error_for(client, *call, error, Outcome::kNotExecuted));
+  while (!client.waiting.empty()) {  // a call that fails may make others of these lists fail
+    auto first = client.waiting.begin();
+    if (PendingCall* call = first->second.pop_front()) core_.calls().fail(*call, error_for(client, *call, error, Outcome::kNotExecuted));
+    else client.waiting.erase(first);
+  }
+}
+
+void ActorClients::let_go(const ErrorPtr& why) {
+  auto without_host = std::exchange(without_host_, {});
+  std::vector<detail::Ptr<ActorClient>> all;
+  for (auto& [id, client] : clients_)
+    if (client->try_retain()) all.push_back(detail::Ptr<ActorClient>::adopt(client));
+  for (auto& client : all) {
+    client->awaits_death = false;
+    client->process_dead = true;
+    die(*client, why);
   }
 }
 

@@ -65,7 +65,7 @@ void CallTable::send(PendingCall& call, ProcessId target) {
   head.caller = call.caller;
   if (call.actor) head.actor = client_of(call.actor).id();
   if (call.kind == CallKind::kTask && info.timeout != kForever) {
-    const auto now = exec::Deadline::clock::now();
+    const auto now = core_.now();
     if (call.attempt == 0) info.first_sent = now;
     head.timeout_ns = std::max<std::int64_t>(1, (info.timeout - (now - info.first_sent)).count());
   }

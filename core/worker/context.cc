@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 
 #include "core/exec/fibers.h"
 #include "core/worker/core.h"
@@ -14,6 +15,7 @@ namespace troupe::worker {
 
 namespace {
 std::atomic<Core*> process_core{nullptr};
+thread_local Core* thread_core = nullptr;
 std::atomic<const CallContext*> driver_context{nullptr};
 }
 
@@ -32,6 +34,7 @@ std::uint64_t thread_caller() noexcept {
 
 Core* current_core() noexcept {
   if (CallContext* context = current_context()) return context->core;
+  if (thread_core) return thread_core;
   return process_core.load(std::memory_order_acquire);
 }
 
@@ -44,6 +47,15 @@ Core& require_core() {
 void set_driver_context(const CallContext* context) noexcept { driver_context.store(context, std::memory_order_release); }
 
 void set_process_core(Core* core) noexcept { process_core.store(core, std::memory_order_release); }
+void set_thread_core(Core* core) noexcept { thread_core = core; }
+
+Core& keep_for_good(std::unique_ptr<Core> core) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<Core>>;
+  std::lock_guard lock(mutex);
+  kept.push_back(std::move(core));
+  return *kept.back();
+}
 
 }  // namespace troupe::worker
 

@@ -6,6 +6,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -47,11 +48,16 @@ CallContext* current_context() noexcept;
 void set_current_context(CallContext* context) noexcept;
 /// Order of calls made from a driver's thread or any other thread without a context.
 std::uint64_t thread_caller() noexcept;
-/// The runtime of this thread, else of this process; null outside of run.
+/// The runtime of this thread, else of this process; null outside of run. A thread that is not the runtime's own belongs to the
+/// process: in local mode to the driver.
 Core* current_core() noexcept;
 /// Throws InvalidArgumentError outside of run.
 Core& require_core();
 void set_process_core(Core* core) noexcept;
+/// Of the runtime's own threads: more than one runtime may live in a process (local mode).
+void set_thread_core(Core* core) noexcept;
+/// References and threads of the user may outlive run and workers: a core that was started is never destroyed.
+Core& keep_for_good(std::unique_ptr<Core> core);
 /// The driver's own context, for its other threads; null outside of run. They may ask whether the driver is told to end.
 void set_driver_context(const CallContext* context) noexcept;
 

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "core/worker/host.h"
 #include "core/worker/log_printer.h"
 #include "core/worker/objects.h"
+#include "core/worker/outlet.h"
 #include "core/worker/store_link.h"
 #include "core/worker/streams.h"
 #include "core/worker/task_submitter.h"
@@ -102,7 +104,7 @@ void Core::drop(BufferEntry& entry) noexcept {
 
 /// What is dropped is handed back in batches. A thread that drops and then blocks would keep it: the service thread does it then.
 void Core::arm_flush() noexcept {
-  if (flush_armed_.load(std::memory_order_relaxed) || flush_armed_.exchange(true)) return;
+  if (outlet_ || flush_armed_.load(std::memory_order_relaxed) || flush_armed_.exchange(true)) return;
   constexpr long kFlushDelayNs = 5'000'000;
   const itimerspec soon{{}, {0, kFlushDelayNs}};
   ::timerfd_settime(flush_timer_.get(), 0, &soon, nullptr);
@@ -174,7 +176,8 @@ Status Core::open_store(node::BootPacket& packet) {
 Core::~Core() { stop(); }
 
 void Core::stop() {
-  if (stopped_.exchange(true)) return;
+  if (stop_called_.exchange(true)) return;
+  stopped_.store(true);
   wake_service();
   if (service_.joinable()) service_.join();
   socket_ = UniqueFd();
@@ -199,6 +202,14 @@ void Core::begin_shutdown(ErrorPtr why) {
   host_->shutdown();
 }
 
+void Core::cut_off() {
+  if (cut_off_.exchange(true)) return;
+  ::shutdown(socket_.get(), SHUT_RDWR);  // its daemon sees it
+  auto end = [this] { begin_shutdown(make_error<CancelledError>("the worker was ended")); };
+  if (CoreLock::held(*this)) defer(std::move(end));
+  else end();
+}
+
 ErrorPtr Core::shutdown_reason() { return shutdown_reason_; }
 
 void Core::warn(const std::string& text) { write_log(LogLevel::kWarn, "{}", text); }
@@ -217,12 +228,13 @@ void Core::run_later(std::function<void()> callback) {
 }
 
 void Core::wake_service() {
+  if (outlet_) return outlet_->wake();
   const std::uint64_t one = 1;
   [[maybe_unused]] auto written = ::write(wake_.get(), &one, sizeof one);
 }
 
 void Core::service_loop() {
-  set_process_core(this);
+  set_thread_core(this);
   while (!stopped_.load()) {
     exec::Deadline next;
     {
@@ -257,7 +269,7 @@ void Core::run_timers_and_callbacks() {
     std::function<void()> callback;
     {
       CoreLock lock(*this);
-      if (std::function<void()> action = timers_.take_expired(exec::Deadline::clock::now())) {
+      if (std::function<void()> action = timers_.take_expired(now())) {
         action();
         continue;
       }
@@ -279,7 +291,12 @@ void Core::read_socket() {
   Result<node::Received> received = node::receive_packet(socket_.get());
   if (!received.ok() || received->state == node::Received::State::kClosed) {
     if (stopped_.load()) return;
-    if (!is_driver_) ::_exit(0);  // a worker does not outlive its daemon; nothing of it is to be kept
+    if (!is_driver_ && !options_.local) ::_exit(0);  // a worker does not outlive its daemon; nothing of it is to be kept
+    if (options_.local) {
+      cut_off();
+      stopped_.store(true);
+      return;
+    }
     if (options_.on_daemon_lost) std::exchange(options_.on_daemon_lost, nullptr)();
     begin_shutdown(make_error<NodeDiedError>("the node daemon is gone"));
     stopped_.store(true);

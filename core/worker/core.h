@@ -37,6 +37,7 @@ class BufferEntry;
 class Host;
 class ObjectEntry;
 class ObjectTable;
+class Outlet;
 class StoreLink;
 class TaskSubmitter;
 class Transit;
@@ -46,6 +47,7 @@ struct CoreOptions {
   std::string socket_path;   // driver: where the daemon listens
   UniqueFd socket;           // worker: its end of the pair
   wire::ForkRequest fork;    // worker
+  bool local = false;        // worker: threads of a process that goes on when it ends (core/node/local_node.h)
   Duration connect_timeout = std::chrono::seconds(20);
   std::function<void()> on_daemon_lost;  // called once, on the service thread
 };
@@ -54,6 +56,8 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
  public:
   /// Says hello, maps the store, starts the service thread.
   static Result<std::unique_ptr<Core>> start(CoreOptions options);
+  /// A simulated process (outlet.h): the outlet, which outlives it, stands for everything outside.
+  static std::unique_ptr<Core> simulate(CoreOptions options, wire::Welcome welcome, Outlet& outlet);
   ~Core() override;
 
   // ---- who this is
@@ -75,6 +79,14 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   TaskSubmitter& tasks() { return *tasks_; }
   ActorClients& actors() { return *actors_; }
   Host& host() { return *host_; }
+  /// Null but in the simulator.
+  Outlet* outlet() const { return outlet_; }
+
+  // ---- time, as the parts see it
+  exec::Deadline now() const { return outlet_ ? simulated_now() : exec::Deadline::clock::now(); }
+  exec::Deadline deadline_after(Duration timeout) const;
+  /// Uniform in [0, 1).
+  double chance();
 
   // ---- lock held
   /// Runs `action` at `when` on the service thread, under the lock.
@@ -94,9 +106,20 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   /// Begins the end of the process: no new work, waits fail. Idempotent.
   void begin_shutdown(ErrorPtr why);
   bool shutting_down() const { return shutting_down_.load(std::memory_order_acquire); }
+  /// For a local worker what SIGKILL is to a process: from now on nothing leaves, no call begins, every wait fails; its threads
+  /// end when they return from user code, and destructors of its actors do not run. Idempotent; also with the lock held.
+  void cut_off();
+  bool is_cut_off() const { return cut_off_.load(std::memory_order_relaxed); }
+  bool is_local() const { return options_.local; }
   ErrorPtr shutdown_reason();
   /// Stops the service thread and closes the socket.
   void stop();
+
+  // ---- simulated processes
+  /// Does what a service thread would: timers that are due, callbacks. When the next timer is due.
+  exec::Deadline step();
+  /// Lets go of everything, so that many processes can end within one. What is left then has leaked: how many things.
+  std::size_t let_go();
 
   void on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) override;
   void on_broken(ProcessId peer, const ErrorPtr& why) override;
@@ -105,6 +128,7 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   friend class CoreLock;
   explicit Core(CoreOptions options);
   Status connect();
+  exec::Deadline simulated_now() const;
   Status open_store(node::BootPacket& packet);
   void service_loop();
   void read_socket();
@@ -124,6 +148,7 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   bool is_driver_ = false;
   CoreOptions options_;
   wire::ForkRequest fork_;
+  Outlet* outlet_ = nullptr;
   wire::Welcome welcome_;
   UniqueFd socket_;
   UniqueFd wake_;
@@ -138,7 +163,8 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   Timers timers_;
   ErrorPtr shutdown_reason_;
   std::atomic<bool> shutting_down_{false};
-  std::atomic<bool> stopped_{false};
+  std::atomic<bool> stopped_{false}, stop_called_{false};
+  std::atomic<bool> cut_off_{false};
 
   std::unique_ptr<net::Endpoint> endpoint_;
   Courier courier_;

@@ -9,6 +9,7 @@
 #include "core/worker/host.h"
 #include "core/worker/log_printer.h"
 #include "core/worker/objects.h"
+#include "core/worker/outlet.h"
 #include "core/worker/store_link.h"
 #include "core/worker/streams.h"
 #include "core/worker/task_submitter.h"
@@ -31,7 +32,8 @@ void Core::on_message(ProcessId from, const net::FrameHeader& header, ByteView p
     case wire::FrameKind::kReply: {
       const ReplyHead head = in.get<ReplyHead>();
       PendingCall* call = in.failed() ? nullptr : calls_->find(head.call_id);
-      if (!call || call->state != PendingCall::State::kSent || call->target != header.source) return;
+      if (in.failed()) return;
+      if (!call || call->state != PendingCall::State::kSent || call->target != header.source) return transit_->discard(head, in, header.source);
       return call->kind == CallKind::kTask ? tasks_->on_reply(*call, head, in, header.source) : actors_->on_reply(*call, head, in, header.source);
     }
     case wire::FrameKind::kStreamItem: {
@@ -138,8 +140,8 @@ void Core::on_process_died(const wire::ProcessDied& died) {
   std::uint64_t begun = 0;
   if (died.process.node == self().node) {
     // What it had published comes first; the handler locks for itself.
-    begun = endpoint_->begun(died.process);
-    without_lock([&] { endpoint_->drain_and_close(died.process, *this); });
+    begun = outlet_ ? outlet_->begun(died.process) : endpoint_->begun(died.process);
+    without_lock([&] { outlet_ ? outlet_->drain_and_close(died.process) : void(endpoint_->drain_and_close(died.process, *this)); });
   } else {
     for (auto& [source, number] : died.begun)
       if (source == self()) begun = number;

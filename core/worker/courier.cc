@@ -1,6 +1,7 @@
 #include "core/worker/courier.h"
 
 #include "core/worker/core.h"
+#include "core/worker/outlet.h"
 
 namespace troupe::worker {
 
@@ -8,6 +9,14 @@ ProcessId Courier::route(ProcessId destination) const {
   if (destination.node == core_.self().node) return destination;
   return core_.daemon();
 }
+
+bool Courier::put(ProcessId ring, const net::FrameHeader& header, ByteView payload) {
+  if (Outlet* outlet = core_.outlet()) [[unlikely]] return outlet->send(ring, header, payload);
+  if (core_.is_cut_off()) [[unlikely]] return true;  // nobody hears from the dead
+  return core_.endpoint().send(ring, header, payload);
+}
+
+bool Courier::attached(ProcessId ring) const { return core_.outlet() ? core_.outlet()->attached(ring) : core_.endpoint().attached(ring); }
 
 void Courier::send(ProcessId destination, net::FrameHeader header, ByteView payload) {
   header.source = core_.self();
@@ -19,14 +28,14 @@ void Courier::send(ProcessId destination, net::FrameHeader header, ByteView payl
   }
   const ProcessId ring = route(destination);
   if (ring == core_.daemon()) {
-    core_.endpoint().send(ring, header, payload);
+    put(ring, header, payload);
     return;
   }
   if (auto found = waiting_.find(ring); found != waiting_.end()) {
     found->second.push_back({header, {payload.begin(), payload.end()}});
     return;
   }
-  if (core_.endpoint().send(ring, header, payload) || core_.endpoint().attached(ring) || dead_.contains(ring)) return;
+  if (put(ring, header, payload) || attached(ring) || dead_.contains(ring)) return;
   waiting_[ring].push_back({header, {payload.begin(), payload.end()}});
   core_.requests().send<wire::Empty>(core_.daemon(), wire::Method::kConnect, wire::ConnectRequest{ring}, [this, ring](Result<wire::Empty> reply) {
     if (!reply.ok()) unreachable(ring);
@@ -48,7 +57,7 @@ void Courier::notice_daemon_bytes(wire::Method method, const std::vector<std::by
   header.arg0 = std::uint64_t(method);
   header.source = core_.self();
   header.destination = core_.daemon();
-  core_.endpoint().send(core_.daemon(), header, payload);
+  put(core_.daemon(), header, payload);
 }
 
 void Courier::connected(ProcessId peer) {
@@ -56,7 +65,7 @@ void Courier::connected(ProcessId peer) {
   if (found == waiting_.end()) return;
   std::vector<Local> frames = std::move(found->second);
   waiting_.erase(found);
-  for (Local& frame : frames) core_.endpoint().send(peer, frame.header, frame.payload);
+  for (Local& frame : frames) put(peer, frame.header, frame.payload);
 }
 
 void Courier::unreachable(ProcessId peer) { waiting_.erase(peer); }

@@ -59,6 +59,9 @@ class Courier {
   bool delivering = false;  // a thread is emptying the local queue
 
  private:
+  /// Into the ring of this peer; false when there is none.
+  bool put(ProcessId ring, const net::FrameHeader& header, ByteView payload);
+  bool attached(ProcessId ring) const;
   void notice_daemon_bytes(wire::Method method, const std::vector<std::byte>& payload);
 
   Core& core_;

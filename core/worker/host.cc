@@ -9,6 +9,7 @@
 #include "core/worker/actor_clients.h"
 #include "core/worker/core.h"
 #include "core/worker/hosted_actor.h"
+#include "core/worker/outlet.h"
 #include "core/worker/task_submitter.h"
 #include "core/worker/waits.h"
 
@@ -91,17 +92,17 @@ void Host::on_task(IncomingPtr call) {
   if (main_fibers_) return give_back_locked();  // HO-4
   if (!current_task_) return wake_executors();
   const bool waits = current_task_->running && current_task_->running->waiting;
-  if (waits || exec::Deadline::clock::now() - current_since_ > kRecallAfter) give_back_locked();
+  if (waits || core_.now() - current_since_ > kRecallAfter) give_back_locked();
   else arm_recall();
 }
 
 void Host::arm_recall() {
   if (recall_timer_) return;
   recall_timer_ = true;
-  core_.add_timer(exec::deadline_after(kRecallAfter), [this] {
+  core_.add_timer(core_.deadline_after(kRecallAfter), [this] {
     recall_timer_ = false;
     if (tasks_.empty() || !current_task_) return;
-    if (exec::Deadline::clock::now() - current_since_ >= kRecallAfter) give_back_locked();
+    if (core_.now() - current_since_ >= kRecallAfter) give_back_locked();
     else arm_recall();
   });
 }
@@ -124,7 +125,10 @@ void Host::give_back_locked() {
   }
 }
 
-void Host::note_begun(const IncomingCall& call) { core_.endpoint().set_begun(call.ring, call.begin_number); }
+void Host::note_begun(const IncomingCall& call) {
+  if (Outlet* outlet = core_.outlet()) [[unlikely]] return outlet->set_begun(call.ring, call.begin_number);
+  core_.endpoint().set_begun(call.ring, call.begin_number);
+}
 
 void Host::link_admitted(IncomingCall& call) {
   call.next_admitted = admitted_;
@@ -161,7 +165,11 @@ void Host::cancel(ProcessId source, std::uint64_t call_id, std::uint64_t flags) 
   IncomingPtr call = find_running(source, call_id);
   if (!call && current_task_ && is_it(current_task_)) current_task_->dropped = true;  // taken, not yet running
   if (!call || !call->running) return;
-  if ((flags & kCancelForce) && call->head.kind == CallKind::kTask) ::kill(::getpid(), SIGKILL);
+  if ((flags & kCancelForce) && call->head.kind == CallKind::kTask) {
+    if (Outlet* outlet = core_.outlet()) return outlet->end_process(true);
+    if (core_.is_local()) return core_.cut_off();
+    ::kill(::getpid(), SIGKILL);
+  }
   const std::uint64_t run = call->running->run;
   interrupt(*call->running, error);
   if (!(flags & kCancelRecursive)) return;
@@ -238,7 +246,7 @@ void Host::light_ended(HostedActor& actor) {
 
 void Host::report_light_soon() {
   if (std::exchange(light_timer_, true)) return;
-  core_.add_timer(exec::deadline_after(kLightReport), [this] {
+  core_.add_timer(core_.deadline_after(kLightReport), [this] {
     light_timer_ = false;
     for (auto& [constructor, report] : std::exchange(light_report_, {})) {
       report.process = core_.self();
@@ -283,7 +291,10 @@ void Host::end_process() {
 void Host::shutdown() {
   ending_ = true;
   for (const auto& call : running_)
-    if (call->running) interrupt(*call->running, make_error<CancelledError>("the job ends"));
+    if (call->running) {
+      interrupt(*call->running, make_error<CancelledError>("the job ends"));
+      if (core_.is_cut_off() && call->running->waiting) call->running->waiting->notify();  // one that was cancelled before
+    }
   if (main_fibers_) main_fibers_->stop();
   wake_executors();
 }
@@ -315,6 +326,7 @@ void Host::make_runnable(std::function<void()> work) {
 }
 
 void Host::wake_executors() {
+  if (Outlet* outlet = core_.outlet()) [[unlikely]] return outlet->wake();
   for (exec::Waiter* waiter : idle_executors_) waiter->notify();
 }
 
@@ -333,6 +345,7 @@ bool Host::next_work(std::function<void()>& work) {
 }
 
 void Host::executor_loop() {
+  set_thread_core(&core_);
   exec::Waiter waiter(core_);
   std::function<void()> work;
   for (;;) {
@@ -340,6 +353,7 @@ void Host::executor_loop() {
     {
       CoreLock lock(core_);
       std::erase(idle_executors_, &waiter);
+      if (core_.is_cut_off()) return;
       have = next_work(work);
       if (!have) {
         if (ending_ || core_.shutting_down() || main_fibers_) return;
@@ -353,6 +367,45 @@ void Host::executor_loop() {
       waiter.wait(exec::kNever);  // ends with work, or with shutdown
     }
   }
+}
+
+bool Host::run_one() {
+  std::function<void()> work;
+  bool over = false;
+  {
+    CoreLock lock(core_);
+    if (!next_work(work) && !ending_) return false;
+    over = !work;
+  }
+  if (over) core_.outlet()->end_process(false);
+  else work();
+  return !over;
+}
+
+void Host::let_go() {
+  tasks_.clear();
+  runnable_.clear();
+  current_task_ = nullptr;
+  admitted_ = nullptr;
+  running_.clear();
+  core_.defer([dead = std::make_shared<decltype(actors_)>(std::move(actors_))] {});
+  actors_.clear();
+}
+
+void Host::adopt(std::thread thread, std::unique_ptr<exec::FiberThread> fibers) {
+  CoreLock lock(core_);
+  adopted_.emplace_back(std::move(thread), std::move(fibers));
+}
+
+void Host::join_threads() {
+  std::vector<HostedActor*> left;
+  {
+    CoreLock lock(core_);
+    for (auto& [id, actor] : actors_) left.push_back(actor.get());
+  }
+  for (HostedActor* actor : left) actor->join_threads();
+  for (auto& [thread, fibers] : adopted_) thread.join();  // nobody adds any more: no actor has a thread
+  adopted_.clear();
 }
 
 int Host::run_main_loop() {

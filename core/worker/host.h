@@ -19,6 +19,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/exec/fibers.h"
 #include "core/wire/messages.h"
@@ -57,6 +60,10 @@ class Host {
   /// Runs calls until the process is told to end; its exit code.
   int run_main_loop();
   void exit_current_actor();
+  /// Local mode, after run_main_loop: waits for all other threads of this worker.
+  void join_threads();
+  /// A thread of an actor that its own last call has ended.
+  void adopt(std::thread thread, std::unique_ptr<exec::FiberThread> fibers);
 
   // ---- for HostedActor; lock held
   void make_runnable(std::function<void()> work);
@@ -77,6 +84,13 @@ class Host {
   // ---- for the runner; lock not held
   /// Runs one call to its end and answers it.
   void run(const IncomingPtr& call, HostedActor* actor);
+  /// Its two ends, around the user's function; the context lives from one to the other. When it began.
+  exec::Deadline begin_run(const IncomingPtr& call, HostedActor* actor, CallContext& context);
+  void end_run(const IncomingPtr& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation, const ErrorPtr& error, std::uint64_t run_us);
+  /// What an executor would do next, once. False: nothing to do. For a simulated process, which has no executors.
+  bool run_one();
+  /// Forgets what it queues, runs and hosts (Core::let_go); lock held.
+  void let_go();
 
  private:
   friend struct HostedActor;
@@ -120,6 +134,7 @@ class Host {
   IncomingCall* admitted_ = nullptr;
   boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
   std::unique_ptr<exec::FiberThread> main_fibers_;  // HO-4
+  std::vector<std::pair<std::thread, std::unique_ptr<exec::FiberThread>>> adopted_;
   void construct_light(IncomingPtr call);
   void report_light_soon();
   std::shared_ptr<const wire::ActorSpec> light_spec_;             // of all light actors made directly

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/worker/core.h"
 #include "core/worker/host.h"
+#include "core/worker/waits.h"
 
 namespace troupe::worker {
 
@@ -41,18 +42,16 @@ const std::vector<int>& HostedActor::gpu_ids() const {
   return extras_ ? extras_->gpu_ids : none;
 }
 
-HostedActor::~HostedActor() {
+HostedActor::~HostedActor() { join_threads(); }
+
+void HostedActor::join_threads() {
   if (!extras_) return;
   for (Extras::Thread& one : extras_->threads) {
     if (one.fibers) one.fibers->stop();
     if (!one.thread.joinable()) continue;
-    if (one.thread.get_id() == std::this_thread::get_id()) {
-      // Ended by its own last call: the thread still stands on this object's fibers. The process ends next.
-      one.thread.detach();
-      (void)one.fibers.release();
-    } else {
-      one.thread.join();
-    }
+    // Ended by its own last call: the thread still stands on this object's fibers. The worker ends next.
+    if (one.thread.get_id() == std::this_thread::get_id()) host_.adopt(std::move(one.thread), std::move(one.fibers));
+    else one.thread.join();
   }
 }
 
@@ -60,7 +59,7 @@ HostedActor::~HostedActor() {
 
 void HostedActor::start() {
   Core& core = host_.core();
-  if (light()) {
+  if (light() || core.outlet()) {
     post([this] { construct(); });
     return;
   }
@@ -68,7 +67,10 @@ void HostedActor::start() {
     exec::FiberThread::Options options{.stack_size = std::max<std::size_t>(core.welcome().stack_size, 64 << 10)};
     for (int i = 0; spec_->threads > 1 && i < spec_->threads; ++i) {
       extras().threads.push_back({std::make_unique<exec::FiberThread>(core, options), {}});
-      extras().threads.back().thread = std::thread([fibers = extras().threads.back().fibers.get()] { fibers->run(); });
+      extras().threads.back().thread = std::thread([&core, fibers = extras().threads.back().fibers.get()] {
+        set_thread_core(&core);
+        fibers->run();
+      });
     }
   } else {
     for (int i = 1; i < spec_->threads; ++i) extras().threads.push_back({nullptr, std::thread([this] { host_.executor_loop(); })});
@@ -77,6 +79,7 @@ void HostedActor::start() {
 }
 
 void HostedActor::post(std::function<void()> work) {
+  if (host_.core().outlet()) [[unlikely]] return host_.make_runnable(std::move(work));
   if (uses_fibers() && spec_->threads <= 1) return host_.main_fibers().post(std::move(work));
   if (uses_fibers()) return extras().threads[extras().next_thread++ % extras().threads.size()].fibers->post(std::move(work));
   host_.make_runnable(std::move(work));
@@ -85,6 +88,7 @@ void HostedActor::post(std::function<void()> work) {
 /// Runs the constructor, and restore when there is a checkpoint. On one of the actor's threads, without the lock.
 void HostedActor::construct() {
   Core& core = host_.core();
+  if (core.is_cut_off()) return;
   CallContext context;
   context.core = &core;
   context.actor = this;
@@ -94,6 +98,11 @@ void HostedActor::construct() {
   context.caller = caller_key_;
   context.function = detail::function_at(construction_ ? construction_->head.function : spec_->constructor);
   context.name = context.function ? detail::function_name(*context.function) : spec_->class_name;
+  {
+    CoreLock lock(core);
+    constructing_ = &context;
+    if (killed_) interrupt(context, ended_error(extras().message));
+  }
   CallContext* const outer = current_context();
   set_current_context(&context);
   ErrorPtr error;
@@ -138,6 +147,7 @@ void HostedActor::construct() {
   }
   set_current_context(outer);
   CoreLock lock(core);
+  constructing_ = nullptr;
   constructed(std::move(error));
 }
 
@@ -145,10 +155,11 @@ void HostedActor::constructed(ErrorPtr error) {
   Core& core = host_.core();
   if (error) {
     state_ = State::kEnded;
-    cause_ = DeathCause::kConstructorFailed;
+    if (!killed_) cause_ = DeathCause::kConstructorFailed;
+    else error = ended_error(extras().message);  // whatever the interrupted constructor made of it
     report_end(error);
     if (construction_) host_.reply_error(*construction_, error);
-    fail_queued("its constructor failed: " + error->message());
+    fail_queued(killed_ ? error->message() : "its constructor failed: " + error->message());
     return host_.actor_ended(*this);
   }
   if (extras_ && extras_->checkpoint) {
@@ -157,7 +168,7 @@ void HostedActor::constructed(ErrorPtr error) {
     extras_->checkpoint.reset();
   }
   state_ = State::kAlive;
-  if (spec_->checkpoint_every > Duration::zero()) extras().last_checkpoint = exec::Deadline::clock::now();
+  if (spec_->checkpoint_every > Duration::zero()) extras().last_checkpoint = host_.core().now();
   if (construction_) {
     host_.reply_values(*construction_, {}, 0);
     construction_.reset();
@@ -177,7 +188,7 @@ std::size_t HostedActor::queued() {
 }
 
 void HostedActor::arrived(IncomingPtr call) {
-  if (state_ == State::kEnding || state_ == State::kEnded || stopping()) return host_.reply_error(*call, ended_error("the actor has ended"));
+  if (state_ == State::kEnding || state_ == State::kEnded || killed_ || stopping()) return host_.reply_error(*call, ended_error("the actor has ended"));
   if (call->head.kind == CallKind::kStop) {
     extras().stop = std::move(call);
     return admit();
@@ -275,7 +286,10 @@ void HostedActor::kill(DeathCause cause, const std::string& message) {
   killed_ = true;
   cause_ = cause;
   extras().message = message;
-  if (state_ == State::kAlive) begin_end(cause, message);
+  if (state_ == State::kAlive) return begin_end(cause, message);
+  if (state_ != State::kConstructing) return;
+  fail_queued(message);
+  if (constructing_) interrupt(*constructing_, ended_error(message));
 }
 
 void HostedActor::begin_end(DeathCause cause, const std::string& message) {

@@ -76,6 +76,8 @@ struct HostedActor {
   /// A light actor that its creator made here directly: `spec` is shared with others of its kind.
   HostedActor(Host& host, ActorId id, std::shared_ptr<const wire::ActorSpec> spec, IncomingPtr construction);
   ~HostedActor();
+  /// Waits for its threads, which end with their worker. Not under the lock.
+  void join_threads();
 
   ActorId id() const { return id_; }
   bool light() const { return spec_->isolation == Isolation::kLight; }
@@ -152,6 +154,7 @@ struct HostedActor {
   std::unique_ptr<Extras> extras_;
   const detail::ClassOperations* operations_ = nullptr;
   void* instance_ = nullptr;
+  CallContext* constructing_ = nullptr;     // while the constructor runs: a kill interrupts it where it waits
   std::uint64_t caller_key_ = 0;
   int restarts_ = 0;
   int open_ = 0;

@@ -15,7 +15,7 @@ constexpr auto kKeyLife = std::chrono::hours(1);
 // ------------------------------------------------------------------------------------------------------- idempotency keys (HA-3)
 
 bool HostedActor::answer_from_table(const IncomingPtr& call) {
-  const auto now = exec::Deadline::clock::now();
+  const auto now = host_.core().now();
   while (!extras().kept_order.empty()) {
     auto oldest = extras().kept.find(extras().kept_order.front());
     if (oldest != extras().kept.end() && (!oldest->second.done || (extras().kept_order.size() <= kKeysMax && oldest->second.until > now))) break;
@@ -89,7 +89,7 @@ void HostedActor::restore_keys() {
   if (!keys.ok()) return;
   for (KeptKey& one : *keys) {
     Kept kept;
-    kept.until = exec::Deadline::clock::now() + kKeyLife;
+    kept.until = host_.core().now() + kKeyLife;
     kept.done = true;
     kept.results = std::make_shared<std::vector<detail::Value>>();
     for (const auto& body : one.bodies) {
@@ -106,7 +106,7 @@ void HostedActor::restore_keys() {
 void HostedActor::maybe_checkpoint() {
   if (spec_->checkpoint_every <= Duration::zero() || !operations_ || !operations_->checkpoint || !extras().dirty || checkpointing_ || open_ > 0) return;
   const auto due = extras().last_checkpoint + spec_->checkpoint_every;
-  if (exec::Deadline::clock::now() >= due) {
+  if (host_.core().now() >= due) {
     checkpointing_ = true;
     extras().dirty = false;
     return post([this] { take_checkpoint(); });
@@ -132,7 +132,7 @@ void HostedActor::take_checkpoint() {
   }
   CoreLock lock(core);
   checkpointing_ = false;
-  extras().last_checkpoint = exec::Deadline::clock::now();
+  extras().last_checkpoint = host_.core().now();
   if (taken) {
     wire::Checkpoint message;
     message.actor = id_;

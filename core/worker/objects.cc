@@ -129,6 +129,14 @@ void ObjectTable::released(ProcessId borrower, ObjectId id, std::uint32_t grants
   }
 }
 
+std::uint32_t ObjectTable::grants_of(ObjectId id, ProcessId borrower) {
+  ObjectEntry* entry = entries_.find(id.seq);
+  ObjectEntry::Rare* rare = entry ? entry->rare_if() : nullptr;
+  if (!rare) return 0;
+  auto found = std::find_if(rare->borrowers.begin(), rare->borrowers.end(), [&](auto& one) { return one.first == borrower; });
+  return found == rare->borrowers.end() ? 0 : found->second;
+}
+
 bool ObjectTable::value_wanted(ProcessId reader, ObjectId id, std::uint64_t token) {
   ObjectEntry* entry = entries_.find(id.seq);
   if (!entry || !entry->owned) return false;
@@ -166,11 +174,11 @@ void ObjectTable::drop_borrowers(const std::function<bool(ProcessId)>& gone) {
 void ObjectTable::fail_borrowed(const std::function<bool(ProcessId)>& gone, const std::function<ErrorPtr()>& owner_died) {
   std::vector<ObjectEntryPtr> lost;
   for (auto& [id, entry] : borrowed_)
-    if (gone(id.maker) && entry->state() == ObjectEntry::kPending && entry->try_retain()) lost.push_back(ObjectEntryPtr::adopt(entry));
+    if (gone(id.maker) && entry->try_retain()) lost.push_back(ObjectEntryPtr::adopt(entry));
   if (lost.empty()) return;
   const ErrorPtr error = owner_died();
   for (auto& entry : lost) {
-    fail(*entry, error);
+    fail(*entry, error);  // one that was read keeps its value
     for (std::uint64_t arrival : std::exchange(entry->rare().confirmations, {})) effects_.arrival_confirmed(arrival);
   }
 }

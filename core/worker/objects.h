@@ -17,6 +17,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -132,6 +133,16 @@ class ObjectTable {
   void node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner_died);
 
   std::size_t live() const { return entries_.live(); }
+  /// The books, for who checks them: is this object of ours here; what a process borrows of it; do we borrow it?
+  bool knows(ObjectId id) { return entries_.find(id.seq) != nullptr; }
+  std::optional<ErrorCode> code_of(ObjectId id) {
+    ObjectEntry* entry = entries_.find(id.seq);
+    return entry && entry->error ? std::optional(entry->error->code()) : std::nullopt;
+  }
+  std::uint32_t grants_of(ObjectId id, ProcessId borrower);
+  bool borrows(ObjectId id) const { return borrowed_.contains(id); }
+  /// Drops what others hold of this process's objects (Core::let_go).
+  void let_go() { drop_borrowers([](ProcessId) { return true; }); }
   bool has_borrowers() const { return borrowed_out_ != 0; }
   template <class F> void for_each(F&& f) { entries_.for_each(f); }
 

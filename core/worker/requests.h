@@ -55,6 +55,7 @@ class Requests {
 
   void on_response(const net::FrameHeader& header, ByteView payload);
   void fail_all(const std::function<bool(ProcessId)>& to, const ErrorPtr& error);
+  std::size_t open() const { return open_.size(); }
 
  private:
   template <class Reply> struct Pending {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <climits>
@@ -30,7 +31,7 @@ namespace troupe::worker {
 
 namespace {
 
-int worker_main(node::WorkerBoot boot) {
+CoreOptions worker_options(node::WorkerBoot boot) {
   CoreOptions options;
   options.hello.role = wire::Role::kWorker;
   options.hello.pid = ::getpid();
@@ -38,9 +39,15 @@ int worker_main(node::WorkerBoot boot) {
   options.hello.registry_digest = detail::registry_digest();
   options.socket = std::move(boot.socket);
   options.fork = std::move(boot.request);
+  return options;
+}
+
+int worker_main(node::WorkerBoot boot) {
+  CoreOptions options = worker_options(std::move(boot));
   Result<std::unique_ptr<Core>> started = Core::start(std::move(options));
   if (!started.ok()) {
-    std::fprintf(stderr, "troupe worker: %s\n", started.error().what());
+    // A daemon that let go of its worker knows why (the job ended, the node stops): nobody else needs to read of it.
+    if (started.error().code() != ErrorCode::kNodeDied) std::fprintf(stderr, "troupe worker: %s\n", started.error().what());
     return 1;
   }
   Core* core = started->release();  // lives as long as the process: other threads may still use it while it exits
@@ -49,6 +56,23 @@ int worker_main(node::WorkerBoot boot) {
   const int code = core->host().run_main_loop();
   std::fflush(nullptr);
   ::_exit(code);
+}
+
+/// A worker that is threads of the driver's process. Its wait status, as of a process.
+int local_worker_main(node::WorkerBoot boot) {
+  CoreOptions options = worker_options(std::move(boot));
+  options.local = true;
+  Result<std::unique_ptr<Core>> started = Core::start(std::move(options));
+  if (!started.ok()) {
+    if (started.error().code() != ErrorCode::kNodeDied) write_log(LogLevel::kError, "a local worker did not start: {}", std::string(started.error().what()));
+    return W_EXITCODE(1, 0);
+  }
+  Core& core = keep_for_good(*std::move(started));
+  const int code = core.host().run_main_loop();
+  core.host().join_threads();
+  core.stop();
+  set_thread_core(nullptr);
+  return core.is_cut_off() ? SIGKILL : W_EXITCODE(code, 0);
 }
 
 // ------------------------------------------------------------------------------------------------------------------- signals
@@ -154,7 +178,7 @@ int run_driver(const DriverOptions& options, const std::function<int()>& driver)
     if (options.stop_cluster) options.stop_cluster();
     return 1;
   }
-  Core& core = *started->release();  // kept for good: references may outlive run
+  Core& core = keep_for_good(*std::move(started));
   set_process_core(&core);
   CallContext context;
   context.core = &core;
@@ -193,6 +217,7 @@ int run_program(int argc, char** argv, const RunOptions& given, const std::funct
   freeze_registry();
   node::RoleHooks hooks;
   hooks.worker_main = &worker::worker_main;
+  hooks.local_worker_main = &worker::local_worker_main;
   hooks.registry_digest = registry_digest();
   node::enter_internal_role(argc, argv, hooks);
   Result<worker::ParsedRun> parsed = worker::parse_run(argc, argv, given);
@@ -205,8 +230,8 @@ int run_program(int argc, char** argv, const RunOptions& given, const std::funct
     return 0;
   }
   const RunOptions& options = parsed->options;
-  if (options.local) {
-    std::fputs("troupe: --troupe-local is not available yet: run without it, or attach the debugger to a worker (its pid is in `troupe list workers`)\n", stderr);
+  if (options.local && !options.address.empty()) {
+    std::fputs("troupe: --troupe-local keeps everything in one process and joins no cluster: leave --troupe-address (TROUPE_ADDRESS) out\n", stderr);
     return 2;
   }
   worker::DriverOptions driver_options;
@@ -220,7 +245,7 @@ int run_program(int argc, char** argv, const RunOptions& given, const std::funct
     node::EmbeddedOptions node;
     node.node = {.cpus = options.cpus, .gpus = options.gpus, .resources = options.resources, .labels = options.labels, .object_store_memory = options.object_store_memory,
                  .log_level = options.log_level, .max_suspended_workers = options.max_suspended_workers, .stack_size = options.stack_size};
-    Result<node::Embedded> started = node::start_embedded(node);
+    Result<node::Embedded> started = options.local ? node::start_local(node, hooks) : node::start_embedded(node);
     if (!started.ok()) {
       std::fprintf(stderr, "troupe: the embedded cluster did not start: %s\n", started.error().what());
       return 1;

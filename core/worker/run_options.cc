@@ -73,7 +73,7 @@ const std::vector<Option>& all_options() {
   auto yes = [](const std::string& t) -> Result<bool> { return t != "0" && t != "false" && t != "no"; };
   static const std::vector<Option> options{
       {"address", "HOST:PORT of a running cluster, or a file that holds it; without it an embedded one-node cluster", false, with(text, [](RunOptions& o, auto& v) { o.address = v; })},
-      {"local", "everything in one process, on threads, for debuggers and sanitizers", true, with(yes, [](RunOptions& o, auto& v) { o.local = v; })},
+      {"local", "everything in one process, on threads, for gdb, valgrind and sanitizers; env of tasks and actors is refused", true, with(yes, [](RunOptions& o, auto& v) { o.local = v; })},
       {"cpus", "CPUs of the embedded node (default: the machine's)", false, with(parse_number, [](RunOptions& o, auto& v) { o.cpus = v; })},
       {"gpus", "GPUs of the embedded node", false, with(parse_number, [](RunOptions& o, auto& v) { o.gpus = v; })},
       {"resources", "further resources: name=amount,...", false, [](RunOptions& o, const std::string& t) -> Status {

@@ -8,6 +8,7 @@
 #include "core/worker/core.h"
 #include "core/worker/host.h"
 #include "core/worker/hosted_actor.h"
+#include "core/worker/outlet.h"
 #include "core/worker/waits.h"
 
 namespace troupe::worker {
@@ -19,7 +20,20 @@ std::uint64_t micros_since(exec::Deadline start) {
 }  // namespace
 
 void Host::run(const IncomingPtr& call, HostedActor* actor) {
+  if (Outlet* outlet = core_.outlet()) [[unlikely]] return outlet->run(call, actor);
+  if (core_.is_cut_off()) [[unlikely]] return;
   CallContext context;
+  const exec::Deadline start = begin_run(call, actor, context);
+  CallContext* const outer = current_context();
+  set_current_context(&context);
+  detail::Invocation invocation;
+  const ErrorPtr error = invoke(*call, actor, context, invocation);
+  const std::uint64_t run_us = micros_since(start);
+  set_current_context(outer);
+  end_run(call, actor, context, invocation, error, run_us);
+}
+
+exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, CallContext& context) {
   context.core = &core_;
   context.submitter = call->source;
   context.call_id = call->head.call_id;
@@ -30,24 +44,20 @@ void Host::run(const IncomingPtr& call, HostedActor* actor) {
   context.attempt = actor ? actor->restarts() : int(call->head.attempt);
   context.resources = actor ? actor->resources() : call->resources;
   if (actor) context.gpu_ids = actor->gpu_ids();
-  const exec::Deadline start = exec::Deadline::clock::now();
-  {
-    CoreLock lock(core_);
-    context.run = next_run();
-    context.caller = actor ? actor->caller_key() : context.run << 20 | 1;
-    call->running = &context;
-    running_.push_back(call);
-    if (actor) unlink_admitted(*call);
-    if (context.is_task) current_since_ = start;
-    note_begun(*call);
-    if (call->head.timeout_ns > 0) start_deadline(call);
-  }
-  CallContext* const outer = current_context();
-  set_current_context(&context);
-  detail::Invocation invocation;
-  const ErrorPtr error = invoke(*call, actor, context, invocation);
-  const std::uint64_t run_us = micros_since(start);
-  set_current_context(outer);
+  const exec::Deadline start = core_.now();
+  CoreLock lock(core_);
+  context.run = next_run();
+  context.caller = actor ? actor->caller_key() : context.run << 20 | 1;
+  call->running = &context;
+  running_.push_back(call);
+  if (actor) unlink_admitted(*call);
+  if (context.is_task) current_since_ = start;
+  note_begun(*call);
+  if (call->head.timeout_ns > 0) start_deadline(call);
+  return start;
+}
+
+void Host::end_run(const IncomingPtr& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation, const ErrorPtr& error, std::uint64_t run_us) {
   CoreLock lock(core_);
   answer(*call, actor, invocation, error, run_us);
   call->running = nullptr;
@@ -160,7 +170,7 @@ ErrorPtr Host::error_of_exception(const IncomingCall& call, const CallContext& c
 }
 
 void Host::start_deadline(const IncomingPtr& call) {
-  core_.add_timer(exec::deadline_after(std::chrono::nanoseconds(call->head.timeout_ns)), [this, weak = std::weak_ptr(call)] {
+  core_.add_timer(core_.deadline_after(std::chrono::nanoseconds(call->head.timeout_ns)), [this, weak = std::weak_ptr(call)] {
     IncomingPtr late = weak.lock();
     if (!late || !late->running) return;
     ErrorRecord record;

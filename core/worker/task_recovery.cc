@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 
 #include "core/worker/core.h"
 #include "core/worker/streams.h"
@@ -15,11 +14,10 @@ namespace {
 
 constexpr auto kCancelGrace = std::chrono::seconds(5);
 
-Duration backoff_delay(const Backoff& backoff, std::uint32_t attempt) {
-  static thread_local std::minstd_rand random{std::random_device{}()};
+Duration backoff_delay(const Backoff& backoff, std::uint32_t attempt, double chance) {
   double delay = double(backoff.initial.count()) * std::pow(std::max(1.0, backoff.factor), double(attempt));
   delay = std::min(delay, double(backoff.max.count()));
-  delay *= 1 + backoff.jitter * (std::uniform_real_distribution<double>(-1, 1)(random));
+  delay *= 1 + backoff.jitter * (2 * chance - 1);
   return Duration(std::max<std::int64_t>(0, std::int64_t(delay)));
 }
 
@@ -31,10 +29,10 @@ bool TaskSubmitter::retry(PendingCall& call, std::int32_t& budget) {
   if (budget == 0) return false;
   if (budget > 0) --budget;
   const Backoff backoff = call.info ? call.info->retry.backoff : Backoff{};
-  const Duration delay = backoff_delay(backoff, call.attempt);
+  const Duration delay = backoff_delay(backoff, call.attempt, core_.chance());
   ++call.attempt;
   call.state = PendingCall::State::kBackoff;
-  exec::Deadline when = exec::deadline_after(delay);
+  exec::Deadline when = core_.deadline_after(delay);
   const bool too_late = call.info && call.info->timeout != kForever && when >= call.info->first_sent + call.info->timeout;
   if (too_late) when = call.info->first_sent + call.info->timeout;
   core_.add_timer(when, [this, id = call.id, too_late] {
@@ -117,7 +115,7 @@ void TaskSubmitter::node_died(std::uint32_t node, const ErrorPtr& error) {
 // ---------------------------------------------------------------------------------------------------------------- cancelling
 
 void TaskSubmitter::kill_after_grace(PendingCall& call) {
-  core_.add_timer(exec::deadline_after(kCancelGrace), [this, id = call.id] {
+  core_.add_timer(core_.deadline_after(kCancelGrace), [this, id = call.id] {
     PendingCall* still = core_.calls().find(id);
     if (!still || still->state != PendingCall::State::kSent) return;
     core_.requests().send<wire::Empty>(daemon_of(still->target.node), wire::Method::kKillProcess,

@@ -68,7 +68,7 @@ void TaskSubmitter::submit(detail::OutgoingCall outgoing, const TaskOptions* opt
   const std::string key = options ? options->idempotency_key : std::string();
   const std::uint32_t count = outgoing.returns;
   if (!key.empty() && returns) {
-    const auto now = exec::Deadline::clock::now();
+    const auto now = core_.now();
     while (!keyed_order_.empty() && (keyed_order_.size() > kKeysMax || keyed_order_.front().first < now)) {
       keyed_.erase(keyed_order_.front().second);
       keyed_order_.pop_front();
@@ -88,7 +88,7 @@ void TaskSubmitter::submit(detail::OutgoingCall outgoing, const TaskOptions* opt
   }
   if (!key.empty() && returns) {
     keyed_[key] = {returns, returns + count};
-    keyed_order_.emplace_back(exec::Deadline::clock::now() + kKeyLife, key);
+    keyed_order_.emplace_back(core_.now() + kKeyLife, key);
   }
   if (stream) {
     call->stream = stream;
@@ -174,8 +174,11 @@ void TaskSubmitter::on_granted(const wire::LeaseGranted& granted) {
   lease->worker = granted.worker;
   lease->worker_pid = granted.worker_pid;
   lease->owner = &of;
-  lease->idle_since = exec::Deadline::clock::now();
-  if (core_.courier().is_dead(granted.worker)) return give_back(*lease, true);
+  lease->idle_since = core_.now();
+  if (core_.courier().is_dead(granted.worker)) {
+    give_back(*lease, true);
+    return announce(of);  // the daemon counts this one as granted
+  }
   of.leases.push_back(std::move(lease));
   pump(of);
   start_idle_timer();
@@ -196,12 +199,12 @@ void TaskSubmitter::give_back(LeaseState& lease, bool dead) {
 void TaskSubmitter::start_idle_timer() {
   if (idle_timer_) return;
   idle_timer_ = true;
-  core_.add_timer(exec::Deadline::clock::now() + kLeaseIdle, [this] { check_idle(); });
+  core_.add_timer(core_.now() + kLeaseIdle, [this] { check_idle(); });
 }
 
 void TaskSubmitter::check_idle() {
   idle_timer_ = false;
-  const auto now = exec::Deadline::clock::now();
+  const auto now = core_.now();
   bool more = false;
   for (auto& of : classes_) {
     std::erase_if(of->leases, [&](auto& lease) {
@@ -223,7 +226,7 @@ void TaskSubmitter::call_left(PendingCall& call) {
   lease->sent.remove(call);
   if (lease->sent.empty()) {
     lease->paused = false;
-    lease->idle_since = exec::Deadline::clock::now();
+    lease->idle_since = core_.now();
     start_idle_timer();
   }
 }
@@ -238,6 +241,7 @@ void TaskSubmitter::on_reply(PendingCall& call, const ReplyHead& head, FrameRead
     call_left(call);
   }
   if (call.cancelled) {
+    core_.transit().discard(head, in, source);
     if (!early) core_.calls().forget(call);
   } else if (head.status == ReplyStatus::kError) {
     Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(in.rest());

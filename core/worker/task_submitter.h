@@ -53,6 +53,8 @@ class TaskSubmitter {
   void on_recalled(PendingCall& call);
   void process_died(const wire::ProcessDied& died, std::uint64_t begun);
   void node_died(std::uint32_t node, const ErrorPtr& error);
+  /// Forgets the results of keyed tasks (Core::let_go).
+  void let_go() { keyed_.clear(); }
 
  private:
   ClassState& class_of(const TaskOptions* options);

@@ -90,6 +90,13 @@ void Transit::arrival_confirmed(std::uint64_t arrival) {
   core_.courier().control(done.source, Control::kHoldAck, 0, 0, std::as_bytes(std::span(&done.token, 1)));
 }
 
+void Transit::discard(const ReplyHead& head, FrameReader& in, ProcessId source) {
+  if (head.values == 0) return;
+  const std::uint64_t arrival = begin_arrival(source, head.hold);
+  for (std::uint16_t i = 0; i < head.values && !in.failed(); ++i) (void)read(in, arrival);
+  end_arrival(arrival);
+}
+
 detail::Value Transit::read(FrameReader& in, std::uint64_t arrival) {
   detail::Value value;
   const ValueHead head = in.get<ValueHead>();
@@ -287,6 +294,11 @@ void Transit::process_died(ProcessId process) {
 void Transit::node_died(std::uint32_t node) {
   erase_if(holds_, [&](auto& one) { return one.second.destination.node == node; });
   erase_if(arrivals_, [&](auto& one) { return one.second.source.node == node; });
+}
+
+void Transit::let_go() {
+  arrivals_.clear();
+  auto held = std::exchange(holds_, {});  // what it held comes back here
 }
 
 // ------------------------------------------------------------------------------------------------------------- frames of refs

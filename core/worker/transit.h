@@ -51,6 +51,8 @@ class Transit final : public OwnershipEffects {
   detail::Value read(FrameReader& in, std::uint64_t arrival);
   void end_arrival(std::uint64_t arrival);
   void acknowledged(ByteView payload);
+  /// A reply that nobody waits for any more: what rides in it is taken in and let go, or its sender would keep it (TR-1).
+  void discard(const ReplyHead& head, FrameReader& in, ProcessId source);
 
   // ---- control messages
   wire::ValueDesc describe(const detail::Value& value, Outgoing& hold);
@@ -65,6 +67,12 @@ class Transit final : public OwnershipEffects {
   void process_died(ProcessId process);
   void node_died(std::uint32_t node);
   void borrowed(ObjectId id);
+  /// Frames sent and not acknowledged, frames arrived and not acknowledged.
+  std::size_t held() const { return holds_.size(); }
+  template <class F> void for_each_hold(F&& f) { for (auto& [token, hold] : holds_) f(hold); }
+  std::size_t arriving() const { return arrivals_.size(); }
+  /// Forgets both (Core::let_go).
+  void let_go();
 
   // ---- OwnershipEffects
   void send_release(ProcessId owner, ObjectId id, std::uint32_t grants) override;

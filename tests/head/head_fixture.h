@@ -22,6 +22,17 @@ class HeadFixture : public ::testing::Test {
     request.info.resources = {{"CPU", cpus}};
     request.info.labels = std::move(labels);
     request.info.pid = 1000 + static_cast<int>(links_.size());
+    return join(request);
+  }
+  /// The daemon whose process the head watches.
+  std::uint32_t join_served() {
+    wire::RegisterNode request;
+    request.info.resources = {{"CPU", 1}};
+    request.info.is_head = true;
+    request.info.pid = kServedPid;
+    return join(request);
+  }
+  std::uint32_t join(const wire::RegisterNode& request) {
     LinkId link = next_link_++;
     const auto reply = ask<wire::RegisterNodeReply>(ProcessId{}, Method::kRegisterNode, request, link);
     links_[reply.node] = link;
@@ -30,8 +41,9 @@ class HeadFixture : public ::testing::Test {
     answer_pings();
     return reply.node;
   }
-  JobId job(ProcessId driver, const std::string& name_space = {}) {
+  JobId job(ProcessId driver, const std::string& name_space = {}, const std::string& digest = {}) {
     wire::RegisterJob request;
+    request.registry_digest = digest;
     request.driver = driver;
     request.driver_pid = 77;
     request.name_space = name_space;
@@ -183,10 +195,12 @@ class HeadFixture : public ::testing::Test {
   static StateOptions options() {
     StateOptions result;
     result.membership.cluster_id = "c1";
+    result.membership.served_pid = kServedPid;
     result.seed = 7;
     return result;
   }
 
+  static constexpr int kServedPid = 555;
   State state_{options()};
   Effects effects_;
   Time now_ = 1h;

@@ -45,6 +45,25 @@ TEST_F(JobsTest, ADetachedActorOutlivesJobAndDriverAndItsCrash) {
   EXPECT_EQ(starts(1).size(), 1u);
 }
 
+TEST_F(JobsTest, TheEndOfTheLastActorThatAJobLeftBehindIsToldToAllDaemons) {
+  std::uint32_t second = join(1);
+  wire::ActorSpec detached = spec(driver_, job_, "d");
+  detached.lifetime = Lifetime::kDetached;
+  live(detached, kWorker);
+  ActorId child = live(spec(kWorker, job_), {1, 11});
+  notice(daemon_of(1), Method::kJobFinished, wire::JobFinished{job_, driver_, 0, ""});
+  for (std::uint32_t node : {1u, second}) EXPECT_EQ(notices<wire::JobEnded>(daemon_of(node), Method::kJobEnded).size(), 1u);
+  exited(detached.id, kWorker, DeathCause::kKilled);
+  crash(kWorker);
+  EXPECT_TRUE(notices<wire::JobEnded>(daemon_of(1), Method::kJobEnded).empty()) << "one that it made still lives";
+  exited(child, {1, 11}, DeathCause::kFinished);
+  for (std::uint32_t node : {1u, second}) {
+    auto over = notices<wire::JobEnded>(daemon_of(node), Method::kJobEnded);
+    ASSERT_EQ(over.size(), 1u) << "AC-6";
+    EXPECT_TRUE(over[0].keep_actors.empty() && over[0].keep_processes.empty());
+  }
+}
+
 TEST_F(JobsTest, WhatADetachedActorMadeOutlivesTheJobWithIt) {
   wire::ActorSpec detached = spec(driver_, job_, "d");
   detached.lifetime = Lifetime::kDetached;

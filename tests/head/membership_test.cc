@@ -141,6 +141,45 @@ TEST_F(MembershipTest, AHeadThatWasStoppedItselfDoesNotBlameTheNodes) {
   EXPECT_TRUE(state_.membership().alive(1)) << "MB-2";
 }
 
+TEST_F(MembershipTest, AHeadThatRunsLateDoesNotBlameTheNodes) {
+  join(1);
+  silent_.insert(1);
+  for (int i = 0; i < 20; ++i) {  // starved: each tick comes long after its time
+    now_ = state_.next_deadline().value() + 500ms;
+    event(Tick{});
+    answer_pings();
+  }
+  EXPECT_TRUE(state_.membership().alive(1)) << "MB-2: pings sent late do not count";
+  pass(5s);
+  EXPECT_FALSE(state_.membership().alive(1)) << "on time again, the silence counts";
+}
+
+TEST_F(MembershipTest, TheDaemonThatTheHeadServesMayBeSilentForHalfAMinute) {
+  const std::uint32_t served = join_served(), other = join(1);
+  silent_ = {served, other};
+  pass(25s);
+  EXPECT_TRUE(state_.membership().alive(served)) << "MB-5";
+  EXPECT_FALSE(state_.membership().alive(other));
+  pass(7s);
+  EXPECT_FALSE(state_.membership().alive(served)) << "but not for ever";
+}
+
+TEST_F(MembershipTest, ALostLinkOfTheDaemonThatTheHeadServesMayComeBackLate) {
+  const std::uint32_t served = join_served();
+  lose_link(served);
+  pass(20s);
+  EXPECT_TRUE(state_.membership().alive(served)) << "MB-5";
+  wire::RegisterNode back;
+  back.info.node = served;
+  back.info.node_id = ids_[served];
+  back.info.is_head = true;
+  back.cluster_id = "c1";
+  EXPECT_EQ(ask<wire::RegisterNodeReply>(daemon_of(served), Method::kRegisterNode, back, 99).node, served);
+  links_[served] = 99;
+  pass(40s);
+  EXPECT_TRUE(state_.membership().alive(served));
+}
+
 TEST_F(MembershipTest, AnyFrameIsASignOfLife) {
   join(4);
   silent_.insert(1);

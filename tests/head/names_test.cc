@@ -104,5 +104,16 @@ TEST_F(NamesTest, ADetachedActorNeedsAName) {
   EXPECT_EQ(ask_error(driver_, Method::kCreateActor, nameless).code, ErrorCode::kInvalidArgument);
 }
 
+TEST_F(NamesTest, AProgramOfAnotherBuildIsRefusedAndToldWhatToDo) {
+  live(spec(driver_, job_, "a"), {1, 10});
+  const ProcessId other{1, 3};
+  wire::ActorSpec same = spec(other, job(other, "ns", "another digest"), "a");
+  same.get_if_exists = true;
+  for (const ErrorRecord& error : {ask_error(other, Method::kGetNamedActor, wire::NamedActor{"a", "ns"}), ask_error(other, Method::kCreateActor, same)}) {
+    EXPECT_EQ(error.code, ErrorCode::kUnauthenticated) << "AC-7";
+    EXPECT_NE(error.message.find("run the same build"), std::string::npos) << error.message;
+  }
+}
+
 }  // namespace
 }  // namespace troupe::head

@@ -1,4 +1,5 @@
 // The pure parts of the daemon, its loop and its session folder.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -110,6 +111,21 @@ TEST(BootSocket, CarriesLongPacketsAndDescriptors) {
   EXPECT_EQ(received.packet.fds.size(), 2u);
   sockets.first.reset();
   EXPECT_EQ(receive_packet(sockets.second.get()).value().state, Received::State::kClosed);
+}
+
+TEST(BootSocket, APeerThatDiesWithPacketsUnreadClosesNoneOfOurDescriptors) {
+  auto live = boot_socket_pair().value(), dead = boot_socket_pair().value(), pipe = boot_socket_pair().value();
+  const int fds[] = {pipe.first.get(), pipe.second.get()};
+  ASSERT_TRUE(*send_packet(live.first.get(), wire::BootKind::kHello, {}, fds));
+  ASSERT_TRUE(*send_packet(dead.second.get(), wire::BootKind::kWelcome, {}, {}));  // nobody will read it: ECONNRESET follows
+  dead.first.reset();
+  // One right after the other: what the first found still lies where the second one's buffer is.
+  const Result<Received> received = receive_packet(live.second.get());
+  const Result<Received> reset = receive_packet(dead.second.get());
+  ASSERT_EQ(received->packet.fds.size(), 2u);
+  EXPECT_EQ(reset->state, Received::State::kClosed);
+  EXPECT_EQ(reset->packet.fds.size(), 0u) << "BS-3";
+  for (const UniqueFd& fd : received->packet.fds) EXPECT_GE(::fcntl(fd.get(), F_GETFD), 0) << "BS-3: closed behind our back";
 }
 
 TEST(Session, KeepsLogsOnlyAndTheLastTenSessions) {

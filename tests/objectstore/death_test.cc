@@ -56,6 +56,21 @@ unsigned char pattern(BufferId id) { return static_cast<unsigned char>(id.slot *
   }
 }
 
+TEST(ClientDeath, BetweenDroppingAPinAndTellingTheDaemonItLeavesNothing) {
+  Hub hub({.node = 1, .capacity = 24 << 20, .slots = 4096});
+  Member maker(hub, 1), reader(hub, 2);
+  Pin made = maker.put_shared(300000, 7);
+  Pin seen = reader.client->try_pin(made.id());
+  ASSERT_TRUE(seen);
+  made.reset();
+  maker.client->flush();
+  EXPECT_EQ(hub.usage().objects, 1u) << "the reader has it";
+  seen.reset();  // on the reader's list, which dies with it
+  hub.with([&](StoreServer& s) { s.client_died(reader.id); });
+  EXPECT_EQ(hub.usage().objects, 0u);
+  EXPECT_EQ(hub.audit(), "");
+}
+
 struct Kept {
   Pin pin;
   unsigned char fill;

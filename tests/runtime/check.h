@@ -60,12 +60,10 @@ template <class E, class Code> std::optional<E> thrown(Code&& code, const char* 
   try {
     code();
     that(false, std::string(text) + ": nothing was thrown", file, line);
-  } catch (const E& error) {
-    return error;
-  } catch (const troupe::Error& error) {
-    that(false, std::string(text) + ": another error: " + troupe::error_name(error.code()) + ": " + error.what(), file, line);
   } catch (const std::exception& error) {
-    that(false, std::string(text) + ": another exception: " + error.what(), file, line);
+    if (const E* wanted = dynamic_cast<const E*>(&error)) return *wanted;
+    const auto* other = dynamic_cast<const troupe::Error*>(&error);
+    that(false, std::string(text) + ": another error: " + (other ? troupe::error_name(other->code()) : "an exception") + ": " + error.what(), file, line);
   }
   return std::nullopt;
 }

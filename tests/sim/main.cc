@@ -1,58 +1,76 @@
-// tests/sim/sim --seeds N [--seed S] [--verbose] [--plant NAME] [--expect-failure]
+// tests/sim/sim --seeds N [--seed S] [--world head|cores] [--verbose] [--plant NAME] [--expect-failure]
 //
-// Runs N simulated clusters from the seeds S, S+1, ... (default: 300 from 1). A failing seed is printed with the end of its
-// trace; `--seed S --seeds 1 --verbose` replays it. --plant puts a bug into the environment, --expect-failure then turns the
+// Runs N simulated clusters of each world (both, unless one is named) from the seeds S, S+1, ... (default: 300 from 1): the
+// head among models of everything else (world.h), and real cores, lease queues and head on a model network (cores.h). A failing
+// seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant puts a bug into the environment, --expect-failure then turns the
 // exit code round: the checks must have found it.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "tests/sim/cores.h"
 #include "tests/sim/world.h"
 
 namespace {
 
 int usage() {
-  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--verbose] [--expect-failure] [--plant NAME], NAME one of:");
+  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores] [--verbose] [--expect-failure] [--plant NAME], NAME one of:");
   for (const std::string& name : troupe::sim::plants()) std::fprintf(stderr, " %s", name.c_str());
+  for (const std::string& name : troupe::sim::core_plants()) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
   return 2;
 }
+
+struct Totals { std::uint64_t seeds = 0, steps = 0, failures = 0; };
+
+template <class W> void run_seed(const char* name, const troupe::sim::WorldOptions& options, bool quiet, Totals& totals) {
+  W world(options);
+  const std::string broken = world.run();
+  ++totals.seeds;
+  totals.steps += world.steps();
+  if (broken.empty()) return;
+  std::printf("seed %llu of world %s failed: %s\n", static_cast<unsigned long long>(options.seed), name, broken.c_str());
+  if (++totals.failures == 1 && !quiet && !options.verbose) {
+    std::printf("the last lines of its trace:\n");
+    for (const std::string& line : world.trace()) std::printf("%s\n", line.c_str());
+  }
+  std::fflush(stdout);
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   std::uint64_t seeds = 300, first = 1;
   bool expect_failure = false;
+  std::string which;
   troupe::sim::WorldOptions options;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     const bool more = i + 1 < argc;
     if (flag == "--seeds" && more) seeds = std::strtoull(argv[++i], nullptr, 10);
     else if (flag == "--seed" && more) first = std::strtoull(argv[++i], nullptr, 10);
+    else if (flag == "--world" && more) which = argv[++i];
     else if (flag == "--plant" && more) options.plant = argv[++i];
     else if (flag == "--verbose") options.verbose = true;
     else if (flag == "--expect-failure") expect_failure = true;
     else return usage();
   }
-  bool known = options.plant.empty();
-  for (const std::string& name : troupe::sim::plants()) known = known || name == options.plant;
-  if (!known || seeds == 0) return usage();
+  if (!options.plant.empty() && which.empty()) which = contains(troupe::sim::core_plants(), options.plant) ? "cores" : "head";
+  const bool known = options.plant.empty() || contains(which == "cores" ? troupe::sim::core_plants() : troupe::sim::plants(), options.plant);
+  if (!known || seeds == 0 || (!which.empty() && which != "head" && which != "cores")) return usage();
 
-  std::uint64_t failures = 0, steps = 0;
+  Totals head, cores;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     options.seed = seed;
-    troupe::sim::World world(options);
-    const std::string broken = world.run();
-    steps += world.steps();
-    if (broken.empty()) continue;
-    if (++failures == 1 && !expect_failure) {
-      std::printf("seed %llu failed: %s\nthe last lines of its trace:\n", static_cast<unsigned long long>(seed), broken.c_str());
-      if (!options.verbose) for (const std::string& line : world.trace()) std::printf("%s\n", line.c_str());
-    } else {
-      std::printf("seed %llu failed: %s\n", static_cast<unsigned long long>(seed), broken.c_str());
-    }
+    if (which != "cores") run_seed<troupe::sim::World>("head", options, expect_failure, head);
+    if (which != "head") run_seed<troupe::sim::CoreWorld>("cores", options, expect_failure, cores);
   }
-  std::printf("%llu seeds, %llu steps of the head, %llu failures\n", static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(steps), static_cast<unsigned long long>(failures));
-  return (failures != 0) != expect_failure ? 1 : 0;
+  for (const auto& [name, totals] : {std::pair("head", head), std::pair("cores", cores)})
+    if (totals.seeds != 0)
+      std::printf("world %s: %llu seeds, %llu steps, %llu failures\n", name, static_cast<unsigned long long>(totals.seeds), static_cast<unsigned long long>(totals.steps), static_cast<unsigned long long>(totals.failures));
+  return (head.failures + cores.failures != 0) != expect_failure ? 1 : 0;
 }

@@ -85,7 +85,7 @@ BANS = [
     Ban("randomness in a pure layer", r"\bstd::random_device\b|\b(?:std::)?s?rand\s*\(\s*\)|\bgetrandom\s*\(", "the injected random source", where=PURE),
     Ban("detached thread", r"(?:\.|->)detach\s*\(\s*\)", "keep the thread and join it: nothing outlives its scope",
         allowed={"core/exec/fibers": "fibers, which FiberThread counts and runs to their end",
-                 "core/worker/hosted_actor": "an actor that its own last call ends: its thread stands on itself, and the process ends next"}),
+                 "core/node/local_node": "local mode: a worker's thread that does not return from user code, two seconds after it should have ended"}),
     Ban("gRPC and protobuf", r"#\s*include\s*[<\"](?:grpc|google/protobuf|[\w/]+\.pb\.h)",
         "net's channel interface: linking gRPC costs every worker 6 ms of start",
         where=PRODUCT + ("bench/",), allowed={"core/rpc/": "the plug-in libtroupe_rpc", "core/wire/proto/": "the messages' one home"}),

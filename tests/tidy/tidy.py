@@ -23,6 +23,7 @@ import rules  # noqa: E402
 
 TOP = ("core", "scheduler", "objectstore", "collective", "kernels", "apps", "tests", "bench")
 SOURCES = (".h", ".cc", ".inc", ".cu", ".cuh")
+PUBLIC = ("core/include/", "kernels/include/", "collective/include/")  # what is installed
 CONTROL = re.compile(r"^(?:if|for|while|switch|do|else|catch|try|return|namespace|extern|enum|union|case|default)\b")
 
 
@@ -102,7 +103,7 @@ def check_arrows(tree):
 def check_public(tree):
     problems = []
     for path in tree.text:
-        if not path.startswith("core/include/") and not path.startswith("collective/include/"):
+        if not path.startswith(PUBLIC):
             continue
         for line, quote, include in tree.includes(path):
             if quote != "<" or not (include.startswith("troupe/") or re.fullmatch(r"[a-z_0-9]+", include)):
@@ -137,9 +138,9 @@ def digest(root, paths):
 
 def compile_alone(root, compiler, flags, path):
     """Compiles a file that includes nothing but this header. Returns (errors, the files of ours that it reads)."""
-    public = path.startswith(("core/include/", "collective/include/"))
+    public = path.startswith(PUBLIC)
     include = f"<{path.split('/include/', 1)[1]}>" if public else f'"{path}"'
-    own = ["-Icore/include", "-Icollective/include"] + ([] if public else ["-I."])
+    own = [f"-I{folder}" for folder in PUBLIC] + ([] if public else ["-I."])
     with tempfile.NamedTemporaryFile(suffix=".d") as depends:
         command = [compiler, *flags, *own, "-fsyntax-only", "-MMD", "-MF", depends.name, "-x", "c++", "-"]
         done = subprocess.run(command, input=f"#include {include}\n", cwd=root, text=True, capture_output=True)

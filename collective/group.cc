@@ -1,0 +1,158 @@
+// Group and Work: the door, and the checks of what an operation says by itself (GR-2).
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "collective/member.h"
+#include <troupe/collective.h>
+
+namespace troupe::collective {
+
+using detail::Kind;
+using detail::Member;
+using detail::Operation;
+
+namespace {
+Member& checked(const std::shared_ptr<Member>& member) {
+  if (!member) throw InvalidArgumentError("an empty group");
+  return *member;
+}
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------------------------ Work
+
+Work::Work() noexcept = default;
+Work::Work(std::shared_ptr<Member> member, std::shared_ptr<detail::Pending> pending) noexcept : member_(std::move(member)), pending_(std::move(pending)) {}
+Work::Work(Work&&) noexcept = default;
+Work& Work::operator=(Work&& other) noexcept {
+  if (this != &other) {
+    finish();
+    member_ = std::move(other.member_);
+    pending_ = std::move(other.pending_);
+  }
+  return *this;
+}
+Work::~Work() { finish(); }
+
+void Work::finish() noexcept {
+  while (pending_ && !member_->done(*pending_)) {
+    try {
+      member_->wait(*pending_, kForever);
+    } catch (const std::exception&) {
+      // The operation's own error, which nobody asked for; or a cancel, which has aborted the group: then it ends soon.
+    }
+  }
+  pending_.reset();
+}
+
+bool Work::wait(Duration timeout) { return !pending_ || checked(member_).wait(*pending_, timeout); }
+bool Work::done() { return !pending_ || checked(member_).done(*pending_); }
+void Work::wait_on(Stream) { (void)wait(); }
+
+// ----------------------------------------------------------------------------------------------------------------------- Group
+
+int Group::rank() const { return checked(member_).communicator().rank(); }
+int Group::size() const { return checked(member_).communicator().size(); }
+Backend Group::backend() const { return checked(member_).communicator().backend(); }
+std::uint64_t Group::epoch() const { return checked(member_).communicator().epoch(); }
+const std::string& Group::name() const { return checked(member_).name(); }
+void Group::run(const Operation& operation) const { checked(member_).run(operation); }
+Work Group::start(Operation operation) const { return Work(member_, checked(member_).start(std::move(operation))); }
+void Group::abort(const std::string& reason) { checked(member_).abort(reason); }
+Group Group::split(int color, int key, OpOptions options) { return checked(member_).split(color, key, options); }
+
+// -------------------------------------------------------------------------------------------------------------------- validity
+
+namespace detail {
+namespace {
+
+[[noreturn]] void wrong(const Operation& operation, const std::string& what) { throw InvalidArgumentError(fmt::format("{}: {}", kind_name(operation.kind), what)); }
+
+void expect(const Operation& operation, const char* which, std::size_t size, std::size_t wanted) {
+  if (size != wanted) wrong(operation, fmt::format("{} has {} elements, and must have {}", which, size, wanted));
+}
+
+std::size_t sum(const std::vector<std::size_t>& counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t(0)); }
+
+std::size_t size_of(DType type) {
+  switch (type) {
+    case DType::kF64: case DType::kI64: case DType::kU64: return 8;
+    case DType::kF16: case DType::kBF16: return 2;
+    case DType::kI8: case DType::kU8: return 1;
+    default: return 4;
+  }
+}
+
+/// Input and output may be the same memory where that means something, else they are apart.
+void expect_apart(const Operation& operation, std::ptrdiff_t in_at_out) {
+  const auto in = reinterpret_cast<std::uintptr_t>(operation.in), out = reinterpret_cast<std::uintptr_t>(operation.out);
+  const std::size_t in_bytes = operation.in_count * size_of(operation.type), out_bytes = operation.out_count * size_of(operation.type);
+  if (in_bytes == 0 || out_bytes == 0 || in + in_bytes <= out || out + out_bytes <= in) return;
+  if (in_at_out == PTRDIFF_MAX || in != out + std::uintptr_t(in_at_out) * size_of(operation.type)) wrong(operation, "input and output overlap");
+}
+
+}  // namespace
+
+void Member::validate(const Operation& operation) const {
+  const int size = communicator_->size(), rank = communicator_->rank();
+  const auto ranks = std::size_t(size), me = std::size_t(rank);
+  const auto check_peer = [&](const char* what) {
+    if (operation.peer < 0 || operation.peer >= size) wrong(operation, fmt::format("{} {} is not one of {} ranks", what, operation.peer, size));
+  };
+  const auto check_counts = [&](const std::vector<std::size_t>& counts) {
+    if (counts.size() != ranks) wrong(operation, fmt::format("{} counts for {} ranks", counts.size(), size));
+  };
+  const std::size_t in = operation.in_count, out = operation.out_count;
+  const bool root = operation.peer == rank;
+  const auto before = [&](const std::vector<std::size_t>& counts) {
+    return std::ptrdiff_t(std::accumulate(counts.begin(), counts.begin() + rank, std::size_t(0)));
+  };
+  switch (operation.kind) {
+    case Kind::kAllReduce: expect(operation, "the output", out, in); return expect_apart(operation, 0);
+    case Kind::kReduce:
+      check_peer("root");
+      if (root) expect(operation, "the output", out, in), expect_apart(operation, 0);
+      return;
+    case Kind::kBroadcast: return check_peer("root");
+    case Kind::kAllGather: expect(operation, "the output", out, in * ranks); return expect_apart(operation, std::ptrdiff_t(in * me));
+    case Kind::kReduceScatter: expect(operation, "the input", in, out * ranks); return expect_apart(operation, -std::ptrdiff_t(out * me));
+    case Kind::kAllToAll:
+      expect(operation, "the output", out, in);
+      if (in % ranks != 0) wrong(operation, fmt::format("{} elements do not divide into {} parts", in, size));
+      return expect_apart(operation, PTRDIFF_MAX);
+    case Kind::kGather:
+      check_peer("root");
+      if (root) expect(operation, "the output", out, in * ranks), expect_apart(operation, std::ptrdiff_t(in * me));
+      return;
+    case Kind::kScatter:
+      check_peer("root");
+      if (root) expect(operation, "the input", in, out * ranks), expect_apart(operation, -std::ptrdiff_t(out * me));
+      return;
+    case Kind::kAllGatherV:
+    case Kind::kGatherV:
+      check_counts(operation.counts);
+      if (operation.kind == Kind::kGatherV) check_peer("root");
+      expect(operation, "the input", in, operation.counts[me]);
+      if (operation.kind == Kind::kAllGatherV || root) expect(operation, "the output", out, sum(operation.counts)), expect_apart(operation, before(operation.counts));
+      return;
+    case Kind::kScatterV:
+      check_counts(operation.counts);
+      check_peer("root");
+      expect(operation, "the output", out, operation.counts[me]);
+      if (root) expect(operation, "the input", in, sum(operation.counts)), expect_apart(operation, -before(operation.counts));
+      return;
+    case Kind::kAllToAllV:
+      check_counts(operation.counts);
+      check_counts(operation.recv_counts);
+      expect(operation, "the input", in, sum(operation.counts));
+      expect(operation, "the output", out, sum(operation.recv_counts));
+      return expect_apart(operation, PTRDIFF_MAX);
+    case Kind::kSend:
+    case Kind::kRecv: return check_peer("peer");
+    case Kind::kBarrier:
+    case Kind::kSplit: return;
+  }
+}
+
+}  // namespace detail
+}  // namespace troupe::collective

@@ -1,0 +1,290 @@
+#include "collective/member.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace troupe::collective::detail {
+
+namespace {
+constexpr auto kCheckEvery = std::chrono::milliseconds(100);  // a thread that waits looks for a cancel this often
+
+Clock::time_point after(Duration timeout) {
+  const auto now = Clock::now();
+  return timeout >= Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout;
+}
+bool is_message(const Operation& operation) { return operation.kind == Kind::kSend || operation.kind == Kind::kRecv; }
+}  // namespace
+
+Member::Member(std::unique_ptr<Communicator> communicator, MemberOptions options) : communicator_(std::move(communicator)), options_(std::move(options)) {}
+
+Member::~Member() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  helper_wakes_.notify_all();
+  if (helper_.joinable()) helper_.join();
+}
+
+bool Member::on_fiber() const { return options_.environment && options_.environment->on_fiber(); }
+
+CollectiveError Member::error_of(const Operation& operation, std::uint64_t number) {
+  const Failure failure = communicator_->failure().value_or(Failure{Reason::kBackend, "no reason was given", {}});
+  return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
+                               failure.text);
+}
+
+void Member::check_usable(const Operation& operation, std::uint64_t number) {
+  if (!communicator_->stale()) return;
+  throw CollectiveError::from({Reason::kStale, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), {}},
+                              "the group has been formed again or destroyed: look it up anew");
+}
+
+void Member::run(const Operation& operation) {
+  validate(operation);
+  if (queued_.load(std::memory_order_relaxed) == 0 && !is_message(operation) && !on_fiber() && take_role()) {
+    struct Role { Member& member; ~Role() { member.release_role(); } } role{*this};
+    if (queued_.load(std::memory_order_seq_cst) == 0) {
+      const std::uint64_t number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+      check_usable(operation, number);
+      Patience patience(timeout_of(operation), options_.environment.get());
+      if (!communicator_->run(operation, patience)) throw error_of(operation, number);
+      return;
+    }
+  }
+  const std::shared_ptr<Pending> pending = enqueue(operation);
+  try {
+    wait(*pending, kForever);
+  } catch (...) {
+    // Interrupted: the group has failed by that, and the memory is the caller's again once the operation has noticed.
+    while (!pending->done.load(std::memory_order_acquire)) {
+      std::unique_lock lock(mutex_);
+      if (!role_.load(std::memory_order_seq_cst)) start_helper(), helper_wakes_.notify_one();
+      waiters_wake_.wait_for(lock, kCheckEvery, [&] { return pending->done.load(std::memory_order_acquire); });
+    }
+    throw;
+  }
+}
+
+std::shared_ptr<Pending> Member::start(Operation operation) {
+  validate(operation);
+  std::shared_ptr<Pending> pending = enqueue(std::move(operation));
+  std::lock_guard lock(mutex_);
+  start_helper();
+  helper_wakes_.notify_one();
+  return pending;
+}
+
+std::shared_ptr<Pending> Member::enqueue(Operation operation) {
+  auto pending = std::make_shared<Pending>();
+  pending->operation = std::move(operation);
+  pending->deadline = after(timeout_of(pending->operation));
+  const Operation& op = pending->operation;
+  if (is_message(op)) {
+    const std::size_t element = op.type == DType::kF64 || op.type == DType::kI64 || op.type == DType::kU64 ? 8
+                                : op.type == DType::kF16 || op.type == DType::kBF16               ? 2
+                                : op.type == DType::kI8 || op.type == DType::kU8                  ? 1
+                                                                                                  : 4;
+    pending->transfer = {.sends = op.kind == Kind::kSend, .peer = op.peer, .tag = op.tag, .type = op.type, .from = static_cast<const std::byte*>(op.in),
+                         .to = static_cast<std::byte*>(op.out), .bytes = op.in_count * element, .deadline = pending->deadline};
+  }
+  {
+    std::lock_guard lock(mutex_);
+    pending->number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+    check_usable(op, pending->number);
+    queue_.push_back(pending);
+    queued_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (role_.load(std::memory_order_seq_cst)) communicator_->nudge();  // MB-4
+  return pending;
+}
+
+void Member::release_role() {
+  role_.store(false, std::memory_order_seq_cst);
+  if (queued_.load(std::memory_order_seq_cst) == 0 && waiters_.load(std::memory_order_seq_cst) == 0) return;
+  std::lock_guard lock(mutex_);
+  helper_wakes_.notify_one();
+  waiters_wake_.notify_all();
+}
+
+bool Member::wait(Pending& pending, Duration timeout) {
+  if (!pending.done.load(std::memory_order_acquire)) {
+    const auto deadline = timeout == kForever ? Clock::time_point::max() : after(timeout);
+    Environment* environment = options_.environment.get();
+    if (auto suspension = environment ? environment->suspension() : nullptr) {
+      if (!wait_suspended(pending, *suspension, deadline)) return false;
+    } else {
+      while (!pending.done.load(std::memory_order_acquire)) {
+        // Who must stop waiting before the operation does cannot carry it out.
+        if (timeout == kForever && take_role()) {
+          struct Role { Member& member; ~Role() { member.release_role(); } } role{*this};
+          drain(&pending, environment);
+          continue;
+        }
+        if (environment) {
+          try {
+            environment->check();
+          } catch (const std::exception& error) {
+            communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+            throw;
+          }
+        }
+        if (Clock::now() >= deadline) return false;
+        std::unique_lock lock(mutex_);
+        waiters_.fetch_add(1, std::memory_order_seq_cst);
+        waiters_wake_.wait_until(lock, std::min(deadline, Clock::now() + kCheckEvery), [&] {
+          return pending.done.load(std::memory_order_acquire) || (timeout == kForever && !role_.load(std::memory_order_seq_cst));
+        });
+        waiters_.fetch_sub(1, std::memory_order_seq_cst);
+      }
+    }
+  }
+  if (pending.error) pending.error->raise();
+  return true;
+}
+
+bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspension, Clock::time_point deadline) {
+  const auto attach = [&](Environment::Suspension* to) {
+    std::lock_guard lock(mutex_);
+    if (to) start_helper(), helper_wakes_.notify_one();
+    pending.suspension = to;
+  };
+  attach(&suspension);
+  try {
+    while (!pending.done.load(std::memory_order_acquire))
+      if (!suspension.wait(deadline) && Clock::now() >= deadline) break;
+  } catch (const std::exception& error) {
+    attach(nullptr);
+    communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+    throw;
+  }
+  attach(nullptr);
+  return pending.done.load(std::memory_order_acquire);
+}
+
+bool Member::done(Pending& pending) { return pending.done.load(std::memory_order_acquire); }
+
+void Member::abort(const std::string& reason) {
+  communicator_->fail({Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}});
+}
+
+void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
+  std::lock_guard lock(mutex_);
+  pending->error = std::move(error);
+  queued_.fetch_sub(1, std::memory_order_seq_cst);
+  pending->done.store(true, std::memory_order_release);  // MB-3
+  if (pending->suspension) pending->suspension->notify();
+  if (waiters_.load(std::memory_order_seq_cst) != 0) waiters_wake_.notify_all();
+}
+
+/// Moves the messages under way; true when all are done, false when the caller should look again.
+bool Member::drain_messages(Environment* environment, const Pending* until) {
+  const bool moved = communicator_->pump();
+  auto next_deadline = Clock::time_point::max();
+  const auto now = moved ? Clock::time_point{} : Clock::now();
+  for (const auto& one : active_) {
+    next_deadline = std::min(next_deadline, one->deadline);
+    if (!one->transfer.done && now >= one->deadline)
+      communicator_->fail({Reason::kTimeout, fmt::format("rank {} waited too long for rank {} in {}", communicator_->rank(), one->operation.peer, kind_name(one->operation.kind)), {one->operation.peer}});
+  }
+  const bool failed = communicator_->failure().has_value();
+  std::erase_if(active_, [&](const std::shared_ptr<Pending>& one) {
+    if (!one->transfer.done && !failed) return false;
+    finish(one, one->transfer.done ? nullptr : std::make_shared<const CollectiveError>(error_of(one->operation, one->number)));
+    return true;
+  });
+  if (active_.empty()) return true;
+  if (!moved && !(until && until->done.load(std::memory_order_acquire))) communicator_->wait_messages(next_deadline, environment);
+  return false;
+}
+
+/// The holder of the role: carries out what is queued, until `until` is done or nothing is left.
+void Member::drain(const Pending* until, Environment* environment) {
+  for (;;) {
+    std::shared_ptr<Pending> next;
+    {
+      std::lock_guard lock(mutex_);
+      while (!queue_.empty() && is_message(queue_.front()->operation)) {
+        communicator_->post(queue_.front()->transfer);
+        active_.push_back(std::move(queue_.front()));
+        queue_.pop_front();
+      }
+      if (!queue_.empty()) next = queue_.front();
+    }
+    if (!active_.empty()) {  // MB-2
+      const bool all_done = drain_messages(environment, until);
+      if (until && until->done.load(std::memory_order_acquire)) return;
+      if (!all_done || !next) continue;
+    }
+    if (!next) return;
+    {
+      std::lock_guard lock(mutex_);
+      queue_.pop_front();
+    }
+    ErrorPtr error;
+    try {
+      const auto now = Clock::now();
+      Patience patience(next->deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), next->deadline - now), environment);
+      if (!communicator_->run(next->operation, patience)) error = std::make_shared<const CollectiveError>(error_of(next->operation, next->number));
+    } catch (...) {  // this thread was interrupted, and the group has failed by that
+      finish(next, std::make_shared<const CollectiveError>(error_of(next->operation, next->number)));
+      throw;
+    }
+    finish(next, std::move(error));
+    if (until && until->done.load(std::memory_order_acquire)) return;
+  }
+}
+
+void Member::start_helper() {
+  if (helper_.joinable()) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
+  helper_ = std::thread([this] { help(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Member::help() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    helper_wakes_.wait(lock, [&] { return stopping_ || (queued_.load(std::memory_order_seq_cst) != 0 && !role_.load(std::memory_order_seq_cst)); });
+    if (stopping_) return;
+    if (!take_role()) continue;
+    lock.unlock();
+    drain(nullptr, nullptr);
+    release_role();
+    lock.lock();
+  }
+}
+
+Group Member::split(int color, int key, const OpOptions& options) {
+  Operation operation;
+  operation.kind = Kind::kSplit;
+  operation.options = options;
+  // In order with everything else: what was issued before is done first.
+  for (;;) {
+    if (take_role()) {
+      struct Role { Member& member; ~Role() { member.release_role(); } } role{*this};
+      drain(nullptr, options_.environment.get());
+      const std::uint64_t number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+      check_usable(operation, number);
+      Patience patience(timeout_of(operation), options_.environment.get());
+      std::unique_ptr<Communicator> child = communicator_->split(color, key, patience);
+      if (communicator_->failure()) throw error_of(operation, number);
+      if (!child) return Group();
+      MemberOptions child_options = options_;
+      child_options.group = fmt::format("{}/{}", options_.group, color);
+      return Group(std::make_shared<Member>(std::move(child), std::move(child_options)));
+    }
+    std::unique_lock lock(mutex_);
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    waiters_wake_.wait_for(lock, kCheckEvery, [&] { return !role_.load(std::memory_order_seq_cst); });
+    waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+}
+
+}  // namespace troupe::collective::detail

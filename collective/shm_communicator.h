@@ -1,0 +1,117 @@
+// ShmCommunicator: a group whose ranks share memory (shm_segment.h). Each rank writes only its own lines and slots and reads
+// its peers'.
+//
+// Everything is made of *rounds*: a rank writes its part into its own buffer, publishes a sequence number, waits until all
+// have published the same, and reads what it needs from the others. The next part is written before the wait, so that ranks
+// that are a little apart do not stop each other. An all-reduce takes
+//
+//   up to 40 bytes      the flag line itself: one cache line each way
+//   up to kOneShotMax   every rank publishes its input; every rank reduces all of them
+//   above               chunk by chunk: publish, reduce the own share of the chunk, publish that, copy the others' shares
+//
+// Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter sleep on the bell.
+//
+// Invariants
+//   SC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get equal bits.
+//   SC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
+//   SC-3  No allocation, and no system call unless somebody waits for long.
+// Thread rule: see communicator.h.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "collective/shm_messages.h"
+#include "collective/shm_segment.h"
+#include "collective/watch.h"
+#include "kernels/dtype.h"
+#include "kernels/reduce.h"
+
+namespace troupe::collective {
+
+class ShmCommunicator final : public Communicator {
+ public:
+  /// Takes the place of `rank` in the segment. `parent`: the group that this one was split from.
+  ShmCommunicator(std::shared_ptr<ShmSegment> segment, int rank, std::shared_ptr<ShmSegment> parent = nullptr);
+  ~ShmCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return ranks_; }
+  Backend backend() const override { return Backend::kShm; }
+  std::uint64_t epoch() const override { return segment_->epoch(); }
+  bool run(const detail::Operation& operation, Patience& patience) override;
+  void post(Transfer& transfer) override { messages_.post(transfer); }
+  bool pump() override;
+  bool wait_messages(Clock::time_point deadline, Environment* environment) override;
+  void nudge() override;
+  bool stale() override { return segment_->control().next_epoch.load(std::memory_order_acquire) != 0 || (parent_ && parent_->control().next_epoch.load(std::memory_order_acquire) != 0); }
+  void fail(const Failure& failure) override { segment_->fail(failure); }
+  std::optional<Failure> failure() override;
+  std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
+  const std::shared_ptr<ShmSegment>& segment() const { return segment_; }
+
+ private:
+  class Wait;
+  struct Signature { std::uint64_t what = 0, count = 0; };
+  struct Share { std::size_t begin, size; };
+  static Signature signature_of(const detail::Operation& operation);
+  static std::string describe(const Signature& signature);
+
+  void publish(std::uint64_t sequence);
+  bool meet(std::uint64_t sequence, Patience& patience);
+  bool met(std::uint64_t sequence);
+  bool mismatch(int peer, std::uint64_t sequence);
+  bool timed_out(std::uint64_t sequence, Patience& patience);
+  template <class Ready> bool sleep(Patience& patience, Ready ready);
+  void watch_members();
+  bool cores_fit() const;
+  template <class Write, class Read> bool rounds(std::size_t count, Patience& patience, Write write, Read read);
+
+  bool all_reduce(const detail::Operation& operation, Patience& patience);
+  bool all_reduce_tiny(const detail::Operation& operation, Patience& patience);
+  bool all_reduce_one_shot(const detail::Operation& operation, Patience& patience);
+  bool all_reduce_shares(const detail::Operation& operation, Patience& patience);
+  bool broadcast(const detail::Operation& operation, Patience& patience);
+  bool gather(const detail::Operation& operation, Patience& patience);
+  bool scatter(const detail::Operation& operation, Patience& patience);
+  bool reduce_scatter(const detail::Operation& operation, Patience& patience);
+  bool all_to_all(const detail::Operation& operation, Patience& patience);
+  bool all_to_all_parts(const detail::Operation& operation, const std::vector<std::size_t>& matrix, Patience& patience);
+  void reduce_into(void* out, std::size_t count, bool stream);
+  void copy(void* to, const void* from, std::size_t bytes, bool stream = false);
+  bool wants_result(const detail::Operation& operation) const { return operation.kind != detail::Kind::kReduce || operation.peer == rank_; }
+
+  std::shared_ptr<ShmSegment> segment_, parent_;
+  int rank_, ranks_;
+  std::uint64_t sequence_ = 0;
+  Signature current_;
+  std::size_t element_ = 1;                  // bytes, of the operation that runs
+  kernels::DType type_{};
+  kernels::ReduceOptions reduce_;
+  std::vector<const void*> inputs_;          // one a rank, reused
+  ShmMessages messages_;
+  std::atomic<bool> nudged_{false};
+  std::vector<bool> watched_;
+  std::unique_ptr<Watch> watch_;
+};
+
+/// `count` rounds: write(i, own buffer), then read(i, sequence) when all have written theirs.
+template <class Write, class Read> bool ShmCommunicator::rounds(std::size_t count, Patience& patience, Write write, Read read) {
+  const std::uint64_t first = sequence_ + 1;
+  sequence_ += count;
+  write(std::size_t(0), segment_->buffer(rank_, first));
+  publish(first);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + 1 < count) {
+      write(i + 1, segment_->buffer(rank_, first + i + 1));
+      publish(first + i + 1);
+    }
+    if (!meet(first + i, patience)) return false;
+    read(i, first + i);
+  }
+  return true;
+}
+
+}  // namespace troupe::collective

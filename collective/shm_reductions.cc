@@ -1,0 +1,135 @@
+// all_reduce, reduce and reduce_scatter in shared memory.
+//
+// Memory traffic of an all-reduce of N bytes by n ranks, when the chunks stay in the caches: every rank reads its N once and
+// writes its N once, around the cache. That is also the least there is: T_min = 2 n N / bandwidth of streaming copies.
+#include <algorithm>
+#include <cstring>
+
+#include "collective/shm_communicator.h"
+#include "kernels/copy.h"
+
+namespace troupe::collective {
+
+using detail::Kind;
+
+namespace {
+constexpr std::size_t kOneShotMax = 512u << 10;   // for two ranks; with more, every rank would read too much
+constexpr std::size_t kPiece = 64u << 10;         // of a one-shot: the first pieces are reduced while the last are written
+constexpr std::size_t kBlock = 16u << 10;         // reduced, then copied out while it is in the first-level cache
+constexpr std::size_t kStreamMin = 2u << 20;      // outputs from here on are written around the cache
+constexpr std::size_t kLine = 64;
+}  // namespace
+
+void ShmCommunicator::copy(void* to, const void* from, std::size_t bytes, bool stream) {
+  if (bytes != 0 && to != from) kernels::copy(to, from, bytes, {.stream = stream});
+}
+
+void ShmCommunicator::reduce_into(void* out, std::size_t count, bool stream) {
+  kernels::ReduceOptions options = reduce_;
+  options.stream = stream;
+  kernels::reduce(out, inputs_, count, type_, options);
+}
+
+bool ShmCommunicator::all_reduce(const detail::Operation& operation, Patience& patience) {
+  const std::size_t bytes = operation.in_count * element_;
+  if (bytes <= kPayload) return all_reduce_tiny(operation, patience);
+  const std::size_t one_shot = std::min(kOneShotMax * 2 / std::size_t(ranks_), segment_->slot_bytes());
+  return bytes <= one_shot ? all_reduce_one_shot(operation, patience) : all_reduce_shares(operation, patience);
+}
+
+bool ShmCommunicator::all_reduce_tiny(const detail::Operation& operation, Patience& patience) {
+  const std::uint64_t sequence = ++sequence_;
+  FlagLine& own = segment_->flag(rank_, sequence);
+  if (operation.in_count != 0) std::memcpy(own.payload, operation.in, operation.in_count * element_);
+  publish(sequence);
+  if (!meet(sequence, patience)) return false;
+  if (!wants_result(operation)) return true;
+  for (int r = 0; r < ranks_; ++r) inputs_[std::size_t(r)] = segment_->flag(r, sequence).payload;
+  reduce_into(operation.out, operation.in_count, false);
+  return true;
+}
+
+bool ShmCommunicator::all_reduce_one_shot(const detail::Operation& operation, Patience& patience) {
+  const auto* in = static_cast<const std::byte*>(operation.in);
+  auto* out = static_cast<std::byte*>(operation.out);
+  const std::size_t bytes = operation.in_count * element_;
+  const std::size_t pieces = (bytes + kPiece - 1) / kPiece;
+  const auto length = [&](std::size_t i) { return std::min(kPiece, bytes - i * kPiece); };
+  return rounds(
+      pieces, patience, [&](std::size_t i, std::byte* buffer) { copy(buffer, in + i * kPiece, length(i)); },
+      [&](std::size_t i, std::uint64_t sequence) {
+        if (!wants_result(operation)) return;
+        for (int r = 0; r < ranks_; ++r) inputs_[std::size_t(r)] = r == rank_ ? in + i * kPiece : segment_->buffer(r, sequence);
+        reduce_into(out + i * kPiece, length(i) / element_, false);
+      });
+}
+
+// Chunk c takes two sequence numbers: a (inputs are there) and b (shares are reduced). The inputs of chunk c + 1 are written
+// before the wait for b of chunk c, and the shares of the others are fetched after that.
+bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Patience& patience) {
+  const auto* in = static_cast<const std::byte*>(operation.in);
+  auto* out = static_cast<std::byte*>(operation.out);
+  const std::size_t bytes = operation.in_count * element_, chunk = segment_->slot_bytes(), chunks = (bytes + chunk - 1) / chunk;
+  const bool stream = bytes >= kStreamMin, wanted = wants_result(operation);
+  const std::uint64_t first = sequence_ + 1;
+  sequence_ += 2 * chunks;
+  const auto length = [&](std::size_t c) { return std::min(chunk, bytes - c * chunk); };
+  const auto share = [&](std::size_t c, int rank) {  // whole cache lines, so that no two ranks write one
+    const std::size_t size = (length(c) / std::size_t(ranks_) + kLine - 1) / kLine * kLine;
+    const std::size_t begin = std::min(std::size_t(rank) * size, length(c));
+    return Share{begin, rank + 1 == ranks_ ? length(c) - begin : std::min(size, length(c) - begin)};
+  };
+  const auto publish_input = [&](std::size_t c) {
+    const std::uint64_t a = first + 2 * c;
+    std::byte* buffer = segment_->buffer(rank_, a);
+    const auto [begin, size] = share(c, rank_);  // nobody but this rank needs its own share
+    copy(buffer, in + c * chunk, begin);
+    copy(buffer + begin + size, in + c * chunk + begin + size, length(c) - begin - size);
+    publish(a);
+  };
+  publish_input(0);
+  for (std::size_t c = 0; c < chunks; ++c) {
+    const std::uint64_t a = first + 2 * c, b = a + 1;
+    if (!meet(a, patience)) return false;
+    const auto [begin, size] = share(c, rank_);
+    std::byte* reduced = segment_->buffer(rank_, b);
+    for (std::size_t at = 0; at < size; at += kBlock) {
+      const std::size_t n = std::min(kBlock, size - at);
+      for (int r = 0; r < ranks_; ++r)
+        inputs_[std::size_t(r)] = (r == rank_ ? in + c * chunk : segment_->buffer(r, a)) + begin + at;
+      reduce_into(reduced + at, n / element_, false);
+      if (wanted) copy(out + c * chunk + begin + at, reduced + at, n, stream);
+    }
+    publish(b);
+    if (c + 1 < chunks) publish_input(c + 1);
+    if (!meet(b, patience)) return false;
+    for (int r = 0; r < ranks_ && wanted; ++r) {
+      const auto [theirs, n] = share(c, r);
+      if (r != rank_) copy(out + c * chunk + theirs, segment_->buffer(r, b), n, stream);
+    }
+  }
+  return true;
+}
+
+// Part q of a rank's input goes to rank q: each round publishes a piece of every part but the own.
+bool ShmCommunicator::reduce_scatter(const detail::Operation& operation, Patience& patience) {
+  const auto* in = static_cast<const std::byte*>(operation.in);
+  auto* out = static_cast<std::byte*>(operation.out);
+  const std::size_t bytes = operation.out_count * element_;
+  const std::size_t piece = std::max(kLine, segment_->slot_bytes() / std::size_t(ranks_) / kLine * kLine);
+  const std::size_t pieces = std::max<std::size_t>(1, (bytes + piece - 1) / piece);
+  const auto length = [&](std::size_t i) { return std::min(piece, bytes - i * piece); };
+  return rounds(
+      pieces, patience,
+      [&](std::size_t i, std::byte* buffer) {
+        for (int r = 0; r < ranks_; ++r)
+          if (r != rank_) copy(buffer + std::size_t(r) * piece, in + std::size_t(r) * bytes + i * piece, length(i));
+      },
+      [&](std::size_t i, std::uint64_t sequence) {
+        for (int r = 0; r < ranks_; ++r)
+          inputs_[std::size_t(r)] = r == rank_ ? in + std::size_t(rank_) * bytes + i * piece : segment_->buffer(r, sequence) + std::size_t(rank_) * piece;
+        reduce_into(out + i * piece, length(i) / element_, false);
+      });
+}
+
+}  // namespace troupe::collective

@@ -1,0 +1,20 @@
+// Matrix products for AVX2; compiled with those flags, called only where the processor has them.
+#if defined(__AVX2__)
+// In this order: the register type, then what is written over it.
+#include "kernels/simd_avx2.inc"
+
+#include "kernels/matmul_simd.inc"
+
+namespace troupe::kernels::detail {
+const MatmulVersion* matmul_avx2() {
+  static constexpr MatmulVersion kVersion{&multiply, &add_rows};
+  return &kVersion;
+}
+}  // namespace troupe::kernels::detail
+#else
+#include "kernels/matmul.h"
+
+namespace troupe::kernels::detail {
+const MatmulVersion* matmul_avx2() { return nullptr; }
+}  // namespace troupe::kernels::detail
+#endif

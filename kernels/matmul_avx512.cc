@@ -1,0 +1,20 @@
+// Matrix products for AVX-512; compiled with those flags, called only where the processor has them.
+#if defined(__AVX512F__)
+// In this order: the register type, then what is written over it.
+#include "kernels/simd_avx512.inc"
+
+#include "kernels/matmul_simd.inc"
+
+namespace troupe::kernels::detail {
+const MatmulVersion* matmul_avx512() {
+  static constexpr MatmulVersion kVersion{&multiply, &add_rows};
+  return &kVersion;
+}
+}  // namespace troupe::kernels::detail
+#else
+#include "kernels/matmul.h"
+
+namespace troupe::kernels::detail {
+const MatmulVersion* matmul_avx512() { return nullptr; }
+}  // namespace troupe::kernels::detail
+#endif

@@ -1,0 +1,157 @@
+// Loops over rows, masks, and the choice of a version.
+#include "kernels/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace troupe::kernels {
+
+template <class T>
+const detail::RowsVersion<T>& detail::rows_version(Isa isa) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (isa == Isa::kAvx512 && isa_supported(isa) && rows_avx512() != nullptr) return *rows_avx512();
+    if (isa != Isa::kReference && isa_supported(Isa::kAvx2) && rows_avx2() != nullptr) return *rows_avx2();
+  }
+  return rows_reference<T>();
+}
+
+template <class T>
+void layernorm_forward(Isa isa, RowsShape s, const T* x, const T* w, const T* b, T* y,
+                       const NormStatistics<T>& statistics, T epsilon) {
+  const auto& version = detail::rows_version<T>(isa);
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const std::size_t at = r * s.columns;
+    version.layernorm(s.columns, x + at, w, b, y + at, statistics.mean + r, statistics.rstd + r, epsilon);
+  }
+}
+
+template <class T>
+void layernorm_backward(Isa isa, RowsShape s, const T* x, const T* w, const NormStatistics<T>& statistics, const T* dy,
+                        T* dx, T* dw, T* db) {
+  const auto& version = detail::rows_version<T>(isa);
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const std::size_t at = r * s.columns;
+    version.layernorm_back(s.columns, x + at, w, statistics.mean[r], statistics.rstd[r], dy + at, dx + at, dw, db);
+  }
+}
+
+template <class T>
+void rmsnorm_forward(Isa isa, RowsShape s, const T* x, const T* w, T* y, T* rstd, T epsilon) {
+  const auto& version = detail::rows_version<T>(isa);
+  for (std::size_t r = 0; r < s.rows; ++r)
+    version.rmsnorm(s.columns, x + r * s.columns, w, y + r * s.columns, rstd + r, epsilon);
+}
+
+template <class T>
+void rmsnorm_backward(Isa isa, RowsShape s, const T* x, const T* w, const T* rstd, const T* dy, T* dx, T* dw) {
+  const auto& version = detail::rows_version<T>(isa);
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const std::size_t at = r * s.columns;
+    version.rmsnorm_back(s.columns, x + at, w, rstd[r], dy + at, dx + at, dw);
+  }
+}
+
+template <class T>
+void softmax_forward(Isa isa, RowsShape s, const T* x, const std::uint8_t* mask, T* y) {
+  const auto& version = detail::rows_version<T>(isa);
+  if (s.columns == 0) return;
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const std::size_t at = r * s.columns;
+    const T* from = x + at;
+    if (mask != nullptr) {
+      for (std::size_t c = 0; c < s.columns; ++c)
+        y[at + c] = mask[at + c] != 0 ? from[c] : -std::numeric_limits<T>::infinity();
+      from = y + at;
+    }
+    version.softmax(s.columns, from, y + at, T{1});
+  }
+}
+
+template <class T>
+void softmax_causal_forward(Isa isa, std::size_t blocks, std::size_t time, const T* x, T* y) {
+  const auto& version = detail::rows_version<T>(isa);
+  for (std::size_t r = 0; r < blocks * time; ++r) {
+    const std::size_t length = r % time + 1;
+    version.softmax(length, x + r * time, y + r * time, T{1});
+    std::fill(y + r * time + length, y + (r + 1) * time, T{0});
+  }
+}
+
+template <class T>
+void softmax_backward(Isa isa, RowsShape s, const T* y, const T* dy, T* dx) {
+  const auto& version = detail::rows_version<T>(isa);
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const std::size_t at = r * s.columns;
+    version.softmax_back(s.columns, y + at, dy + at, dx + at, T{1});
+  }
+}
+
+template <class T>
+void gelu_forward(Isa isa, std::size_t count, const T* x, T* y) {
+  detail::rows_version<T>(isa).gelu(count, x, y);
+}
+
+template <class T>
+void gelu_backward(Isa isa, std::size_t count, const T* x, const T* dy, T* dx) {
+  detail::rows_version<T>(isa).gelu_back(count, x, dy, dx);
+}
+
+template <class T>
+CrossEntropyResult cross_entropy(Isa isa, RowsShape s, const T* logits, const std::int32_t* targets,
+                                 const CrossEntropyOutput<T>& out) {
+  const auto& version = detail::rows_version<T>(isa);
+  CrossEntropyResult result;
+  for (std::size_t r = 0; r < s.rows; ++r) result.counted += targets[r] >= 0 ? 1 : 0;
+  const double divisor = out.divisor != 0 ? out.divisor : static_cast<double>(std::max<std::size_t>(result.counted, 1));
+  const T factor = static_cast<T>(1.0 / divisor);
+  constexpr std::size_t kPiece = 256;
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const T* row = logits + r * s.columns;
+    T* gradient = out.dlogits != nullptr ? out.dlogits + r * s.columns : nullptr;
+    if (targets[r] < 0) {
+      if (out.row_loss != nullptr) out.row_loss[r] = T{0};
+      if (gradient != nullptr) std::fill(gradient, gradient + s.columns, T{0});
+      continue;
+    }
+    const T at_target = row[targets[r]];
+    T lse;
+    if (gradient != nullptr) {
+      lse = version.softmax(s.columns, row, gradient, T{1});
+      gradient[targets[r]] -= T{1};
+      for (std::size_t c = 0; c < s.columns; ++c) gradient[c] *= factor;
+    } else {
+      T largest = *std::max_element(row, row + s.columns), sum{0}, piece[kPiece];
+      for (std::size_t c = 0; c < s.columns; c += kPiece) {
+        const std::size_t n = std::min(kPiece, s.columns - c);
+        version.exponentials(n, row + c, piece, T{1}, largest);
+        for (std::size_t i = 0; i < n; ++i) sum += piece[i];
+      }
+      lse = largest + std::log(sum);
+    }
+    const T loss = lse - at_target;
+    if (out.row_loss != nullptr) out.row_loss[r] = loss;
+    result.loss_sum += static_cast<double>(loss);
+  }
+  return result;
+}
+
+#define TROUPE_INSTANTIATE(T)                                                                                          \
+  template const detail::RowsVersion<T>& detail::rows_version<T>(Isa);                                                 \
+  template void layernorm_forward<T>(Isa, RowsShape, const T*, const T*, const T*, T*, const NormStatistics<T>&, T);   \
+  template void layernorm_backward<T>(Isa, RowsShape, const T*, const T*, const NormStatistics<T>&, const T*, T*, T*,  \
+                                      T*);                                                                             \
+  template void rmsnorm_forward<T>(Isa, RowsShape, const T*, const T*, T*, T*, T);                                     \
+  template void rmsnorm_backward<T>(Isa, RowsShape, const T*, const T*, const T*, const T*, T*, T*);                   \
+  template void softmax_forward<T>(Isa, RowsShape, const T*, const std::uint8_t*, T*);                                 \
+  template void softmax_causal_forward<T>(Isa, std::size_t, std::size_t, const T*, T*);                                \
+  template void softmax_backward<T>(Isa, RowsShape, const T*, const T*, T*);                                           \
+  template void gelu_forward<T>(Isa, std::size_t, const T*, T*);                                                       \
+  template void gelu_backward<T>(Isa, std::size_t, const T*, const T*, T*);                                            \
+  template CrossEntropyResult cross_entropy<T>(Isa, RowsShape, const T*, const std::int32_t*,                          \
+                                               const CrossEntropyOutput<T>&)
+TROUPE_INSTANTIATE(float);
+TROUPE_INSTANTIATE(double);
+
+}  // namespace troupe::kernels

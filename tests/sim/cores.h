@@ -1,0 +1,254 @@
+// The second world: real worker::Core objects (ownership, transit, calls and retries, actor clients, hosts), a real
+// sched::LeaseQueue a node and a real head::State, on a model network, all from one seed.
+//
+// What is model here: the network (frames of one pair keep their order, pairs overtake each other, nodes are slow), the node
+// daemon's shell around the lease queue (forks, pairs of rings, news of deaths), and the users: drivers, tasks and actors
+// submit, put, get, drop, cancel and pass on references by chance, and their functions take a while, fail, or wait.
+// Faults: processes are killed (what was still in their memory is lost, what was published arrives before the news: DA-1, EP-5)
+// and nodes without a driver are lost.
+//
+// Invariants checked (see cores_invariants.cc)
+//   CI-1  No object is freed while a living process holds a reference to it.
+//   CI-2  At rest every owner's count of borrowers is the truth.
+//   CI-3  A call ends once, with the value that its function gave or with a typed error; what a reference holds never changes,
+//         and is the same wherever it is read.
+//   CI-4  An actor sees the calls of one caller in their order.
+//   CI-5  No attempt of a call begins twice; what is not to be retried begins once.
+//   CI-6  At rest nobody waits: every get has ended, also of objects whose owner is dead, and no call is open.
+//   CI-7  Once nobody holds anything, nothing is left: objects, holds, arrivals, requests, handles, leases.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/base/random.h"
+#include "core/head/state.h"
+#include "core/node/call_ledger.h"
+#include "core/worker/context.h"
+#include "core/worker/core.h"
+#include "core/worker/objects.h"
+#include "core/worker/outlet.h"
+#include "scheduler/lease_queue.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/world.h"
+
+namespace troupe::sim {
+
+/// The bugs that can be planted into this world.
+const std::vector<std::string>& core_plants();
+
+class CoreWorld;
+using Token = std::uint64_t;
+
+/// What a value says of itself: which call or put made it, and as which of its results.
+struct Label {
+  Token token = 0;
+  std::uint64_t index = 0;
+  auto operator<=>(const Label&) const = default;
+};
+std::optional<Label> label_of(const troupe::detail::Value& value);
+
+/// A call that runs in a simulated process, until its function is done.
+struct SimRun {
+  worker::IncomingPtr call;
+  worker::HostedActor* actor = nullptr;
+  worker::CallContext context;
+  Token token = 0;
+  Time began{};
+  int steps_left = 0;
+  bool planned = false, endless = false, blocked = false;
+  std::vector<troupe::detail::ObjectPtr> waits;  // its gets
+  std::vector<troupe::detail::ObjectPtr> refs;   // what its function holds, and may return
+};
+
+struct Get {
+  troupe::detail::ObjectPtr object;
+  Time since{};
+};
+
+/// A simulated process around its core. What its user holds is in `refs` and `handles`.
+class SimProcess final : public worker::Outlet {
+ public:
+  SimProcess(CoreWorld& world, ProcessId id, wire::Role role, JobId job) : world(world), id(id), role(role), job(job) {}
+
+  bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) override;
+  bool attached(ProcessId peer) const override { return peer == daemon_of(id.node) || peers.contains(peer); }
+  void set_begun(ProcessId peer, std::uint64_t number) override { begun_of[peer] = number; }
+  std::uint64_t begun(ProcessId peer) const override;
+  void drain_and_close(ProcessId peer) override;
+  exec::Deadline now() const override;
+  double chance() override;
+  void run(const worker::IncomingPtr& call, worker::HostedActor* actor) override;
+  void wake() override;
+  void end_process(bool killed) override;
+
+  CoreWorld& world;
+  const ProcessId id;
+  const wire::Role role;
+  const JobId job;
+  bool alive = true, ready = false, light_host = false, in_order = false, step_planned = false, noted = false;
+  std::unique_ptr<worker::Core> core;
+  std::set<ProcessId> peers;
+  std::map<ProcessId, std::uint64_t> begun_of;
+  std::optional<Time> timer_at;
+  std::vector<std::unique_ptr<SimRun>> runs;
+  std::vector<troupe::detail::ObjectPtr> refs;
+  std::vector<troupe::detail::HandlePtr> handles;
+  std::vector<Get> gets;
+  sched::WorkerKind kind;
+  node::CallLedger ledger;                              // the daemon's
+  std::optional<std::pair<ActorId, std::int32_t>> actor;  // the daemon's: what it hosts or shall host
+  std::string reason;
+  DeathCause cause = DeathCause::kCrashed;
+};
+
+struct SimNode {
+  std::uint32_t number = 0;
+  std::string id;
+  LinkId link = 0;
+  bool alive = true, registered = false, load_planned = false;
+  double slowness = 1;
+  std::unique_ptr<sched::LeaseQueue> leases;
+  std::map<std::uint32_t, std::unique_ptr<SimProcess>> processes;
+  std::map<JobId, ProcessId> drivers;                   // jobs known here
+  struct Start { wire::StartActor message; std::vector<int> gpu_ids; };
+  std::map<std::pair<ActorId, std::int32_t>, Start> starts;
+  std::map<std::pair<ActorId, std::int32_t>, ProcessId> light_actors;
+  std::map<std::uint64_t, ProcessId> registering;       // token -> driver
+  std::map<ProcessId, wire::ProcessDied> deaths;        // remembered, also of other nodes
+  std::set<std::uint32_t> dead_nodes;
+  std::set<std::pair<ProcessId, ProcessId>> told;
+  std::uint64_t load_version = 0, starts_seen = 0, next_token = 1;
+  std::uint32_t next_serial = 1;
+  std::optional<Time> lease_timer;
+};
+
+class CoreWorld {
+ public:
+  explicit CoreWorld(WorldOptions options);
+  ~CoreWorld();
+  std::string run();
+  const std::deque<std::string>& trace() const { return trace_; }
+  std::uint64_t steps() const { return steps_; }
+
+ private:
+  friend class SimProcess;
+  struct Frame { net::FrameHeader header; std::vector<std::byte> payload; Time at; };
+  struct Channel { std::deque<Frame> frames; Time last{}; };
+  struct CallTruth {
+    worker::CallKind kind = worker::CallKind::kTask;
+    ProcessId submitter;
+    std::uint64_t order = 0;
+    bool may_repeat = false;
+    std::set<std::pair<std::uint32_t, ProcessId>> begun;  // attempt, process
+    std::set<std::uint32_t> attempts;
+    std::set<std::uint64_t> given;                         // results that its function returned, by index
+    bool gave_error = false;
+  };
+  struct Outcome { std::optional<Label> label; ErrorCode code{}; bool ready = false; };
+
+  // cores_network.cc
+  void post(ProcessId ring_of, const net::FrameHeader& header, ByteView payload);
+  void deliver(ProcessId from, ProcessId to);
+  void refuse(SimNode& node, const net::FrameHeader& header);
+  void hand_over(SimProcess& process, Frame frame, ProcessId ring);
+  bool spoil(ProcessId from, ProcessId to, Frame& frame);
+  void to_head(SimNode& node, const Frame& frame);
+  void apply_head(head::Event event);
+  void arm_tick();
+  Duration delay(std::uint32_t node);
+  void notice_bytes(ProcessId from, ProcessId to, wire::Method method, const std::vector<std::byte>& bytes, Time not_before = {});
+  template <class M> void notice(ProcessId from, ProcessId to, wire::Method method, const M& message, Time not_before = {}) {
+    notice_bytes(from, to, method, wire::encode_message(message), not_before);
+  }
+  void respond(const net::FrameHeader& request, const std::vector<std::byte>& bytes, bool failed = false);
+  void cut_tail(ProcessId from);
+  SimProcess* find(ProcessId id);
+  SimProcess* find_any(ProcessId id);
+  SimNode* node_at(std::uint32_t number);
+
+  // cores_daemon.cc
+  void join_node();
+  void on_daemon(SimNode& node, const Frame& frame);
+  void on_daemon_request(SimNode& node, const net::FrameHeader& header, ByteView payload);
+  void on_daemon_notice(SimNode& node, const net::FrameHeader& header, ByteView payload);
+  void connect(SimNode& node, const net::FrameHeader& request, ProcessId peer);
+  void light_hosts(SimNode& node, const net::FrameHeader& request, JobId job);
+  void apply_leases(SimNode& node);
+  SimProcess& fork(SimNode& node, JobId job, wire::Role role, sched::WorkerKind kind = {});
+  void ready(SimNode& node, SimProcess& process);
+  void start_driver(SimNode& node);
+  void actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids);
+  void construct_in(SimNode& node, SimProcess& process, std::pair<ActorId, std::int32_t> key);
+  void peek_actor_exit(SimNode& node, const Frame& frame);
+  void kill(SimProcess& process, const std::string& reason, DeathCause cause = DeathCause::kCrashed, bool in_order = false);
+  void finish_death(SimNode& node, SimProcess& process);
+  void on_remote_death(SimNode& node, const wire::ProcessDied& died);
+  void kill_node(SimNode& node);
+  void on_node_died(SimNode& node, const wire::NodeDied& died);
+  void plan_load(SimNode& node);
+
+  // cores_process.cc: the core's service thread and executors, and its users' functions
+  void plan_step(SimProcess& process);
+  void step(SimProcess& process);
+  void begin(SimProcess& process, const worker::IncomingPtr& call, worker::HostedActor* actor);
+  void plan_advance(SimProcess& process, SimRun& run, Duration after);
+  void advance(SimProcess& process, SimRun& run);
+  void end(SimProcess& process, SimRun& run, ErrorPtr error);
+  void look(SimProcess& process);
+  void bury(SimProcess& process);
+
+  // cores_activity.cc: what users do
+  void plan_activity();
+  void fault();
+  void act(SimProcess& process, SimRun* run);
+  void submit_task(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
+  void call_actor(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
+  void create_actor(SimProcess& process);
+  void put(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
+  troupe::detail::Value value_of(SimProcess& process, Label label, const std::vector<troupe::detail::ObjectPtr>& from, double with_refs);
+  void drop_all();
+
+  // cores_invariants.cc
+  void check(SimProcess& process);
+  void check_held();
+  void check_settled(const SimProcess& process, const troupe::detail::ObjectBase& object);
+  void check_rest();
+  void check_empty();
+  void check_begin(const SimProcess& process, const SimRun& run);
+
+  void say(const std::string& text);
+  void broken(const std::string& text);
+  bool planted(const char* name) const { return options_.plant == name; }
+  std::uint32_t below(std::size_t n) { return random_.below(std::uint32_t(n)); }
+
+  WorldOptions options_;
+  Random random_;
+  EventQueue queue_;
+  head::State state_;
+  head::Effects effects_;
+  std::map<std::uint32_t, std::unique_ptr<SimNode>> nodes_;
+  std::vector<std::unique_ptr<SimNode>> joining_;
+  std::map<LinkId, SimNode*> links_;
+  std::map<std::pair<ProcessId, ProcessId>, Channel> channels_;
+  std::map<Token, CallTruth> calls_;
+  std::map<ObjectId, Label> made_;                      // what each object shall be
+  std::map<ObjectId, Outcome> outcomes_;
+  std::set<ObjectId> tainted_;                          // somebody who was not the owner died with it: it may be lost
+  std::map<std::tuple<ActorId, std::int32_t, ProcessId, std::uint64_t>, std::uint64_t> last_order_;
+  std::map<std::tuple<ProcessId, std::uint64_t>, std::uint64_t> orders_;
+  std::vector<SimProcess*> dead_;                       // to be buried when nothing runs in them
+  std::optional<Time> tick_at_;
+  Token last_token_ = 0;
+  bool busy_ = true, faults_ = false, dropping_ = false;
+  std::uint64_t steps_ = 0, planted_ = 0;
+  std::string broken_;
+  std::deque<std::string> trace_;
+};
+
+}  // namespace troupe::sim

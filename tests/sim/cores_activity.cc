@@ -1,0 +1,262 @@
+// What users do in the cores' world: by chance, as long as it is busy; then rest, then everything is dropped.
+#include "core/worker/actor_clients.h"
+#include "core/worker/call_table.h"
+#include "core/worker/host.h"
+#include "core/worker/task_submitter.h"
+#include "core/worker/transit.h"
+#include "tests/sim/cores.h"
+
+namespace troupe::sim {
+
+using namespace std::chrono_literals;
+using troupe::detail::HandlePtr;
+using troupe::detail::ObjectPtr;
+using troupe::detail::OutgoingCall;
+
+namespace {
+constexpr Duration kBusy = 3s, kRest = 40s;
+
+struct SimActor { int nothing = 0; };
+void construct(troupe::detail::Invocation& in) {
+  Label label;
+  std::memcpy(&label, in.body.data(), std::min(sizeof label, in.body.size()));
+  if (label.index == 1) throw std::runtime_error("the constructor fails");
+  in.constructed = new SimActor;
+}
+void destroy(void* instance) { delete static_cast<SimActor*>(instance); }
+const troupe::detail::ClassOperations operations{&destroy, nullptr, nullptr};
+troupe::detail::FunctionNode function{troupe::detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
+troupe::detail::FunctionNode method{troupe::detail::FunctionKind::kMethod, nullptr, "[with A = Model; auto M = model]"};
+troupe::detail::FunctionNode constructor{troupe::detail::FunctionKind::kConstructor, &construct, "[with A = Model]", &operations};
+
+head::StateOptions head_options(std::uint64_t seed) {
+  head::StateOptions options;
+  options.membership.cluster_id = "sim";
+  options.seed = seed;
+  return options;
+}
+}  // namespace
+
+const std::vector<std::string>& core_plants() {
+  static const std::vector<std::string> names{"lost-reply", "lost-release", "lost-ack", "lost-value", "lost-death", "double-call", "early-release", "false-value", "swapped-calls"};
+  return names;
+}
+
+CoreWorld::CoreWorld(WorldOptions options) : options_(std::move(options)), random_(options_.seed, 78), state_(head_options(options_.seed)) {
+  troupe::detail::freeze_registry();
+}
+
+CoreWorld::~CoreWorld() {
+  for (auto& [number, node] : nodes_)
+    for (auto& [serial, process] : node->processes) process->alive = false;
+  for (auto& [number, node] : nodes_)
+    for (auto& [serial, process] : node->processes) bury(*process);
+}
+
+std::string CoreWorld::run() {
+  faults_ = random_.chance(0.7);
+  const std::uint32_t nodes = 1 + below(3);
+  for (std::uint32_t i = 0; i < nodes; ++i) join_node();
+  plan_activity();
+  queue_.at(kBusy, [this] {
+    busy_ = false;
+    say("---- from here on nothing new happens");
+    for (auto& [number, node] : nodes_)
+      for (auto& [serial, process] : node->processes)
+        if (process->alive && process->core) look(*process);
+  });
+  auto go_on = [this](Time end) {
+    while (broken_.empty() && queue_.step(end))
+      for (SimProcess* process : std::exchange(dead_, {})) bury(*process);
+  };
+  go_on(kBusy + kRest);
+  if (broken_.empty()) check_rest();
+  if (broken_.empty()) drop_all();
+  go_on(kBusy + 2 * kRest);
+  if (broken_.empty()) check_empty();
+  return broken_;
+}
+
+void CoreWorld::plan_activity() {
+  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 10e6)), [this] {
+    if (!busy_) return;
+    if (faults_ && random_.chance(0.02)) fault();
+    std::vector<SimProcess*> able;
+    for (auto& [number, node] : nodes_)
+      for (auto& [serial, process] : node->processes)
+        if (node->alive && process->alive && process->core && (process->role == wire::Role::kDriver || !process->refs.empty() || !process->handles.empty())) able.push_back(process.get());
+    if (!able.empty()) {
+      SimProcess& process = *able[below(able.size())];
+      act(process, nullptr);
+      if (process.alive) look(process);
+      if (process.alive) check(process);
+    }
+    plan_activity();
+  });
+}
+
+void CoreWorld::fault() {
+  std::vector<SimProcess*> workers;
+  std::vector<SimNode*> spare;
+  for (auto& [number, node] : nodes_) {
+    if (!node->alive) continue;
+    bool drives = false;
+    for (auto& [serial, process] : node->processes) {
+      if (process->alive && process->role == wire::Role::kWorker) workers.push_back(process.get());
+      drives = drives || process->role == wire::Role::kDriver;
+    }
+    if (!drives) spare.push_back(node.get());
+  }
+  if (random_.chance(0.05) && !spare.empty()) return kill_node(*spare[below(spare.size())]);
+  if (!workers.empty()) kill(*workers[below(workers.size())], "killed by SIGSEGV (11)");
+}
+
+// ----------------------------------------------------------------------------------------------------------------- actions
+
+void CoreWorld::act(SimProcess& process, SimRun* run) {
+  auto& refs = run ? run->refs : process.refs;
+  const bool works = run || process.role == wire::Role::kDriver;  // others only keep what functions left behind
+  const std::uint32_t dice = below(100);
+  if (works && dice < 28) return submit_task(process, refs);
+  if (works && dice < 38) return put(process, refs);
+  if (works && dice < 46 && process.role == wire::Role::kDriver) return create_actor(process);
+  if (works && dice < 60) return call_actor(process, refs);
+  if (dice < 64 && !process.handles.empty()) {
+    const HandlePtr gone = std::move(process.handles[below(process.handles.size())]);
+    std::erase(process.handles, HandlePtr());
+    return;
+  }
+  if (refs.empty()) return;
+  const std::size_t which = below(refs.size());
+  if (dice < 80) {  // get
+    const ObjectPtr object = refs[which];
+    {
+      worker::CoreLock lock(*process.core);
+      process.core->objects().want(worker::entry_of(object));
+    }
+    if (run) run->waits.push_back(object);
+    else process.gets.push_back({object, queue_.now()});
+  } else if (dice < 84) {
+    worker::CoreLock lock(*process.core);
+    worker::ObjectEntry& entry = worker::entry_of(refs[which]);
+    const bool task = entry.producer && entry.producer->kind == worker::CallKind::kTask;
+    process.core->cancel_entry(entry, {.force = task && random_.chance(0.3), .recursive = random_.chance(0.7)});
+  } else {
+    const ObjectPtr gone = std::move(refs[which]);
+    std::erase(refs, ObjectPtr());
+  }
+}
+
+troupe::detail::Value CoreWorld::value_of(SimProcess& process, Label label, const std::vector<ObjectPtr>& from, double with_refs) {
+  troupe::detail::Value value;
+  value.body = troupe::detail::Bytes(reinterpret_cast<const std::byte*>(&label), sizeof label);
+  troupe::detail::Attachments attachments;
+  while (!from.empty() && attachments.objects.size() < 4 && random_.chance(with_refs)) attachments.objects.push_back(from[below(from.size())]);
+  if (!process.handles.empty() && random_.chance(0.1)) attachments.handles.push_back(process.handles[below(process.handles.size())]);
+  if (!attachments.empty()) value.attachments = std::make_unique<troupe::detail::Attachments>(std::move(attachments));
+  return value;
+}
+
+void CoreWorld::put(SimProcess& process, std::vector<ObjectPtr>& refs) {
+  const Label label{++last_token_, 0};
+  troupe::detail::Value value = value_of(process, label, refs, 0.4);
+  worker::CoreLock lock(*process.core);
+  worker::ObjectEntry* entry = process.core->objects().make_owned();
+  process.core->objects().complete(*entry, std::move(value));
+  made_[entry->id] = label;
+  refs.push_back(ObjectPtr::adopt(entry));
+}
+
+void CoreWorld::submit_task(SimProcess& process, std::vector<ObjectPtr>& refs) {
+  const Token token = ++last_token_;
+  OutgoingCall call;
+  call.function = &function;
+  call.arguments = value_of(process, {token, 0}, refs, 0.4);
+  while (!refs.empty() && call.dependencies.size() < 3 && random_.chance(0.25)) call.dependencies.push_back(refs[below(refs.size())]);
+  call.returns = 1 + below(2);
+  TaskOptions options;
+  options.retry.max_retries = random_.chance(0.5) ? 3 : int(below(2));
+  if (random_.chance(0.2)) options.retry.retry_error = [](const TaskError&) { return true; };
+  options.resources.cpus = random_.chance(0.7) ? 1 : 0.5;
+  if (random_.chance(0.08)) options.timeout = Duration(static_cast<Duration::rep>(1e6 + random_.unit() * 200e6));
+  const bool plain = random_.chance(0.3);
+  CallTruth& truth = calls_[token];
+  truth.submitter = process.id;
+  truth.may_repeat = plain || options.retry.max_retries != 0;
+  std::vector<ObjectPtr> returns(call.returns);
+  worker::CoreLock lock(*process.core);
+  process.core->tasks().submit(std::move(call), plain ? nullptr : &options, returns.data(), nullptr);
+  for (std::size_t i = 0; i < returns.size(); ++i) {
+    made_[worker::entry_of(returns[i]).id] = {token, i};
+    if (random_.chance(0.85)) refs.push_back(std::move(returns[i]));
+  }
+}
+
+void CoreWorld::create_actor(SimProcess& process) {
+  if (process.handles.size() > 8) return;
+  OutgoingCall call;
+  call.function = &constructor;
+  call.arguments = value_of(process, {++last_token_, random_.chance(0.05) ? 1u : 0u}, {}, 0);
+  ActorOptions options;
+  const int restarts[] = {0, 0, 1, 3, kNoLimit};
+  options.max_restarts = restarts[below(5)];
+  if (random_.chance(0.3)) options.max_task_retries = 2;
+  if (random_.chance(0.2)) options.max_concurrency = 3;
+  if (random_.chance(0.15)) options.out_of_order = true;
+  if (random_.chance(0.25)) options.isolation = Isolation::kLight;
+  process.handles.push_back(process.core->actors().create(std::move(call), &options, "Model"));
+}
+
+void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
+  if (process.handles.empty()) return;
+  const HandlePtr handle = process.handles[below(process.handles.size())];
+  if (random_.chance(0.02)) {
+    worker::CoreLock lock(*process.core);
+    if (random_.chance(0.5)) {
+      OutgoingCall stop;
+      stop.returns = 0;
+      process.core->actors().submit(handle, std::move(stop), worker::CallKind::kStop, nullptr, nullptr, nullptr);
+    } else {
+      process.core->requests().send<wire::Empty>(kHead, wire::Method::kKillActor, wire::KillActor{worker::client_of(handle).id(), random_.chance(0.4)}, [](auto) {});
+    }
+    return;
+  }
+  for (std::uint32_t n = 1 + below(3); n > 0; --n) {
+    const Token token = ++last_token_;
+    const bool cast = random_.chance(0.2);
+    OutgoingCall call;
+    call.function = &method;
+    call.arguments = value_of(process, {token, 0}, refs, 0.3);
+    if (!refs.empty() && random_.chance(0.2)) call.dependencies.push_back(refs[below(refs.size())]);
+    CallOptions options;
+    if (random_.chance(0.3)) options.max_retries = int(below(3));
+    if (random_.chance(0.05)) options.timeout = Duration(static_cast<Duration::rep>(1e6 + random_.unit() * 200e6));
+    const bool plain = random_.chance(0.5);
+    CallTruth& truth = calls_[token];
+    truth.kind = cast ? worker::CallKind::kCast : worker::CallKind::kActorCall;
+    truth.submitter = process.id;
+    truth.may_repeat = (plain || options.max_retries == -2 ? worker::client_of(handle).desc().max_task_retries : options.max_retries) != 0;
+    const worker::CallContext* context = worker::current_context();
+    truth.order = worker::client_of(handle).out_of_order() ? 0 : ++orders_[{process.id, context ? context->caller : 0}];
+    ObjectPtr result;
+    worker::CoreLock lock(*process.core);
+    process.core->actors().submit(handle, std::move(call), truth.kind, plain ? nullptr : &options, cast ? nullptr : &result, nullptr);
+    if (!result) continue;
+    made_[worker::entry_of(result).id] = {token, 0};
+    refs.push_back(std::move(result));
+  }
+}
+
+void CoreWorld::drop_all() {
+  say("---- everything is dropped");
+  dropping_ = true;
+  for (auto& [number, node] : nodes_)
+    for (auto& [serial, process] : node->processes) {
+      if (!process->alive || !process->core) continue;
+      auto gets = std::exchange(process->gets, {});
+      auto refs = std::exchange(process->refs, {});
+      auto handles = std::exchange(process->handles, {});
+    }
+}
+
+}  // namespace troupe::sim

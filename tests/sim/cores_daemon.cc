@@ -1,0 +1,431 @@
+// The node daemon's shell in the cores' world, as core/node has it: forks, pairs of rings, deaths and their news; the leases
+// are the real queue's.
+#include "core/worker/core.h"
+#include "core/worker/host.h"
+#include "tests/sim/cores.h"
+
+namespace troupe::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+sched::TimePoint lease_time(Time now) { return sched::TimePoint(now + 1h); }
+
+template <class M, class F> void with(ByteView payload, F&& use) {
+  if (Result<M> message = wire::decode_message<M>(payload); message.ok()) use(*std::move(message));
+}
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------------ nodes and jobs
+
+void CoreWorld::join_node() {
+  auto node = std::make_unique<SimNode>();
+  node->link = links_.size() + 1;
+  node->slowness = random_.chance(0.2) ? 1 + 20 * random_.unit() : 1 + random_.unit();
+  wire::RegisterNode request;
+  request.info.resources = {{"CPU", double(1 + below(4))}};
+  sched::LeaseQueueOptions options;
+  options.total = sched::ResourceSet::from_map(request.info.resources);
+  links_[node->link] = node.get();
+  SimNode& kept = *node;
+  joining_.push_back(std::move(node));
+  apply_head(head::LinkOpened{kept.link});
+  apply_head(head::Frame{kept.link, wire::FrameKind::kRequest, {}, 1, wire::Method::kRegisterNode, false, request});
+  options.node = kept.number;
+  kept.leases = std::make_unique<sched::LeaseQueue>(options);
+}
+
+void CoreWorld::start_driver(SimNode& node) {
+  SimProcess& driver = fork(node, 0, wire::Role::kDriver);
+  const std::uint64_t token = ++node.next_token;
+  node.registering[token] = driver.id;
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kRequest);
+  header.token = token;
+  header.arg0 = std::uint64_t(wire::Method::kRegisterJob);
+  header.source = daemon_of(node.number);
+  header.destination = kHead;
+  post(header.source, header, wire::encode_message(wire::RegisterJob{driver.id, 1, "", {}, ""}));
+}
+
+SimProcess& CoreWorld::fork(SimNode& node, JobId job, wire::Role role, sched::WorkerKind kind) {
+  const std::uint32_t serial = node.next_serial++;
+  auto& place = node.processes[serial];
+  place = std::make_unique<SimProcess>(*this, ProcessId{node.number, serial}, role, job);
+  place->kind = std::move(kind);
+  if (role == wire::Role::kWorker)
+    queue_.after(1ms + 4 * delay(node.number), [this, id = place->id] {
+      SimProcess* process = find(id);
+      if (process && !process->ready) ready(*node_at(id.node), *process);
+    });
+  return *place;
+}
+
+void CoreWorld::ready(SimNode& node, SimProcess& process) {
+  process.ready = true;
+  wire::Welcome welcome;
+  welcome.self = process.id;
+  welcome.node_id = node.id;
+  welcome.worker_id = to_string(process.id);
+  welcome.job = process.job;
+  welcome.name_space = "sim";
+  if (auto at = node.drivers.find(process.job); at != node.drivers.end()) welcome.driver = at->second;
+  worker::CoreOptions options;
+  options.hello.role = process.role;
+  process.core = worker::Core::simulate(std::move(options), std::move(welcome), process);
+  if (process.role != wire::Role::kWorker) return;
+  if (process.light_host) {
+    for (const auto& [key, start] : std::map(node.starts))
+      if (start.message.spec.isolation == Isolation::kLight && start.message.spec.job == process.job) construct_in(node, process, key);
+  } else if (process.actor) {
+    construct_in(node, process, *process.actor);
+  } else {
+    node.leases->worker_ready(process.id, 1, process.kind, lease_time(queue_.now()));
+  }
+  apply_leases(node);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ messages
+
+void CoreWorld::on_daemon(SimNode& node, const Frame& frame) {
+  const net::FrameHeader& header = frame.header;
+  switch (wire::FrameKind(header.kind)) {
+    case wire::FrameKind::kRequest: return on_daemon_request(node, header, frame.payload);
+    case wire::FrameKind::kNotice: return on_daemon_notice(node, header, frame.payload);
+    default: break;
+  }
+  if (header.source != kHead || header.arg0 != 0) return;
+  if (!node.registered) {
+    with<wire::RegisterNodeReply>(frame.payload, [&](auto reply) {
+      node.registered = true;
+      node.id = reply.node_id;
+      plan_load(node);
+      if (node.number == 1 || random_.chance(0.3)) start_driver(node);
+    });
+    return;
+  }
+  auto at = node.registering.find(header.token);
+  if (at == node.registering.end()) return;
+  with<wire::RegisterJobReply>(frame.payload, [&](auto reply) {
+    // The driver comes to be with its job's number.
+    auto& place = node.processes[at->second.serial];
+    place = std::make_unique<SimProcess>(*this, at->second, wire::Role::kDriver, reply.job);
+    node.drivers[reply.job] = at->second;
+    ready(node, *place);
+    say("driver " + to_string(place->id) + " of job " + std::to_string(reply.job));
+  });
+  node.registering.erase(at);
+}
+
+void CoreWorld::on_daemon_request(SimNode& node, const net::FrameHeader& header, ByteView payload) {
+  const auto nothing = wire::encode_message(wire::Empty{});
+  switch (wire::Method(header.arg0)) {
+    case wire::Method::kPing: return respond(header, nothing);
+    case wire::Method::kConnect: return with<wire::ConnectRequest>(payload, [&](auto m) { connect(node, header, m.peer); });
+    case wire::Method::kLightHost: return with<wire::LightHostRequest>(payload, [&](auto m) { light_hosts(node, header, m.job); });
+    case wire::Method::kKillProcess:
+      return with<wire::KillProcess>(payload, [&](auto m) {
+        if (SimProcess* process = find(m.process); process && process->role == wire::Role::kWorker) kill(*process, m.reason, m.cause);
+        respond(header, nothing);
+      });
+    case wire::Method::kQueryState: return respond(header, wire::encode_message(wire::StateReply{}));
+    default: return broken("a daemon was asked for method " + std::to_string(header.arg0));
+  }
+}
+
+void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, ByteView payload) {
+  const sched::TimePoint now = lease_time(queue_.now());
+  sched::LeaseQueue& leases = *node.leases;
+  switch (wire::Method(header.arg0)) {
+    case wire::Method::kLeaseWanted:
+      with<wire::LeaseWanted>(payload, [&](auto m) {
+        m.requester = header.source;
+        m.hops = 0;
+        if (find(m.requester)) leases.wanted(m, now);
+      });
+      break;
+    case wire::Method::kForwardLease:
+      with<wire::LeaseWanted>(payload, [&](auto m) {
+        if (!node.deaths.contains(m.requester)) leases.wanted(m, now);
+      });
+      break;
+    case wire::Method::kLeaseCounted: with<wire::LeaseCounted>(payload, [&](auto m) { leases.counted(m, now); }); break;
+    case wire::Method::kLeaseReturned: with<wire::LeaseReturned>(payload, [&](auto m) { leases.returned(m.lease_id, now); }); break;
+    case wire::Method::kWorkerBlocked: with<wire::WorkerBlocked>(payload, [&](auto m) { leases.worker_blocked(header.source, m.blocked, now); }); break;
+    case wire::Method::kProcessDied: with<wire::ProcessDied>(payload, [&](auto m) { on_remote_death(node, m); }); break;
+    case wire::Method::kNodeDied: with<wire::NodeDied>(payload, [&](auto m) { on_node_died(node, m); }); break;
+    case wire::Method::kClusterView: with<wire::ClusterView>(payload, [&](auto m) { leases.view_delta(m, now); }); break;
+    case wire::Method::kStartActor:
+      with<wire::StartActor>(payload, [&](auto m) {
+        ++node.starts_seen;
+        const std::pair key{m.spec.id, m.restarts};
+        const auto need = sched::ResourceSet::from(m.spec.resources, sched::kActorCpus);
+        const JobId job = m.spec.job;
+        node.starts[key] = {std::move(m), {}};
+        leases.admit_actor(key.first, key.second, job, need, now);
+      });
+      break;
+    case wire::Method::kJobEnded:
+      with<wire::JobEnded>(payload, [&](auto m) {
+        const std::set<ProcessId> keep(m.keep_processes.begin(), m.keep_processes.end());
+        for (auto& [serial, process] : node.processes)
+          if (process->alive && process->job == m.job && process->role == wire::Role::kWorker && !keep.contains(process->id)) kill(*process, "its job ended", DeathCause::kJobEnded);
+        std::erase_if(node.starts, [&](auto& one) { return one.second.message.spec.job == m.job; });
+        leases.job_ended(m.job, now);
+      });
+      break;
+    case wire::Method::kKillActorProcess:
+      with<wire::KillProcess>(payload, [&](auto m) {
+        for (auto& [serial, process] : node.processes) {
+          const bool meant = m.process.serial != 0 ? process->id == m.process : process->actor && process->actor->first == m.actor;
+          if (process->alive && meant) kill(*process, m.reason, m.cause);
+        }
+        if (m.process.serial == 0) std::erase_if(node.starts, [&](auto& one) { return one.first.first == m.actor; });
+      });
+      break;
+    default: break;  // store, metrics, acknowledgements of deaths
+  }
+  apply_leases(node);
+}
+
+void CoreWorld::connect(SimNode& node, const net::FrameHeader& request, ProcessId peer) {
+  SimProcess* asker = find(request.source);
+  SimProcess* other = find(peer);
+  if (!asker) return;
+  if (auto death = node.deaths.find(peer); death != node.deaths.end()) notice(daemon_of(node.number), asker->id, wire::Method::kProcessDied, death->second);
+  if (!other || peer.node != node.number) return respond(request, wire::encode_message(head::error_record(ErrorCode::kNotFound, "that process is dead")), true);
+  if (!other->core) {  // it is starting: asked again a moment later
+    queue_.after(1ms, [this, request, peer, number = node.number] {
+      if (SimNode* again = node_at(number); again && again->alive) connect(*again, request, peer);
+    });
+    return;
+  }
+  auto offer = [this](ProcessId to, ProcessId from) {
+    const Time when = queue_.now() + delay(to.node);
+    Channel& channel = channels_[{from, to}];
+    channel.last = std::max(channel.last, when);  // what comes through the ring comes after its offer
+    queue_.at(when, [this, to, from] {
+      SimProcess* process = find(to);
+      if (!process || process->peers.contains(from)) return;
+      worker::CoreLock lock(*process->core);
+      if (process->core->courier().is_dead(from)) return;
+      process->peers.insert(from);
+      process->core->courier().connected(from);
+    });
+  };
+  if (!asker->peers.contains(peer)) offer(asker->id, peer);
+  if (!other->peers.contains(asker->id)) offer(peer, asker->id);
+  respond(request, wire::encode_message(wire::Empty{}));
+}
+
+void CoreWorld::light_hosts(SimNode& node, const net::FrameHeader& request, JobId job) {
+  wire::LightHostReply reply;
+  bool starting = false;
+  for (auto& [serial, process] : node.processes) {
+    if (!process->alive || process->job != job || !process->light_host) continue;
+    if (process->ready) reply.hosts.push_back(process->id);
+    else starting = true;
+  }
+  if (!reply.hosts.empty()) return respond(request, wire::encode_message(reply));
+  if (!starting) fork(node, job, wire::Role::kWorker, sched::worker_kind(job, {})).light_host = true;
+  queue_.after(2ms, [this, request, job, number = node.number] {
+    if (SimNode* again = node_at(number); again && again->alive && find(request.source)) light_hosts(*again, request, job);
+  });
+}
+
+// -------------------------------------------------------------------------------------------------------------------- leases
+
+void CoreWorld::apply_leases(SimNode& node) {
+  const ProcessId daemon = daemon_of(node.number);
+  for (auto effects = node.leases->take_effects(); !effects.empty(); effects = node.leases->take_effects())
+    for (const sched::LeaseEffect& effect : effects) {
+      if (const auto* granted = std::get_if<sched::Granted>(&effect)) notice(daemon, granted->requester, wire::Method::kLeaseGranted, granted->lease);
+      else if (const auto* refused = std::get_if<sched::Refused>(&effect)) notice(daemon, refused->requester, wire::Method::kLeaseRefused, refused->refusal);
+      else if (const auto* need = std::get_if<sched::NeedWorkers>(&effect)) for (int i = 0; i < need->count; ++i) fork(node, need->kind.job, wire::Role::kWorker, need->kind);
+      else if (const auto* forward = std::get_if<sched::Forward>(&effect)) notice(daemon, daemon_of(forward->node), wire::Method::kForwardLease, forward->wanted);
+      else if (const auto* counted = std::get_if<sched::CountAtOrigin>(&effect)) notice(daemon, daemon_of(counted->node), wire::Method::kLeaseCounted, counted->counted);
+      else if (const auto* end = std::get_if<sched::EndWorker>(&effect)) {
+        if (SimProcess* process = find(end->worker)) kill(*process, end->reason, DeathCause::kKilled);
+      } else if (const auto* admitted = std::get_if<sched::ActorAdmitted>(&effect)) {
+        actor_admitted(node, {admitted->actor, admitted->restarts}, admitted->gpu_ids);
+      } else if (const auto* denied = std::get_if<sched::ActorNotAdmitted>(&effect)) {
+        node.starts.erase({denied->actor, denied->restarts});
+        notice(daemon, kHead, wire::Method::kStartActorFailed, wire::StartActorFailed{denied->actor, denied->restarts, head::error_record(ErrorCode::kInfeasible, denied->reason), true});
+      }
+    }
+  plan_load(node);
+  const std::optional<sched::TimePoint> next = node.leases->next_deadline();
+  if (!next) return;
+  const Time at = next->time_since_epoch() - 1h;
+  if (node.lease_timer && *node.lease_timer <= at) return;
+  node.lease_timer = at;
+  queue_.at(at, [this, &node, at] {
+    if (!node.alive || node.lease_timer != at) return;
+    node.lease_timer.reset();
+    node.leases->tick(lease_time(queue_.now()));
+    apply_leases(node);
+  });
+}
+
+void CoreWorld::plan_load(SimNode& node) {
+  if (std::exchange(node.load_planned, true)) return;
+  queue_.after(10ms, [this, &node] {
+    node.load_planned = false;
+    if (!node.alive || !node.registered) return;
+    notice(daemon_of(node.number), kHead, wire::Method::kNodeLoad,
+           wire::NodeLoad{node.number, ++node.load_version, node.leases->account().available().to_map(), node.leases->pending(), node.starts_seen});
+  });
+}
+
+// -------------------------------------------------------------------------------------------------------------------- actors
+
+void CoreWorld::actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids) {
+  auto at = node.starts.find(key);
+  if (at == node.starts.end()) return node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
+  at->second.gpu_ids = std::move(gpu_ids);
+  const wire::ActorSpec& spec = at->second.message.spec;
+  const sched::WorkerKind kind = sched::worker_kind(spec.job, {});
+  if (spec.isolation == Isolation::kLight) {
+    bool starting = false;
+    for (auto& [serial, process] : node.processes) {
+      if (!process->alive || process->job != spec.job || !process->light_host) continue;
+      if (process->ready) return construct_in(node, *process, key);
+      starting = true;
+    }
+    if (!starting) fork(node, spec.job, wire::Role::kWorker, kind).light_host = true;
+    return;
+  }
+  std::optional<ProcessId> idle = node.leases->take_worker(kind);
+  if (idle && !find(*idle)) {  // it has just died
+    node.starts.erase(at);
+    node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
+    return notice(daemon_of(node.number), kHead, wire::Method::kStartActorFailed, wire::StartActorFailed{key.first, key.second, head::error_record(ErrorCode::kWorkerCrashed, "its process died"), true});
+  }
+  SimProcess& process = idle ? *find(*idle) : fork(node, spec.job, wire::Role::kWorker, kind);
+  process.actor = key;
+  if (idle) construct_in(node, process, key);
+}
+
+void CoreWorld::construct_in(SimNode& node, SimProcess& process, std::pair<ActorId, std::int32_t> key) {
+  auto start = node.starts.extract(key);
+  if (!start) return;
+  wire::StartActor& message = start.mapped().message;
+  if (message.spec.isolation == Isolation::kLight) node.light_actors[key] = process.id;
+  say("actor " + to_string(key.first) + " restart " + std::to_string(key.second) + " goes to " + to_string(process.id));
+  notice(daemon_of(node.number), kHead, wire::Method::kActorPlaced, wire::ActorStarted{key.first, key.second, process.id, 1});
+  notice(daemon_of(node.number), process.id, wire::Method::kConstructActor,
+         wire::ConstructActor{std::move(message.spec), message.restarts, std::move(message.checkpoint), std::move(start.mapped().gpu_ids)});
+}
+
+void CoreWorld::peek_actor_exit(SimNode& node, const Frame& frame) {
+  if (frame.header.arg0 != std::uint64_t(wire::Method::kActorExited)) return;
+  with<wire::ActorExited>(frame.payload, [&](auto exited) {
+    const std::pair key{exited.actor, exited.restarts};
+    if (node.light_actors.erase(key) > 0) node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
+    if (SimProcess* process = find(frame.header.source); process && process->actor == key) {
+      process->in_order = true;
+      process->cause = exited.cause;
+      process->reason = exited.message;
+    }
+  });
+}
+
+// -------------------------------------------------------------------------------------------------------------------- deaths
+
+void CoreWorld::kill(SimProcess& process, const std::string& reason, DeathCause cause, bool in_order) {
+  if (!process.alive) return;
+  say("process " + to_string(process.id) + " ends: " + reason);
+  process.alive = false;
+  if (process.reason.empty() || !process.in_order) {
+    process.reason = reason;
+    process.cause = cause;
+  }
+  if (in_order) process.in_order = true;
+  else cut_tail(process.id);
+  dead_.push_back(&process);
+  queue_.after(random_.chance(0.8) ? 100us + delay(process.id.node) : 20ms + delay(process.id.node), [this, id = process.id] {
+    SimNode* node = node_at(id.node);
+    if (node && node->alive) finish_death(*node, *find_any(id));
+  });
+}
+
+void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
+  const ProcessId id = process.id, daemon = daemon_of(node.number);
+  if (process.actor && node.starts.erase(*process.actor) > 0) {
+    const auto key = *process.actor;
+    process.actor.reset();
+    node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
+    notice(daemon, kHead, wire::Method::kStartActorFailed, wire::StartActorFailed{key.first, key.second, head::error_record(ErrorCode::kWorkerCrashed, "its process ended before it was ready"), true});
+  }
+  wire::ProcessDied death;
+  death.process = id;
+  death.role = process.role;
+  death.job = process.job;
+  death.pid = 1;
+  death.expected = process.in_order;
+  death.cause = process.cause;
+  death.reason = process.reason;
+  if (process.actor) {
+    death.actor = process.actor->first;
+    death.actor_restarts = process.actor->second;
+  }
+  process.ledger.begun(process.begun_of[daemon]);
+  for (const auto& [source, token] : process.ledger.last_begun())
+    if (source.node != node.number) death.begun.emplace_back(source, token);
+  auto own = channels_.find({id, daemon});  // DA-1: what it said comes first
+  while (own != channels_.end() && !own->second.frames.empty()) deliver(id, daemon);
+  node.deaths[id] = death;
+  bool forgotten = false;
+  for (auto& [serial, other] : node.processes) {
+    if (!other->alive || !other->core) continue;
+    if (planted("lost-death") && busy_ && !forgotten && other->role == wire::Role::kWorker && process.role == wire::Role::kWorker && std::exchange(forgotten, true) == false && ++planted_ == 1) continue;
+    notice(daemon, other->id, wire::Method::kProcessDied, death);
+  }
+  for (auto& [number, other] : nodes_)
+    if (number != node.number && other->alive) notice(daemon, daemon_of(number), wire::Method::kProcessDied, death);
+  notice(daemon, kHead, wire::Method::kProcessDied, death, channels_[{id, kHead}].last);
+  const sched::TimePoint now = lease_time(queue_.now());
+  node.leases->process_died(id, now);
+  if (process.actor) node.leases->actor_gone(process.actor->first, process.actor->second, now);
+  for (auto it = node.light_actors.begin(); it != node.light_actors.end();) {
+    if (it->second != id) { ++it; continue; }
+    node.leases->actor_gone(it->first.first, it->first.second, now);
+    it = node.light_actors.erase(it);
+  }
+  if (!process.ready && process.role == wire::Role::kWorker && !process.actor && !process.light_host) node.leases->worker_failed(process.kind, std::nullopt, now);
+  if (process.role == wire::Role::kDriver && process.job != 0) notice(daemon, kHead, wire::Method::kJobFinished, wire::JobFinished{process.job, id, 0, process.reason});
+  apply_leases(node);
+}
+
+void CoreWorld::on_remote_death(SimNode& node, const wire::ProcessDied& died) {
+  if (!node.deaths.emplace(died.process, died).second) return;
+  for (auto& [serial, process] : node.processes)
+    if (process->alive && process->core) notice(daemon_of(node.number), process->id, wire::Method::kProcessDied, died, channels_[{died.process, process->id}].last);
+  node.leases->process_died(died.process, lease_time(queue_.now()));
+}
+
+void CoreWorld::kill_node(SimNode& node) {
+  say("node " + std::to_string(node.number) + " is lost");
+  for (auto& [serial, process] : node.processes) {
+    if (!process->alive) continue;
+    process->alive = false;
+    dead_.push_back(process.get());
+    cut_tail(process->id);
+  }
+  node.alive = false;
+  const LinkId link = node.link;
+  if (links_.erase(link) == 0) return;
+  queue_.after(delay(0), [this, link] { apply_head(head::LinkClosed{link}); });
+}
+
+void CoreWorld::on_node_died(SimNode& node, const wire::NodeDied& died) {
+  if (died.node == node.number) return;
+  node.dead_nodes.insert(died.node);
+  for (auto& [pair, channel] : channels_)
+    if (pair.first.node == died.node && pair.second.node == node.number) channel.frames.clear();
+  for (auto& [serial, process] : node.processes)
+    if (process->alive && process->core) notice(daemon_of(node.number), process->id, wire::Method::kNodeDied, died);
+  node.leases->node_died(died.node, lease_time(queue_.now()));
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,219 @@
+// Inside a simulated process: what its service thread, its executors and its users' functions do.
+#include "core/worker/actor_clients.h"
+#include "core/worker/call_table.h"
+#include "core/worker/host.h"
+#include "core/worker/hosted_actor.h"
+#include "core/worker/task_submitter.h"
+#include "core/worker/transit.h"
+#include "tests/sim/cores.h"
+
+namespace troupe::sim {
+
+using namespace std::chrono_literals;
+using troupe::detail::ObjectPtr;
+
+std::optional<Label> label_of(const troupe::detail::Value& value) {
+  Label label;
+  if (value.size() < sizeof label) return std::nullopt;
+  std::memcpy(&label, value.data(), sizeof label);
+  return label;
+}
+
+// --------------------------------------------------------------------------------------------------------------- as outlet
+
+void SimProcess::wake() { world.plan_step(*this); }
+void SimProcess::run(const worker::IncomingPtr& call, worker::HostedActor* actor) { world.begin(*this, call, actor); }
+void SimProcess::end_process(bool killed) { world.kill(*this, killed ? "killed by itself (9)" : "exited with code 0", killed ? DeathCause::kKilled : DeathCause::kFinished, !killed); }
+
+void CoreWorld::plan_step(SimProcess& process) {
+  if (!process.alive || std::exchange(process.step_planned, true)) return;
+  const SimNode* node = node_at(process.id.node);
+  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 20e3 * node->slowness)), [this, id = process.id] {
+    SimProcess* process = find(id);
+    if (!process || !process->core) return;
+    process->step_planned = false;
+    step(*process);
+  });
+}
+
+void CoreWorld::step(SimProcess& process) {
+  const exec::Deadline next = process.core->step();
+  while (process.alive && process.core->host().run_one()) {}
+  if (!process.alive) return;
+  look(process);
+  check(process);
+  if (next == exec::kNever) return;
+  const Time at = next.time_since_epoch() - 1h;
+  if (process.timer_at && *process.timer_at <= at) return;
+  process.timer_at = at;
+  queue_.at(at, [this, id = process.id, at] {
+    SimProcess* process = find(id);
+    if (!process || process->timer_at != at) return;
+    process->timer_at.reset();
+    step(*process);
+  });
+}
+
+// --------------------------------------------------------------------------------------------------------------- functions
+
+void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, worker::HostedActor* actor) {
+  auto made = std::make_unique<SimRun>();
+  SimRun& run = *made;
+  run.call = call;
+  run.actor = actor;
+  run.began = queue_.now();
+  process.runs.push_back(std::move(made));
+  process.core->host().begin_run(call, actor, run.context);
+  if (call->dropped) {  // cancelled on its way here: it does not begin
+    run.token = 0;
+    return end(process, run, call->dropped_why ? call->dropped_why : make_error<CancelledError>("the call was cancelled before it began"));
+  }
+  check_begin(process, run);
+  auto collect = [&](const troupe::detail::Value& value) {
+    if (!value.attachments) return;
+    for (const auto& object : value.attachments->objects) run.refs.push_back(object);
+    for (const auto& handle : value.attachments->handles)
+      if (random_.chance(0.3)) process.handles.push_back(handle);
+  };
+  collect(call->arguments);
+  for (const auto& dependency : call->dependencies) collect(dependency);
+  run.steps_left = random_.chance(0.5) ? 0 : 1 + int(below(3));
+  run.endless = busy_ && random_.chance(0.01);
+  plan_advance(process, run, Duration(static_cast<Duration::rep>(random_.unit() * (random_.chance(0.1) ? 50e6 : 300e3))));
+}
+
+void CoreWorld::plan_advance(SimProcess& process, SimRun& run, Duration after) {
+  if (std::exchange(run.planned, true)) return;
+  queue_.after(after, [this, id = process.id, call = run.call.get(), began = run.began] {
+    SimProcess* process = find(id);
+    if (!process) return;
+    for (auto& run : process->runs)
+      if (run->call.get() == call && run->began == began && run->planned) {
+        run->planned = false;
+        advance(*process, *run);
+        if (process->alive) look(*process);
+        if (process->alive) check(*process);
+        return;
+      }
+  });
+}
+
+void CoreWorld::advance(SimProcess& process, SimRun& run) {
+  ErrorPtr interrupt;
+  {
+    worker::CoreLock lock(*process.core);
+    interrupt = std::exchange(run.context.interrupt, nullptr);
+  }
+  if (interrupt && random_.chance(0.8)) return end(process, run, interrupt);
+  if (interrupt) run.endless = false;
+  if (run.endless && busy_) return;
+  if (!run.waits.empty()) {
+    for (const ObjectPtr& object : run.waits) {
+      if (object->state() != troupe::detail::ObjectBase::kReady) continue;
+      const auto& value = worker::entry_of(object).value;
+      if (value.attachments && random_.chance(0.7))
+        for (const auto& inner : value.attachments->objects) run.refs.push_back(inner);
+    }
+    run.waits.clear();
+  }
+  if (std::exchange(run.blocked, false)) {
+    worker::CoreLock lock(*process.core);
+    process.core->host().task_blocked(run.context, false);
+  }
+  if (run.steps_left > 0) {
+    --run.steps_left;
+    worker::set_current_context(&run.context);
+    act(process, &run);
+    worker::set_current_context(nullptr);
+    if (!process.alive) return;
+    if (!run.waits.empty()) {
+      process.core->host().give_back_queue();
+      worker::CoreLock lock(*process.core);
+      process.core->host().task_blocked(run.context, true);
+      run.blocked = run.context.is_task;
+    }
+    // A wait that is not over by then ends with its timeout: two actors may wait for each other.
+    if (run.waits.empty()) plan_advance(process, run, Duration(static_cast<Duration::rep>(random_.unit() * 500e3)));
+    else queue_.after(1s, [this, id = process.id, call = run.call.get(), began = run.began] {
+      SimProcess* process = find(id);
+      if (!process) return;
+      for (auto& run : process->runs)
+        if (run->call.get() == call && run->began == began && !run->waits.empty()) plan_advance(*process, *run, 0ns);
+    });
+    return;
+  }
+  ErrorPtr error;
+  if (random_.chance(0.08)) {
+    ErrorRecord record;
+    record.code = ErrorCode::kTask;
+    record.message = "the function failed";
+    error = Error::make(std::move(record));
+    calls_[run.token].gave_error = true;
+  }
+  end(process, run, error);
+}
+
+void CoreWorld::end(SimProcess& process, SimRun& run, ErrorPtr error) {
+  troupe::detail::Invocation invocation;
+  if (!error && run.call->head.kind != worker::CallKind::kCast)
+    for (std::uint32_t i = 0; i < run.call->head.returns; ++i) {
+      invocation.results.push_back(value_of(process, {run.token, i}, run.refs, 0.4));
+      calls_[run.token].given.insert(i);
+    }
+  if (random_.chance(0.1) && !run.refs.empty()) process.refs.push_back(run.refs[below(run.refs.size())]);  // what functions keep in globals
+  if (std::exchange(run.blocked, false)) {
+    worker::CoreLock lock(*process.core);
+    process.core->host().task_blocked(run.context, false);
+  }
+  auto at = std::find_if(process.runs.begin(), process.runs.end(), [&](auto& one) { return one.get() == &run; });
+  const std::unique_ptr<SimRun> over = std::move(*at);
+  process.runs.erase(at);
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(queue_.now() - over->began).count();
+  process.core->host().end_run(over->call, over->actor, over->context, invocation, error, std::uint64_t(us));
+  plan_step(process);  // the executor looks for more
+}
+
+/// What became ready: functions that waited go on, gets end.
+void CoreWorld::look(SimProcess& process) {
+  auto settled = [](const ObjectPtr& object) { return object->state() != troupe::detail::ObjectBase::kPending; };
+  for (auto& run : process.runs) {
+    const bool woken = run->context.interrupt || (!run->waits.empty() && std::all_of(run->waits.begin(), run->waits.end(), settled)) || (run->endless && !busy_);
+    if (woken && !run->planned) plan_advance(process, *run, 1us);
+  }
+  for (std::size_t i = 0; i < process.gets.size();) {
+    if (!settled(process.gets[i].object)) { ++i; continue; }
+    const ObjectPtr object = std::move(process.gets[i].object);
+    process.gets.erase(process.gets.begin() + std::ptrdiff_t(i));
+    check_settled(process, *object);
+    const auto& value = worker::entry_of(object).value;
+    if (dropping_ || object->state() != troupe::detail::ObjectBase::kReady || !value.attachments) continue;
+    for (const auto& inner : value.attachments->objects)
+      if (random_.chance(0.6)) process.refs.push_back(inner);
+    for (const auto& handle : value.attachments->handles)
+      if (random_.chance(0.5)) process.handles.push_back(handle);
+  }
+}
+
+/// A process that ended: what it knew is gone, and what only it kept alive may be.
+void CoreWorld::bury(SimProcess& process) {
+  if (!process.core) return;
+  {
+    worker::CoreLock lock(*process.core);
+    process.core->objects().for_each([&](worker::ObjectEntry& entry) {
+      if (!entry.owned) tainted_.insert(entry.id);
+    });
+  }
+  process.refs.clear();
+  process.handles.clear();
+  process.gets.clear();
+  {
+    worker::CoreLock lock(*process.core);
+    process.core->host().let_go();
+  }
+  process.runs.clear();
+  const std::size_t left = process.core->let_go();
+  if (left != 0) broken("CI-7: " + std::to_string(left) + " things of dead process " + to_string(process.id) + " hold each other");
+  process.core.reset();
+}
+
+}  // namespace troupe::sim
