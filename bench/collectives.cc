@@ -49,6 +49,7 @@ struct Job {
   std::size_t bytes = 0;
   int ranks = 2;
   bool bf16 = false;
+  bool own_cores = false;  // every rank has one to itself
 };
 
 void pin_this(int cpu) {
@@ -93,7 +94,7 @@ template <class T> void run_rank(const Job& job, Shared& shared, Group g) {
   Buffer<T> in(job.bytes / sizeof(T)), out(in.count);
   const auto fill = [&](Buffer<T>& buffer) { for (std::size_t i = 0; i < buffer.count; ++i) buffer.data[i] = T(float(1 + (std::size_t(me) * 7 + i * 3) % 5)); };
   fill(in);
-  if (shared.ball.load() == 0 && job.ranks <= int(usable_cpus().size())) line_round_trips(shared, me);
+  if (job.own_cores) line_round_trips(shared, me);
   for (int i = 0; i < shared.copies; ++i) {
     g.barrier();
     const auto start = Clock::now();
@@ -150,13 +151,14 @@ void print_head() {
               "#wrong", "in place", "algbw", "busbw", "b2b(us)", "T_min", "eff", "rtt(ns)", "others%");
 }
 
-void run_job(Harness& harness, const Job& job) {
+void run_job(Harness& harness, Job job) {
   auto* shared = static_cast<Shared*>(::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   shared->copies = job.bytes >= (1u << 20) ? harness.choose(15, 5) : 5;
   const int most = job.bytes >= (64u << 20) ? harness.choose(15, 5) : job.bytes >= (1u << 20) ? harness.choose(200, 50) : harness.choose(kIterationsMax, 2000);
   shared->iterations = most;
   auto segment = *ShmSegment::create({.ranks = job.ranks, .epoch = 1, .key = 7});
   const std::vector<int> cpus = usable_cpus();
+  job.own_cores = job.ranks <= int(cpus.size());
   const double busy = busy_seconds();
   const auto start = Clock::now();
   std::vector<int> pids;
@@ -166,7 +168,7 @@ void run_job(Harness& harness, const Job& job) {
       int code = 1;
       try {
         pin_this(cpus[std::size_t(r) % cpus.size()]);
-        Group g(std::make_shared<detail::Member>(std::make_unique<ShmCommunicator>(segment, r), detail::MemberOptions{.group = "bench", .timeout = std::chrono::seconds(60), .environment = nullptr}));
+        Group g(std::make_shared<collective::detail::Member>(std::make_unique<ShmCommunicator>(segment, r), collective::detail::MemberOptions{.group = "bench", .timeout = std::chrono::seconds(60), .environment = nullptr}));
         if (job.bf16) run_rank<bfloat16>(job, *shared, g);
         else run_rank<float>(job, *shared, g);
         code = 0;
@@ -196,6 +198,7 @@ void run_job(Harness& harness, const Job& job) {
   std::printf("%13zu %12zu %9s %5d | %10.2f %8.2f %8.2f %6llu | %10.2f %8.2f %8.2f | %10.2f | %8.1f %6.2f %8.0f %7.0f   %s\n", job.bytes, job.bytes / (job.bf16 ? 2 : 4),
               job.bf16 ? "bfloat16" : "float", job.ranks, t * 1e6, size / t / 1e9, size / t / 1e9 * factor, static_cast<unsigned long long>(wrong), t_in * 1e6, size / t_in / 1e9,
               size / t_in / 1e9 * factor, b2b * 1e6, t_min * 1e6, t_min / t, shared->line_round_trip_ns, std::max(0.0, (all - ours) * 100), job.row.c_str());
+  std::fflush(stdout);
   if (wrong != 0) throw Error("wrong results in " + job.row);
   const bool large = job.bytes >= (64u << 20);
   Row row{.row = job.row, .value = large ? t * 1e3 : t * 1e6};

@@ -10,16 +10,18 @@ namespace {
 
 constexpr std::size_t kRounds = 20'000;
 
-// Twelve chains hide the latency of a multiply-add on every processor with these instructions. The registers are touched by
-// an empty assembler statement each round: the compiler can neither fold nor drop them.
+// Twelve chains hide the latency of a multiply-add on every processor with these instructions. The empty assembler statement
+// claims to change all of them each round: the compiler can neither fold nor drop them, and keeps them in registers.
 #define TROUPE_PEAK_BODY(type, lanes)                                                                             \
-  type a[12], m, x;                                                                                              \
-  for (std::size_t l = 0; l < lanes; ++l) m[l] = 0.999f, x[l] = 0.001f;                                          \
-  for (auto& r : a) r = x;                                                                                       \
-  for (std::size_t i = 0; i < kRounds; ++i) {                                                                    \
-    _Pragma("GCC unroll 12") for (int r = 0; r < 12; ++r) a[r] = a[r] * m + x;                                   \
-    asm volatile("" : "+v"(a[0]), "+v"(a[1]), "+v"(a[2]), "+v"(a[3]), "+v"(a[4]), "+v"(a[5]));                    \
-    asm volatile("" : "+v"(a[6]), "+v"(a[7]), "+v"(a[8]), "+v"(a[9]), "+v"(a[10]), "+v"(a[11]));                  \
+  type m, x, a, b, c, d, e, f, g, h, i, j, k, l;                                                                 \
+  for (int lane = 0; lane < lanes; ++lane) m[lane] = 0.999f, x[lane] = 0.001f;                                   \
+  a = b = c = d = e = f = g = h = i = j = k = l = x;                                                             \
+  for (std::size_t round = 0; round < kRounds; ++round) {                                                        \
+    a = a * m + x, b = b * m + x, c = c * m + x, d = d * m + x, e = e * m + x, f = f * m + x;                     \
+    g = g * m + x, h = h * m + x, i = i * m + x, j = j * m + x, k = k * m + x, l = l * m + x;                     \
+    asm volatile(""                                                                                              \
+                 : "+v"(a), "+v"(b), "+v"(c), "+v"(d), "+v"(e), "+v"(f), "+v"(g), "+v"(h), "+v"(i), "+v"(j),      \
+                   "+v"(k), "+v"(l));                                                                            \
   }                                                                                                              \
   return 2.0 * 12 * lanes * kRounds
 

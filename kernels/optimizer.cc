@@ -27,10 +27,20 @@ void adam_reference(const AdamArrays<T>& a, const detail::AdamConstants<T>& c) {
 
 template <class T>
 double square_sum(std::span<const T> block) {
-  double lanes[4] = {0, 0, 0, 0};  // four chains, because one would wait for each addition
-  for (std::size_t i = 0; i < block.size(); ++i)
-    lanes[i % 4] += static_cast<double>(block[i]) * static_cast<double>(block[i]);
-  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+  // Four chains, because one would wait for each addition; element i belongs to chain i % 4.
+  double a = 0, b = 0, c = 0, d = 0;
+  const auto square = [&](std::size_t i) { return static_cast<double>(block[i]) * static_cast<double>(block[i]); };
+  std::size_t i = 0;
+  for (; i + 4 <= block.size(); i += 4) {
+    a += square(i);
+    b += square(i + 1);
+    c += square(i + 2);
+    d += square(i + 3);
+  }
+  if (i < block.size()) a += square(i);
+  if (i + 1 < block.size()) b += square(i + 1);
+  if (i + 2 < block.size()) c += square(i + 2);
+  return (a + b) + (c + d);
 }
 
 // Copies what crosses from one tensor to the next, so that blocks are those of one flat array.

@@ -196,9 +196,10 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
   const ProcessId requester = request.wanted.requester;
   leases_[lease_id] = {requester, id, reservation.allocation, false};
   request.reserved--;
-  effects_.push_back(Granted{requester, {request.wanted.request_id, lease_id, id, worker.pid, reservation.allocation.gpu_ids}});
+  // The origin counts it before the requester, behind it, can have used it up and ask again: that wish would be taken for this.
   if (!is_origin(request))
     effects_.push_back(CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 1, 0}});
+  effects_.push_back(Granted{requester, {request.wanted.request_id, lease_id, id, worker.pid, reservation.allocation.gpu_ids}});
   forget_if_done(reservation.request);
 }
 

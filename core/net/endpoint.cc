@@ -157,7 +157,10 @@ void Endpoint::ring_always(ProcessId peer) noexcept {
 }
 
 void Endpoint::set_begun(ProcessId peer, std::uint64_t seq) noexcept {
-  impl_->with_peer(peer, [&](Peer& open) { open.in.control().begun.store(seq, std::memory_order_release); });
+  impl_->with_peer(peer, [&](Peer& open) {
+    auto& begun = open.in.control().begun;  // actors that share a process begin calls out of their order: the number never falls
+    if (begun.load(std::memory_order_relaxed) < seq) begun.store(seq, std::memory_order_release);
+  });
 }
 
 std::uint64_t Endpoint::begun(ProcessId peer) const noexcept {

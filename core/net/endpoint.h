@@ -169,7 +169,8 @@ class Endpoint {
   void ring_always(ProcessId peer) noexcept;
 
   // ---- call counters, readable after the peer died
-  /// As receiver: notes that call number `seq` of this peer has begun. To be called before it begins.
+  /// As receiver: notes that call number `seq` of this peer has begun. To be called before it begins. A number below one
+  /// that was noted before changes nothing: begun is the highest. Callers take turns.
   void set_begun(ProcessId peer, std::uint64_t seq) noexcept;
   /// As sender: the last number that the peer noted for our calls; 0 at first and when not attached.
   std::uint64_t begun(ProcessId peer) const noexcept;

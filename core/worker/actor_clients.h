@@ -109,6 +109,7 @@ class ActorClients {
   void mark_suspects(ActorClient& client, std::uint64_t begun);
   void resend_or_fail(ActorClient& client);
   void die(ActorClient& client, const ErrorPtr& error);
+  void end_of_process(ActorClient& client);
   ErrorPtr error_for(ActorClient& client, PendingCall& call, const ErrorPtr& death, Outcome outcome) const;
   void count(ActorId actor, bool held);
   void count_soon();

@@ -174,6 +174,16 @@ ErrorPtr ActorClients::error_for(ActorClient& client, PendingCall& call, const E
   return Error::make(std::move(record));
 }
 
+/// One that is dead already gets no more replies; a light actor that was made directly has no second life.
+void ActorClients::end_of_process(ActorClient& client) {
+  if (client.state == ActorClient::State::kDead) {
+    client.process_dead = true;
+    die(client, client.death);
+  } else if (client.direct) {
+    die(client, client.last_death);
+  }
+}
+
 void ActorClients::process_died(const wire::ProcessDied& died, std::uint64_t begun) {
   std::vector<detail::Ptr<ActorClient>> hit;
   for (auto& [id, client] : clients_)
@@ -183,7 +193,7 @@ void ActorClients::process_died(const wire::ProcessDied& died, std::uint64_t beg
     client->last_death = make_error<ActorDiedError>(died.reason.empty() ? std::string("its process died") : "its process died: " + died.reason);
     if (std::exchange(client->awaits_death, false)) old_process_settled(*client);
     else client->process_dead = true;
-    if (client->direct && client->state != ActorClient::State::kDead) die(*client, client->last_death);  // it has no second life
+    end_of_process(*client);
   }
   if (std::erase(light_hosts_, died.process) > 0) next_host_ = 0;
 }
@@ -198,6 +208,7 @@ void ActorClients::node_died(std::uint32_t node, const ErrorPtr& error) {
     client->last_death = make_error<ActorDiedError>(error->message());
     if (std::exchange(client->awaits_death, false)) old_process_settled(*client);
     else client->process_dead = true;
+    end_of_process(*client);
   }
 }
 

@@ -271,7 +271,16 @@ void Host::actor_ended(HostedActor& actor) {
   if (found == actors_.end()) return;
   const bool own_process = !actor.light();
   // The thread that ends it may still be inside: it is destroyed when the lock is let go.
-  core_.defer([dead = std::shared_ptr<HostedActor>(std::move(found->second))] {});
+  {
+    std::lock_guard lock(parting_mutex_);
+    ++parting_;
+  }
+  core_.defer([this, dead = std::shared_ptr<HostedActor>(std::move(found->second))]() mutable {
+    dead.reset();
+    std::lock_guard lock(parting_mutex_);
+    --parting_;
+    parted_.notify_all();
+  });
   actors_.erase(found);
   if (own_process) end_process();
 }
@@ -393,7 +402,7 @@ void Host::let_go() {
 }
 
 void Host::adopt(std::thread thread, std::unique_ptr<exec::FiberThread> fibers) {
-  CoreLock lock(core_);
+  std::lock_guard lock(parting_mutex_);
   adopted_.emplace_back(std::move(thread), std::move(fibers));
 }
 
@@ -404,8 +413,13 @@ void Host::join_threads() {
     for (auto& [id, actor] : actors_) left.push_back(actor.get());
   }
   for (HostedActor* actor : left) actor->join_threads();
-  for (auto& [thread, fibers] : adopted_) thread.join();  // nobody adds any more: no actor has a thread
-  adopted_.clear();
+  decltype(adopted_) adopted;
+  {
+    std::unique_lock lock(parting_mutex_);
+    parted_.wait(lock, [this] { return parting_ == 0; });  // those that end now: by their own threads, which return from it
+    adopted.swap(adopted_);
+  }
+  for (auto& [thread, fibers] : adopted) thread.join();
 }
 
 int Host::run_main_loop() {

@@ -15,10 +15,12 @@
 // Thread rule: as noted; run_main_loop belongs to the process's main thread.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -134,6 +136,9 @@ class Host {
   IncomingCall* admitted_ = nullptr;
   boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
   std::unique_ptr<exec::FiberThread> main_fibers_;  // HO-4
+  std::mutex parting_mutex_;
+  std::condition_variable parted_;
+  int parting_ = 0;                           // actors that have ended and are being destroyed; under parting_mutex_, as adopted_
   std::vector<std::pair<std::thread, std::unique_ptr<exec::FiberThread>>> adopted_;
   void construct_light(IncomingPtr call);
   void report_light_soon();

@@ -78,7 +78,7 @@ class SimProcess final : public worker::Outlet {
 
   bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) override;
   bool attached(ProcessId peer) const override { return peer == daemon_of(id.node) || peers.contains(peer); }
-  void set_begun(ProcessId peer, std::uint64_t number) override { begun_of[peer] = number; }
+  void set_begun(ProcessId peer, std::uint64_t number) override { begun_of[peer] = std::max(begun_of[peer], number); }
   std::uint64_t begun(ProcessId peer) const override;
   void drain_and_close(ProcessId peer) override;
   exec::Deadline now() const override;

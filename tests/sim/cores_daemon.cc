@@ -141,6 +141,7 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
       with<wire::LeaseWanted>(payload, [&](auto m) {
         m.requester = header.source;
         m.hops = 0;
+        say("process " + to_string(m.requester) + " wants " + std::to_string(m.wanted) + " leases of class " + std::to_string(m.request_id));
         if (find(m.requester)) leases.wanted(m, now);
       });
       break;
@@ -150,7 +151,12 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
       });
       break;
     case wire::Method::kLeaseCounted: with<wire::LeaseCounted>(payload, [&](auto m) { leases.counted(m, now); }); break;
-    case wire::Method::kLeaseReturned: with<wire::LeaseReturned>(payload, [&](auto m) { leases.returned(m.lease_id, now); }); break;
+    case wire::Method::kLeaseReturned:
+      with<wire::LeaseReturned>(payload, [&](auto m) {
+        say("process " + to_string(header.source) + " returns lease " + std::to_string(m.lease_id) + " of node " + std::to_string(node.number));
+        leases.returned(m.lease_id, now);
+      });
+      break;
     case wire::Method::kWorkerBlocked: with<wire::WorkerBlocked>(payload, [&](auto m) { leases.worker_blocked(header.source, m.blocked, now); }); break;
     case wire::Method::kProcessDied: with<wire::ProcessDied>(payload, [&](auto m) { on_remote_death(node, m); }); break;
     case wire::Method::kNodeDied: with<wire::NodeDied>(payload, [&](auto m) { on_node_died(node, m); }); break;
@@ -239,12 +245,19 @@ void CoreWorld::apply_leases(SimNode& node) {
   const ProcessId daemon = daemon_of(node.number);
   for (auto effects = node.leases->take_effects(); !effects.empty(); effects = node.leases->take_effects())
     for (const sched::LeaseEffect& effect : effects) {
-      if (const auto* granted = std::get_if<sched::Granted>(&effect)) notice(daemon, granted->requester, wire::Method::kLeaseGranted, granted->lease);
+      if (const auto* granted = std::get_if<sched::Granted>(&effect)) {
+        say("node " + std::to_string(node.number) + " grants " + to_string(granted->requester) + " of class " + std::to_string(granted->lease.request_id) + " worker " + to_string(granted->lease.worker));
+        notice(daemon, granted->requester, wire::Method::kLeaseGranted, granted->lease);
+      }
       else if (const auto* refused = std::get_if<sched::Refused>(&effect)) notice(daemon, refused->requester, wire::Method::kLeaseRefused, refused->refusal);
       else if (const auto* need = std::get_if<sched::NeedWorkers>(&effect)) for (int i = 0; i < need->count; ++i) fork(node, need->kind.job, wire::Role::kWorker, need->kind);
-      else if (const auto* forward = std::get_if<sched::Forward>(&effect)) notice(daemon, daemon_of(forward->node), wire::Method::kForwardLease, forward->wanted);
-      else if (const auto* counted = std::get_if<sched::CountAtOrigin>(&effect)) notice(daemon, daemon_of(counted->node), wire::Method::kLeaseCounted, counted->counted);
-      else if (const auto* end = std::get_if<sched::EndWorker>(&effect)) {
+      else if (const auto* forward = std::get_if<sched::Forward>(&effect)) {
+        say("node " + std::to_string(node.number) + " asks node " + std::to_string(forward->node) + " for " + std::to_string(forward->wanted.wanted) + " leases for " + to_string(forward->wanted.requester) + " class " + std::to_string(forward->wanted.request_id));
+        notice(daemon, daemon_of(forward->node), wire::Method::kForwardLease, forward->wanted);
+      } else if (const auto* counted = std::get_if<sched::CountAtOrigin>(&effect)) {
+        say("node " + std::to_string(node.number) + " tells node " + std::to_string(counted->node) + " of " + std::to_string(counted->counted.granted) + " granted, " + std::to_string(counted->counted.given_back) + " given back for " + to_string(counted->counted.requester));
+        notice(daemon, daemon_of(counted->node), wire::Method::kLeaseCounted, counted->counted);
+      } else if (const auto* end = std::get_if<sched::EndWorker>(&effect)) {
         if (SimProcess* process = find(end->worker)) kill(*process, end->reason, DeathCause::kKilled);
       } else if (const auto* admitted = std::get_if<sched::ActorAdmitted>(&effect)) {
         actor_admitted(node, {admitted->actor, admitted->restarts}, admitted->gpu_ids);

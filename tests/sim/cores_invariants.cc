@@ -89,7 +89,10 @@ void CoreWorld::check_rest() {
         std::string calls;
         process->core->calls().for_each([&](worker::PendingCall& call) {
           const auto label = label_of(call.arguments);
-          calls += " " + std::to_string(label ? label->token : 0) + " (kind " + std::to_string(int(call.kind)) + ", state " + std::to_string(int(call.state)) + ", to " + to_string(call.target) + (call.cancelled ? ", cancelled)" : ")");
+          calls += " " + std::to_string(label ? label->token : 0) + " (kind " + std::to_string(int(call.kind)) + ", state " + std::to_string(int(call.state)) + ", to " + to_string(call.target) + (call.cancelled ? ", cancelled" : "");
+          for (const auto& dependency : call.dependencies)
+            if (dependency->state() == ObjectBase::kPending) calls += ", waits for " + to_string(worker::entry_of(dependency).id);
+          calls += ")";
         });
         return broken("CI-6: open calls of " + who + ":" + calls);
       }

@@ -68,6 +68,8 @@ void CoreWorld::post(ProcessId source, const net::FrameHeader& header, ByteView 
   Channel& channel = channels_[{source, to}];
   Duration way = delay(source.node == 0 ? to.node : source.node);
   if (source.node != to.node && to != kHead) way += delay(to.node);
+  if (source.is_daemon() && to.serial != 0 && source.node != to.node)  // one link: behind what that daemon has told the other
+    channel.last = std::max(channel.last, channels_[{source, daemon_of(to.node)}].last);
   channel.last = std::max(queue_.now() + way, channel.last + 1ns);
   Frame frame{header, {payload.begin(), payload.end()}, channel.last};
   frame.header.payload_size = std::uint32_t(payload.size());
@@ -84,6 +86,9 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
   Frame frame = std::move(channel.frames.front());
   channel.frames.pop_front();
   ++steps_;
+  if (options_.verbose)
+    say("  frame of kind " + std::to_string(frame.header.kind) + " (" + std::to_string(frame.header.arg0) + ", " + std::to_string(frame.header.token) + ", " + std::to_string(frame.payload.size()) + " bytes) from " +
+        to_string(from) + " to " + to_string(to));
   if (to == kHead) {
     if (SimNode* node = node_at(from.node); node && node->alive) to_head(*node, frame);
     return;

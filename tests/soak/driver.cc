@@ -2,7 +2,9 @@
 //
 //   work N SEED       one round of everything with its results checked; 0 when all was right
 //   forever N SEED    the same without end
+//   tasks N           tasks alone without end: they are retried when their workers die
 //   unkeep N          ends the detached actor that driver N may have left, as it may
+//   keep N, ask N     leaves such an actor; calls it (built with SOAK_OTHER_BUILD its functions are others: it is refused)
 #include <unistd.h>
 
 #include <cstdio>
@@ -105,6 +107,10 @@ void actors(int seed) {
   troupe::kill(detached);
 }
 
+#ifdef SOAK_OTHER_BUILD
+int cube(int x) { return x * x * x; }
+#endif
+
 int driver(std::span<char* const> arguments) {
   const std::string mode = arguments.size() > 2 ? arguments[1] : "";
   const int seed = arguments.size() > 3 ? std::atoi(arguments[3]) : 1;
@@ -112,8 +118,22 @@ int driver(std::span<char* const> arguments) {
     if (auto kept = troupe::try_get_actor<Tally>("kept"); kept.ok()) troupe::kill(*kept);
     return 0;
   }
+  if (mode == "keep") return get(actor<Tally>.options({.name = "kept", .lifetime = troupe::Lifetime::kDetached}).remote().call<&Tally::add>(1)) - 1;
+  if (mode == "ask") {
+#ifdef SOAK_OTHER_BUILD
+    get(task<&cube>.remote(2));
+#endif
+    try {
+      std::printf("total %d\n", get(troupe::get_actor<Tally>("kept").call<&Tally::add>(1)));
+      return 0;
+    } catch (const troupe::UnauthenticatedError& error) {
+      std::printf("refused: %s\n", error.what());
+      return 5;
+    }
+  }
+  while (mode == "tasks" && all_right) tasks();
   if (mode != "work" && mode != "forever") {
-    std::fprintf(stderr, "usage: soak_driver work|forever|unkeep N [SEED]\n");
+    std::fprintf(stderr, "usage: soak_driver work|forever|tasks|unkeep|keep|ask N [SEED]\n");
     return 2;
   }
   do {
