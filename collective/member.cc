@@ -249,9 +249,10 @@ void Member::start_helper() {
 }
 
 void Member::help() {
+  const auto wanted = [&] { return stopping_ || (queued_.load(std::memory_order_seq_cst) != 0 && !role_.load(std::memory_order_seq_cst)); };
   std::unique_lock lock(mutex_);
   for (;;) {
-    helper_wakes_.wait(lock, [&] { return stopping_ || (queued_.load(std::memory_order_seq_cst) != 0 && !role_.load(std::memory_order_seq_cst)); });
+    helper_wakes_.wait(lock, wanted);
     if (stopping_) return;
     if (!take_role()) continue;
     lock.unlock();

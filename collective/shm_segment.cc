@@ -176,7 +176,22 @@ void ShmSegment::fail(const Failure& failure) {
   wake_all();
 }
 
+void ShmSegment::supersede(std::uint64_t next) {
+  control_->next_epoch.store(next, std::memory_order_seq_cst);
+  fail({Reason::kStale, next == kDestroyed ? "the group was destroyed" : "the group was formed again", {}});
+}
+
+bool ShmSegment::await_failure(std::chrono::milliseconds limit) {
+  if (has_failed()) return true;
+  timespec wait{};
+  wait.tv_sec = limit.count() / 1000;
+  wait.tv_nsec = limit.count() % 1000 * 1'000'000;
+  ::syscall(SYS_futex, &control_->failed, FUTEX_WAIT, 0, &wait, nullptr, 0);
+  return has_failed();
+}
+
 void ShmSegment::wake_all() {
+  ::syscall(SYS_futex, &control_->failed, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   for (std::size_t r = 0; r < ranks_; ++r) {
     lines_[r].bell.fetch_add(1, std::memory_order_seq_cst);
     ::syscall(SYS_futex, &lines_[r].bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);

@@ -121,6 +121,11 @@ class ShmSegment {
   /// The group has come to its end; the first word counts. Wakes everybody.
   void fail(const Failure& failure);
   void wake_all();
+  /// This epoch is of the past: its handles are stale, whoever waits fails. `next`: the epoch that follows; kDestroyed: none.
+  static constexpr std::uint64_t kDestroyed = ~std::uint64_t(0);
+  void supersede(std::uint64_t next);
+  /// Blocks the thread until the group has failed, or for `limit` at most; true when it has.
+  bool await_failure(std::chrono::milliseconds limit);
   /// Wakes those that sleep, after something was published.
   void wake_sleepers() {
     if (control_->strong_fence.load(std::memory_order_relaxed) != 0) std::atomic_thread_fence(std::memory_order_seq_cst);

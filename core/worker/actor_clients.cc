@@ -24,15 +24,16 @@ void ActorClient::last_released() noexcept {
   else drop();
 }
 
-detail::Ptr<ActorClient> ActorClients::client(const wire::HandleDesc& desc) {
+detail::Ptr<ActorClient> ActorClients::client(wire::HandleDesc desc) {
   ActorClient*& known = clients_[desc.actor];
   if (known && known->try_retain()) return detail::Ptr<ActorClient>::adopt(known);
-  known = new ActorClient(core_, desc);
-  if (desc.host != ProcessId{}) {  // no need to ask the head, which may not even have heard of it
+  const ProcessId host = desc.host;
+  known = new ActorClient(core_, std::move(desc));
+  if (host != ProcessId{}) {  // no need to ask the head, which may not even have heard of it
     known->direct = known->subscribed = known->ever_alive = true;
-    known->process = desc.host;
+    known->process = host;
     known->state = ActorClient::State::kAlive;
-    if (core_.courier().is_dead(desc.host)) die(*known, make_error<ActorDiedError>("its process died"));
+    if (core_.courier().is_dead(host)) die(*known, make_error<ActorDiedError>("its process died"));
   }
   return detail::Ptr<ActorClient>(known);
 }

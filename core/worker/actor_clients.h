@@ -96,7 +96,7 @@ class ActorClients {
 
  private:
   struct Creation;
-  detail::Ptr<ActorClient> client(const wire::HandleDesc& desc);
+  detail::Ptr<ActorClient> client(wire::HandleDesc desc);
   detail::HandlePtr create_light(detail::OutgoingCall construction, const std::string& class_name);
   void hosts_known();
   void start_creation(const std::shared_ptr<Creation>& creation);

@@ -77,7 +77,7 @@ bool is_plain_light(const ActorOptions& o) {
 /// The construction is the first call on the way to the host: what is called later arrives later. The head is told by the host.
 detail::HandlePtr ActorClients::create_light(detail::OutgoingCall construction, const std::string& class_name) {
   wire::HandleDesc desc{{core_.self(), ++last_actor_}, {}, class_name, 0, -1, 2, {}};
-  const detail::Ptr<ActorClient> client = this->client(desc);
+  const detail::Ptr<ActorClient> client = this->client(std::move(desc));
   client->direct = client->confirmed = client->counted = client->subscribed = true;
   construction.returns = 0;
   PendingCall* call = core_.calls().make(std::move(construction), CallKind::kConstructLight, nullptr);
@@ -112,6 +112,10 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
   static const ActorOptions defaults;
   const ActorOptions& options = given ? *given : defaults;
   validate(options);
+  if (is_plain_light(options) && construction.dependencies.empty()) {
+    CoreLock lock(core_);
+    return create_light(std::move(construction), class_name);
+  }
   auto creation = std::make_shared<Creation>();
   creation->spec = spec_of(options);
   creation->spec.class_name = class_name;
@@ -123,7 +127,6 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
   std::optional<exec::Waiter> waiter;
   if (options.get_if_exists) waiter.emplace(core_);
   std::optional<CoreLock> lock(std::in_place, core_);
-  if (is_plain_light(options) && construction.dependencies.empty()) return create_light(std::move(construction), class_name);
   wire::ActorSpec& spec = creation->spec;
   spec.id = {core_.self(), ++last_actor_};
   spec.job = core_.welcome().job;
@@ -131,7 +134,7 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
   if (spec.name_space.empty()) spec.name_space = core_.welcome().name_space;
   wire::HandleDesc desc{spec.id, spec.name, class_name, spec.max_task_retries, spec.max_pending_calls, 0, {}};
   desc.flags = std::uint8_t((options.out_of_order ? 1 : 0) | (options.isolation == Isolation::kLight ? 2 : 0) | (options.lifetime == Lifetime::kDetached ? 4 : 0));
-  creation->client = client(desc);
+  creation->client = client(std::move(desc));
   creation->client->state = ActorClient::State::kCreating;
   creation->client->confirmed = creation->client->counted = true;  // the creation is the first count
   creation->arguments = std::move(construction.arguments);

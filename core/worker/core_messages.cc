@@ -165,6 +165,7 @@ void Core::on_node_died(const wire::NodeDied& died) {
   record.message = fmt::format("node {} died: {}", died.node_id, died.reason);
   record.context.node = died.node_id;
   const ErrorPtr error = Error::make(std::move(record));
+  courier_.node_died(died.node);  // also for what arrives from now on
   requests_.fail_all([&](ProcessId to) { return to.node == died.node && to != kHead; }, error);
   transit_->node_died(died.node);
   objects_->node_died(died.node, [&] { return make_error<OwnerDiedError>("the owner of the object was on a node that died: " + error->message()); });

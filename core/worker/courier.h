@@ -46,7 +46,8 @@ class Courier {
   /// The daemon could not: they are dropped.
   void unreachable(ProcessId peer);
   void process_died(ProcessId peer) { dead_.insert(peer); waiting_.erase(peer); }
-  bool is_dead(ProcessId peer) const { return dead_.contains(peer); }
+  void node_died(std::uint32_t node) { if (node != 0) dead_nodes_.insert(node); }
+  bool is_dead(ProcessId peer) const { return dead_.contains(peer) || (!dead_nodes_.empty() && dead_nodes_.contains(peer.node)); }
   /// The ring that frames to this destination go through: the peer itself or the daemon.
   ProcessId route(ProcessId destination) const;
   /// Number of the next call frame to this destination, from 1.
@@ -69,6 +70,7 @@ class Courier {
   boost::unordered_flat_map<ProcessId, std::vector<Local>, IdHash> waiting_;
   boost::unordered_flat_map<ProcessId, std::uint64_t, IdHash> call_numbers_;
   boost::unordered_flat_set<ProcessId, IdHash> dead_;
+  boost::unordered_flat_set<std::uint32_t> dead_nodes_;
   std::vector<std::byte> scratch_;
 };
 

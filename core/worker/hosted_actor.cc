@@ -97,7 +97,7 @@ void HostedActor::construct() {
   context.gpu_ids = gpu_ids();
   context.caller = caller_key_;
   context.function = detail::function_at(construction_ ? construction_->head.function : spec_->constructor);
-  context.name = context.function ? detail::function_name(*context.function) : spec_->class_name;
+  if (!context.function) context.name = spec_->class_name;
   {
     CoreLock lock(core);
     constructing_ = &context;
@@ -137,7 +137,7 @@ void HostedActor::construct() {
     ErrorRecord record = describe_current_exception();
     if (record.code == ErrorCode::kUser) record.code = ErrorCode::kTask;
     if (record.context.function.empty()) {
-      record.context.function = context.name;
+      record.context.function = name_of_context(context);
       record.context.actor_id = to_string(id_);
       record.context.node = core.welcome().node_id;
       record.context.pid = ::getpid();

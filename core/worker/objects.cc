@@ -148,6 +148,9 @@ bool ObjectTable::value_wanted(ProcessId reader, ObjectId id, std::uint64_t toke
 void ObjectTable::dropped(ObjectEntry& entry) {
   if (entry.owned) {
     if (entry.producer) effects_.producer_unwanted(*entry.producer, entry);
+    // Who asked for the value without a count (its sender died before it was counted) must not wait for ever.
+    if (ObjectEntry::Rare* rare = entry.rare_if(); rare && !rare->readers.empty())
+      fail(entry, make_error<ObjectLostError>("the object " + to_string(entry.id) + " is gone: its owner keeps it no more"));
   } else {
     if (auto found = borrowed_.find(entry.id); found != borrowed_.end() && found->second == &entry) borrowed_.erase(found);
     ObjectEntry::Rare& rare = entry.rare();

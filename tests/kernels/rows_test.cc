@@ -291,7 +291,8 @@ TEST(NormKernel, KO2_CutIntoTensorsOrShardsItIsTheSameToTheBit) {
   const auto all = random_values<float>(random, 3 * kNormBlock + 1234, 1);
   const double whole = global_norm<float>(all);
   const std::span<const float> view(all);
-  const std::vector<std::span<const float>> tensors{view.first(5), view.subspan(5, 2 * kNormBlock), view.subspan(5 + 2 * kNormBlock, 0),
+  const std::vector<std::span<const float>> tensors{view.first(5), view.subspan(5, 2 * kNormBlock),
+                                                    view.subspan(5 + 2 * kNormBlock, 0),
                                                     view.subspan(5 + 2 * kNormBlock)};
   EXPECT_EQ(global_norm<float>(std::span<const std::span<const float>>(tensors)), whole);
   std::vector<double> sums(4);
