@@ -26,7 +26,7 @@ namespace {
 constexpr auto kSleepAfter = std::chrono::microseconds(100);  // a sleep costs 20 to 45 us: what is nearer than that is awaited
 constexpr int kEagerPolls = 200;                              // before the first pause, which may take 50 ns and more
 constexpr int kPollsPerClock = 64;
-constexpr int kYieldsMin = 100;                               // a yield that ran somebody else is no idle time
+constexpr int kYieldsMin = 2000;                              // ranks that share a core: a sleep costs more than the yields before it
 constexpr auto kSlice = std::chrono::milliseconds(100);       // sleeping ranks look for cancels and for their parent's end
 
 inline void pause_core() {

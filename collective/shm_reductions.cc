@@ -13,7 +13,7 @@ namespace troupe::collective {
 using detail::Kind;
 
 namespace {
-constexpr std::size_t kOneShotMax = 512u << 10;   // for two ranks; with more, every rank would read too much
+constexpr std::size_t kOneShotMax = 1u << 20;     // for two ranks; with more, every rank would read too much
 constexpr std::size_t kPiece = 64u << 10;         // of a one-shot: the first pieces are reduced while the last are written
 constexpr std::size_t kBlock = 16u << 10;         // reduced, then copied out while it is in the first-level cache
 constexpr std::size_t kStreamMin = 2u << 20;      // outputs from here on are written around the cache

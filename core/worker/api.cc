@@ -150,7 +150,7 @@ const Value* value_of(const ObjectBase& object) noexcept {
 
 ErrorPtr error_of(const ObjectBase& object) { return static_cast<const ObjectEntry&>(object).error; }
 
-void check_distinct(const ObjectPtr* const* objects, std::size_t count);
+void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count);
 
 std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t count, const WaitOptions& options) {
   if (count == 0 || options.num_returns == 0 || options.num_returns > count)
@@ -164,7 +164,7 @@ std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t
       if ((*objects[i])->state() != ObjectBase::kPending) found.push_back(std::uint32_t(i));
     ready = found.size();
   };
-  check_distinct(objects, count);
+  check_distinct(core, objects, count);
   collect();
   if (ready >= options.num_returns) return found;
   exec::Waiter waiter(core);
@@ -204,12 +204,18 @@ std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t
   return found;
 }
 
-void check_distinct(const ObjectPtr* const* objects, std::size_t count) {
-  static thread_local std::vector<const ObjectBase*> seen;
-  seen.clear();
-  for (std::size_t i = 0; i < count; ++i) seen.push_back(checked(*objects[i]).get());
-  // Lists mostly come as they were made, in ascending order: then no sorting is needed.
-  if (!std::is_sorted(seen.begin(), seen.end())) std::sort(seen.begin(), seen.end());
+void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) (void)checked(*objects[i]);
+  {
+    CoreLock lock(core);
+    const std::uint32_t mark = core.objects().next_mark();
+    bool twice = false;
+    for (std::size_t i = 0; i < count; ++i) twice |= std::exchange(entry_of(*objects[i]).mark, mark) == mark;
+    if (!twice) return;
+  }
+  std::vector<const ObjectBase*> seen;
+  for (std::size_t i = 0; i < count; ++i) seen.push_back((*objects[i]).get());
+  std::sort(seen.begin(), seen.end());
   if (std::adjacent_find(seen.begin(), seen.end()) != seen.end()) throw InvalidArgumentError("wait: a reference is in the list twice");
 }
 

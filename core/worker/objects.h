@@ -60,6 +60,7 @@ class ObjectEntry final : public detail::ObjectBase {
   ObjectId id;
   bool owned = true;
   bool sent_away = false;             // its id left this process
+  std::uint32_t mark = 0;             // of the last list that it was seen in (ObjectTable::next_mark)
   PendingCall* producer = nullptr;    // owned and pending: the call that makes it
   detail::Value value;
   ErrorPtr error;
@@ -101,6 +102,8 @@ class ObjectTable {
  public:
   ObjectTable(Core& core, OwnershipEffects& effects) : core_(core), effects_(effects) {}
   void set_self(ProcessId self) { self_ = self; }
+  /// A number for the entries of one list. It comes again after 2^32 of them: an equal mark is a hint, not a proof.
+  std::uint32_t next_mark() { return ++last_mark_; }
 
   /// A new pending object owned here, with one handle.
   ObjectEntry* make_owned();
@@ -147,6 +150,7 @@ class ObjectTable {
   template <class F> void for_each(F&& f) { entries_.for_each(f); }
 
  private:
+  std::uint32_t last_mark_ = 0;
   void settle(ObjectEntry& entry, detail::ObjectBase::State state);
   void destroy(ObjectEntry& entry);
   void drop_borrowers(const std::function<bool(ProcessId)>& gone);

@@ -1,0 +1,209 @@
+#include "collective/schedule.h"
+
+#include <bit>
+
+namespace troupe::collective {
+namespace {
+
+Step send(int peer, Range range) { return {.kind = Step::Kind::kSend, .peer = peer, .range = range}; }
+Step receive(int peer, Range range) { return {.kind = Step::Kind::kReceive, .peer = peer, .range = range}; }
+Step copy(Range to, Range from) { return {.kind = Step::Kind::kCopy, .range = to, .from = from}; }
+Step reduce(Range into, Range from, bool swapped = false) { return {.kind = Step::Kind::kReduce, .swapped = swapped, .range = into, .from = from}; }
+Range scratch(std::size_t size, std::size_t begin = 0) { return {Memory::kScratch, begin, begin + size}; }
+Range data(std::size_t begin, std::size_t end) { return {Memory::kData, begin, end}; }
+
+std::size_t share_size(int ranks, std::size_t count) { return count / std::size_t(ranks) + (count % std::size_t(ranks) != 0 ? 1 : 0); }
+
+// The share of rank r travels once round: it starts at r + 1, each rank adds its own and passes it on, r is the last.
+void ring_reduce_scatter(Schedule& out, Place p, std::size_t count) {
+  const int next = (p.rank + 1) % p.ranks, before = (p.rank + p.ranks - 1) % p.ranks;
+  for (int step = 1; step < p.ranks; ++step) {
+    const Range outgoing = share({p.ranks, (p.rank - step + p.ranks) % p.ranks}, count), incoming = share({p.ranks, (p.rank - step - 1 + 2 * p.ranks) % p.ranks}, count);
+    out.steps.push_back(send(next, outgoing));
+    out.steps.push_back(receive(before, scratch(incoming.size())));
+    out.steps.push_back(reduce(incoming, scratch(incoming.size()), true));
+  }
+}
+void ring_all_gather(Schedule& out, Place p, std::size_t count) {
+  const int next = (p.rank + 1) % p.ranks, before = (p.rank + p.ranks - 1) % p.ranks;
+  for (int step = 0; step + 1 < p.ranks; ++step) {
+    out.steps.push_back(send(next, share({p.ranks, (p.rank - step + p.ranks) % p.ranks}, count)));
+    out.steps.push_back(receive(before, share({p.ranks, (p.rank - step - 1 + p.ranks) % p.ranks}, count)));
+  }
+}
+
+// Every rank sends each other rank that one's share, and reduces its own in rank order (SD-3). Peers are met in a different
+// order on each rank, so that nobody is sent to by all at once.
+void direct_reduce_scatter(Schedule& out, Place p, std::size_t count) {
+  const Range own = share(p, count);
+  const std::size_t size = own.size();
+  out.scratch = size * std::size_t(p.ranks);
+  const auto slot = [&](int rank) { return scratch(size, size * std::size_t(rank)); };
+  for (int step = 1; step < p.ranks; ++step) {
+    out.steps.push_back(send((p.rank + step) % p.ranks, share({p.ranks, (p.rank + step) % p.ranks}, count)));
+    const int from = (p.rank + p.ranks - step) % p.ranks;
+    out.steps.push_back(receive(from, slot(from)));
+  }
+  out.steps.push_back(copy(slot(p.rank), own));
+  out.steps.push_back(copy(own, slot(0)));
+  for (int rank = 1; rank < p.ranks; ++rank) out.steps.push_back(reduce(own, slot(rank)));
+}
+void direct_all_gather(Schedule& out, Place p, std::size_t count) {
+  for (int step = 1; step < p.ranks; ++step) {
+    out.steps.push_back(send((p.rank + step) % p.ranks, share(p, count)));
+    const int from = (p.rank + p.ranks - step) % p.ranks;
+    out.steps.push_back(receive(from, share({p.ranks, from}, count)));
+  }
+}
+
+// Any number of ranks becomes a power of two: each of the first `extra` odd ranks gives its data to the even one before it,
+// and gets the result from there. `virtual_rank` is -1 for those that wait.
+struct Fold {
+  int power, extra, virtual_rank;
+  explicit Fold(Place p) : power(int(std::bit_floor(unsigned(p.ranks)))), extra(p.ranks - power) {
+    virtual_rank = p.rank >= 2 * extra ? p.rank - extra : p.rank % 2 == 0 ? p.rank / 2 : -1;
+  }
+  int real(int v) const { return v < extra ? 2 * v : v + extra; }
+};
+void fold_in(Schedule& out, Place p, const Fold& fold, Range all) {
+  if (p.rank >= 2 * fold.extra) return;
+  if (p.rank % 2 == 1) {
+    out.steps.push_back(send(p.rank - 1, all));
+  } else {
+    out.steps.push_back(receive(p.rank + 1, scratch(all.size())));
+    out.steps.push_back(reduce(all, scratch(all.size())));
+  }
+}
+void fold_out(Schedule& out, Place p, const Fold& fold, Range all) {
+  if (p.rank >= 2 * fold.extra) return;
+  if (p.rank % 2 == 1) out.steps.push_back(receive(p.rank - 1, all));
+  else out.steps.push_back(send(p.rank + 1, all));
+}
+
+void recursive_doubling(Schedule& out, Place p, std::size_t count) {
+  const Range all = data(0, count);
+  const Fold fold(p);
+  out.scratch = count;
+  fold_in(out, p, fold, all);
+  for (int distance = 1; distance < fold.power && fold.virtual_rank >= 0; distance *= 2) {
+    const int other = fold.virtual_rank ^ distance;
+    out.steps.push_back(send(fold.real(other), all));
+    out.steps.push_back(receive(fold.real(other), scratch(count)));
+    out.steps.push_back(reduce(all, scratch(count), other < fold.virtual_rank));
+  }
+  fold_out(out, p, fold, all);
+}
+
+void halving_doubling(Schedule& out, Place p, std::size_t count) {
+  const Range all = data(0, count);
+  const Fold fold(p);
+  out.scratch = count;
+  fold_in(out, p, fold, all);
+  struct Half { int peer; Range kept, given; };
+  std::vector<Half> halves;
+  Range kept = all;
+  for (int distance = fold.power / 2; distance >= 1 && fold.virtual_rank >= 0; distance /= 2) {
+    const std::size_t middle = kept.begin + kept.size() / 2;
+    const int other = fold.virtual_rank ^ distance;
+    const Range low = data(kept.begin, middle), high = data(middle, kept.end);
+    const bool takes_low = fold.virtual_rank < other;
+    const Half half{fold.real(other), takes_low ? low : high, takes_low ? high : low};
+    out.steps.push_back(send(half.peer, half.given));
+    out.steps.push_back(receive(half.peer, scratch(half.kept.size())));
+    out.steps.push_back(reduce(half.kept, scratch(half.kept.size()), !takes_low));
+    halves.push_back(half);
+    kept = half.kept;
+  }
+  for (auto half = halves.rbegin(); half != halves.rend(); ++half) {
+    out.steps.push_back(send(half->peer, half->kept));
+    out.steps.push_back(receive(half->peer, half->given));
+  }
+  fold_out(out, p, fold, all);
+}
+
+}  // namespace
+
+Range share(Place place, std::size_t count) {
+  const auto ranks = std::size_t(place.ranks), rank = std::size_t(place.rank), part = count / ranks, more = count % ranks;
+  const std::size_t begin = rank * part + (rank < more ? rank : more);
+  return data(begin, begin + part + (rank < more ? 1 : 0));
+}
+
+Schedule reduce_scatter_schedule(Algorithm algorithm, Place place, std::size_t count) {
+  Schedule out;
+  out.scratch = share_size(place.ranks, count);
+  if (algorithm == Algorithm::kDirect) direct_reduce_scatter(out, place, count);
+  else ring_reduce_scatter(out, place, count);
+  return out;
+}
+
+Schedule all_gather_schedule(Algorithm algorithm, Place place, std::size_t count) {
+  Schedule out;
+  if (algorithm == Algorithm::kDirect) direct_all_gather(out, place, count);
+  else ring_all_gather(out, place, count);
+  return out;
+}
+
+Schedule all_reduce_schedule(Algorithm algorithm, Place place, std::size_t count) {
+  Schedule out;
+  switch (algorithm) {
+    case Algorithm::kRecursiveDoubling: recursive_doubling(out, place, count); return out;
+    case Algorithm::kHalvingDoubling: halving_doubling(out, place, count); return out;
+    case Algorithm::kTree: {
+      out = reduce_schedule(place, 0, count);
+      const Schedule down = broadcast_schedule(place, 0, count);
+      out.steps.insert(out.steps.end(), down.steps.begin(), down.steps.end());
+      return out;
+    }
+    case Algorithm::kRing:
+    case Algorithm::kDirect: break;
+  }
+  out = reduce_scatter_schedule(algorithm, place, count);
+  const Schedule gather = all_gather_schedule(algorithm, place, count);
+  out.steps.insert(out.steps.end(), gather.steps.begin(), gather.steps.end());
+  return out;
+}
+
+// Binomial trees: rank v (counted from the root) has its parent where its lowest set bit is cleared.
+Schedule broadcast_schedule(Place place, int root, std::size_t count) {
+  Schedule out;
+  const int v = (place.rank - root + place.ranks) % place.ranks;
+  const auto real = [&](int w) { return (w + root) % place.ranks; };
+  const int lowest = v == 0 ? int(std::bit_ceil(unsigned(place.ranks))) : v & -v;
+  if (v != 0) out.steps.push_back(receive(real(v - lowest), data(0, count)));
+  for (int distance = lowest / 2; distance >= 1; distance /= 2)
+    if (v + distance < place.ranks) out.steps.push_back(send(real(v + distance), data(0, count)));
+  return out;
+}
+
+Schedule reduce_schedule(Place place, int root, std::size_t count) {
+  Schedule out;
+  out.scratch = count;
+  const int v = (place.rank - root + place.ranks) % place.ranks;
+  const auto real = [&](int w) { return (w + root) % place.ranks; };
+  const int lowest = v == 0 ? int(std::bit_ceil(unsigned(place.ranks))) : v & -v;
+  for (int distance = 1; distance < lowest; distance *= 2) {
+    if (v + distance >= place.ranks) continue;
+    out.steps.push_back(receive(real(v + distance), scratch(count)));
+    out.steps.push_back(reduce(data(0, count), scratch(count)));
+  }
+  if (v != 0) out.steps.push_back(send(real(v - lowest), data(0, count)));
+  return out;
+}
+
+Schedule barrier_schedule(Place place) {
+  Schedule out;
+  for (int distance = 1; distance < place.ranks; distance *= 2) {
+    out.steps.push_back(send((place.rank + distance) % place.ranks, {}));
+    out.steps.push_back(receive((place.rank - distance + place.ranks) % place.ranks, {}));
+  }
+  return out;
+}
+
+Algorithm choose_all_reduce(int ranks, std::size_t bytes, bool deterministic) {
+  if (deterministic) return Algorithm::kDirect;
+  if (bytes < (32u << 10) || ranks <= 2) return bytes < (32u << 10) ? Algorithm::kRecursiveDoubling : Algorithm::kRing;
+  return bytes < (1u << 20) ? Algorithm::kHalvingDoubling : Algorithm::kRing;
+}
+
+}  // namespace troupe::collective

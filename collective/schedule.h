@@ -1,0 +1,69 @@
+// Schedules: what one rank does in a collective that travels in messages, as a list of steps. Pure functions of the algorithm,
+// the number of ranks, the rank and the number of elements; a backend carries the steps out, tests carry them out on simulated
+// ranks.
+//
+//   all_reduce     kRing: 2 (n-1) steps, 2 (n-1)/n of the data out and in: large data
+//                  kRecursiveDoubling: log n steps of all the data: small data
+//                  kHalvingDoubling: 2 log n steps, as many bytes as the ring: in between
+//                  kDirect: every rank reduces its own share in rank order, as many bytes as the ring: deterministic
+//   broadcast, reduce   kTree: binomial, log n steps
+//   reduce_scatter, all_gather   kRing, kDirect
+//   barrier        dissemination, log n rounds of empty messages
+//
+// A rank has two memories: its data (input and output) and scratch. Element ranges are half open.
+//
+// Invariants
+//   SD-1  The k-th message that a sends to b is the k-th that b receives from a, and both have the same size.
+//   SD-2  A step uses only what earlier steps of the same rank have made; a send is over before the next step begins or has
+//         its bytes copied by then.
+//   SD-3  With kDirect every element is reduced in rank order; with the others in one order that all ranks share.
+// Thread rule: pure.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace troupe::collective {
+
+enum class Algorithm : std::uint8_t { kRing, kTree, kRecursiveDoubling, kHalvingDoubling, kDirect };
+enum class Memory : std::uint8_t { kData, kScratch };
+
+struct Range {
+  Memory memory = Memory::kData;
+  std::size_t begin = 0, end = 0;
+  std::size_t size() const { return end - begin; }
+};
+
+/// kSend: `range` to `peer`. kReceive: from `peer` into `range`. kReduce: `range` = `range` op `from`, or `from` op `range`
+/// when `swapped` (the lower ranks stand on the left). kCopy: `range` = `from`.
+struct Step {
+  enum class Kind : std::uint8_t { kSend, kReceive, kReduce, kCopy };
+  Kind kind = Kind::kSend;
+  bool swapped = false;
+  int peer = -1;
+  Range range{}, from{};
+};
+
+struct Schedule {
+  std::vector<Step> steps;
+  std::size_t scratch = 0;  ///< elements
+};
+
+struct Place { int ranks = 1, rank = 0; };
+
+/// The elements of `count` that belong to `rank`: parts differ by one element at most.
+Range share(Place place, std::size_t count);
+
+Schedule all_reduce_schedule(Algorithm algorithm, Place place, std::size_t count);
+/// In: all `count` elements; afterwards the rank's share is reduced.
+Schedule reduce_scatter_schedule(Algorithm algorithm, Place place, std::size_t count);
+/// In: the rank's share; afterwards all shares are there.
+Schedule all_gather_schedule(Algorithm algorithm, Place place, std::size_t count);
+Schedule broadcast_schedule(Place place, int root, std::size_t count);
+Schedule reduce_schedule(Place place, int root, std::size_t count);
+Schedule barrier_schedule(Place place);
+
+/// What an all-reduce in messages uses; the borders are those that others have published, until they are measured here.
+Algorithm choose_all_reduce(int ranks, std::size_t bytes, bool deterministic);
+
+}  // namespace troupe::collective

@@ -1,0 +1,238 @@
+// What happens when a rank is killed, frozen, late, or calls something else: a CollectiveError on all others that names it.
+#include <gtest/gtest.h>
+
+#include <signal.h>
+
+#include <filesystem>
+
+#include "tests/collective/ranks.h"
+
+namespace troupe::collective {
+namespace {
+
+using namespace testing;
+using std::chrono::milliseconds;
+
+/// A process's exit code that tells how its operation ended: 0 is well.
+int code(Reason reason, int missing = -1) { return 10 + int(reason) + 16 * (missing + 1); }
+
+template <class F> int outcome(F&& operation) {
+  try {
+    operation();
+  } catch (const CollectiveError& error) {
+    const auto missing = error.missing_ranks();
+    return code(error.reason(), missing.size() == 1 ? missing.front() : -1);
+  }
+  return 0;
+}
+
+void sum(Group& g, std::size_t n) {
+  std::vector<float> data(n, 1);
+  g.all_reduce(data);
+}
+
+// SG-3, WA-1: killed before its part, the others hear of it long before the deadline.
+TEST(FaultsTest, AKilledRankEndsTheOperationOfTheOthersAndIsNamed) {
+  Processes ranks({.ranks = 3}, [](Group g) {
+    g.barrier();
+    if (g.rank() == 1) ::raise(SIGKILL);
+    return outcome([&] { sum(g, 1000); });
+  });
+  const auto start = Clock::now();
+  EXPECT_EQ(ranks.wait(1), 100 + SIGKILL);
+  for (int r : {0, 2}) EXPECT_EQ(ranks.wait(r), code(Reason::kDied, 1)) << "rank " << r;
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30)) << "the deadline of 60 s was not what ended it";
+}
+
+// At any chunk of a large operation, again and again.
+TEST(FaultsTest, KilledInTheMiddleOfALargeOperation) {
+  for (int round = 0; round < 5; ++round) {
+    Processes ranks({.ranks = 3}, [](Group g) {
+      g.barrier();
+      return outcome([&] { for (;;) sum(g, 3'000'000); });
+    });
+    ::usleep(20'000u + unsigned(round) * 7'000u);
+    ::kill(ranks.pid(2), SIGKILL);
+    for (int r : {0, 1}) EXPECT_EQ(ranks.wait(r), code(Reason::kDied, 2)) << "rank " << r;
+  }
+}
+
+TEST(FaultsTest, AFrozenRankIsNamedWhenTheTimeIsUp) {
+  Processes ranks({.ranks = 3, .timeout = milliseconds(700)}, [](Group g) {
+    g.barrier();
+    if (g.rank() == 0) ::raise(SIGSTOP);
+    return outcome([&] { sum(g, 1000); });
+  });
+  for (int r : {1, 2}) EXPECT_EQ(ranks.wait(r), code(Reason::kTimeout, 0)) << "rank " << r;
+  ::kill(ranks.pid(0), SIGCONT);
+  EXPECT_EQ(ranks.wait(0), code(Reason::kTimeout, 0)) << "it finds the group failed";
+}
+
+TEST(FaultsTest, AbortFreesWhoWaitsAndSaysWhy) {
+  on_threads({.ranks = 3}, [](Group g) {
+    if (g.rank() == 2) {
+      std::this_thread::sleep_for(milliseconds(30));
+      g.abort("enough");
+      return;
+    }
+    try {
+      g.barrier();
+      ADD_FAILURE() << "the barrier was passed";
+    } catch (const CollectiveError& error) {
+      EXPECT_EQ(error.reason(), Reason::kAborted);
+      EXPECT_NE(std::string(error.what()).find("enough"), std::string::npos);
+      EXPECT_EQ(error.operation(), "barrier");
+      EXPECT_EQ(error.group(), "test");
+      EXPECT_EQ(error.rank(), g.rank());
+    }
+    EXPECT_EQ(outcome([&] { sum(g, 1); }), code(Reason::kAborted)) << "the group stays failed";
+  });
+}
+
+// SC-2: all ranks hear both sides, and no data has moved.
+TEST(FaultsTest, AMismatchIsToldToAllRanksWithBothSignatures) {
+  using Call = void (*)(Group&);
+  const std::pair<Call, Call> calls[] = {
+      {[](Group& g) { sum(g, 1000); }, [](Group& g) { sum(g, 1001); }},
+      {[](Group& g) { sum(g, 1000); }, [](Group& g) { std::vector<std::int32_t> v(1000); g.all_reduce(v); }},
+      {[](Group& g) { sum(g, 1000); }, [](Group& g) { std::vector<float> v(1000); g.all_reduce(v, Op::kMax); }},
+      {[](Group& g) { sum(g, 1000); }, [](Group& g) { g.barrier(); }},
+      {[](Group& g) { std::vector<float> v(10); g.broadcast(v, 0); }, [](Group& g) { std::vector<float> v(10); g.broadcast(v, 2); }},
+      {[](Group& g) { sum(g, 1'000'000); }, [](Group& g) { sum(g, 2); }},
+  };
+  for (const auto& [one, other] : calls)
+    on_threads({.ranks = 3}, [&, one = one, other = other](Group g) {
+      try {
+        (g.rank() == 1 ? other : one)(g);
+        ADD_FAILURE() << "nobody noticed";
+      } catch (const CollectiveError& error) {
+        EXPECT_EQ(error.reason(), Reason::kMismatch) << error.what();
+        EXPECT_NE(std::string(error.what()).find("rank 1 called"), std::string::npos) << error.what();
+      }
+    });
+}
+
+TEST(FaultsTest, MessagesOfAnotherSizeAreAMismatch) {
+  on_threads({.ranks = 2}, [](Group g) {
+    std::vector<float> data(10);
+    if (g.rank() == 0) {
+      auto sent = g.send_async(data, 1);
+      EXPECT_EQ(outcome([&] { g.barrier(); }), code(Reason::kMismatch));
+    } else {
+      data.resize(11);
+      EXPECT_EQ(outcome([&] { g.recv(data, 0); }), code(Reason::kMismatch));
+    }
+  });
+}
+
+// GR-2
+TEST(FaultsTest, WhatIsWrongByItselfLeavesTheGroupWhole) {
+  on_threads({.ranks = 2}, [](Group g) {
+    std::vector<float> a(10), b(11);
+    EXPECT_THROW(g.all_reduce(a, b), InvalidArgumentError);
+    EXPECT_THROW(g.reduce(a, 2), InvalidArgumentError);
+    EXPECT_THROW(g.broadcast(a, -1), InvalidArgumentError);
+    EXPECT_THROW(g.all_gather(a, b), InvalidArgumentError);
+    EXPECT_THROW(g.send(a, 7), InvalidArgumentError);
+    EXPECT_THROW(g.all_gather_v(a, b, {1}), InvalidArgumentError);
+    EXPECT_THROW(g.all_to_all(b, b), InvalidArgumentError);
+    EXPECT_THROW(g.all_reduce(std::span(b).first(10), std::span(b).last(10)), InvalidArgumentError) << "they overlap";
+    sum(g, 5);
+  });
+  EXPECT_THROW(Group().barrier(), InvalidArgumentError);
+}
+
+TEST(FaultsTest, WorkFailsWithItsOwnErrorAndDroppingItIsSafe) {
+  on_threads({.ranks = 2, .timeout = milliseconds(200)}, [](Group g) {
+    if (g.rank() == 1) return;
+    std::vector<double> data(100);
+    Work work = g.all_reduce_async(data);
+    EXPECT_EQ(outcome([&] { work.wait(); }), code(Reason::kTimeout, 1));
+    EXPECT_TRUE(work.done());
+    Work dropped;
+    EXPECT_NO_THROW(dropped = g.all_reduce_async(data));
+  });
+}
+
+// Eight ranks on two cores, small operations: nobody may burn the time slice that another needs.
+TEST(FaultsTest, ManyMoreRanksThanCores) {
+  Processes ranks({.ranks = 8}, [](Group g) {
+    for (int i = 0; i < 500; ++i) {
+      std::vector<std::int64_t> v{g.rank()};
+      g.all_reduce(v);
+      if (v[0] != 28) return 1;
+    }
+    return 0;
+  });
+  for (int r = 0; r < 8; ++r) EXPECT_EQ(ranks.wait(r), 0);
+}
+
+// What a group holds is given back: descriptors, threads, memory.
+TEST(FaultsTest, AThousandGroupsLeaveNothing) {
+  const auto entries = [](const char* folder) {
+    std::size_t n = 0;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++n;
+    return n;
+  };
+  const std::size_t files = entries("/proc/self/fd"), threads = entries("/proc/self/task");
+  for (int i = 0; i < 1000; ++i) {
+    const auto segment = make_segment({.ranks = 1, .slot_bytes = 4096});
+    Group g = make_group(segment, 0, {.ranks = 1});
+    sum(g, 10);
+    auto work = g.barrier_async();
+    work.wait();
+  }
+  EXPECT_EQ(entries("/proc/self/fd"), files);
+  EXPECT_EQ(entries("/proc/self/task"), threads);
+}
+
+TEST(JoinTest, ProcessesMeetAtAPath) {
+  const std::string path = "/tmp/troupe-join-test-" + std::to_string(::getpid());
+  std::vector<int> pids;
+  for (int r = 0; r < 3; ++r) {
+    const int pid = ::fork();
+    if (pid == 0) {
+      ::alarm(60);
+      int code = 1;
+      try {
+        Group g = join("meet", r, 3, {.address = path});
+        std::vector<int> v{r + 1};
+        g.all_reduce(v);
+        code = v[0] == 6 ? 0 : 2;
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "rank %d: %s\n", r, error.what());
+      }
+      ::_exit(code);
+    }
+    pids.push_back(pid);
+  }
+  for (int pid : pids) {
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the socket is gone";
+}
+
+TEST(JoinTest, WhoNeverComesIsNamed) {
+  const std::string path = "/tmp/troupe-join-late-" + std::to_string(::getpid());
+  EXPECT_EQ(outcome([&] { (void)join("late", 0, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 1));
+  EXPECT_EQ(outcome([&] { (void)join("late", 1, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 0));
+}
+
+TEST(ErrorTest, TheFieldsSurviveTheWire) {
+  const CollectiveError error = CollectiveError::from({Reason::kDied, "dp", 7, 42, "all_reduce", 3, {1, 2}}, "text");
+  const auto again = Error::make(error.record());
+  const auto* typed = dynamic_cast<const CollectiveError*>(again.get());
+  ASSERT_NE(typed, nullptr);
+  EXPECT_EQ(typed->reason(), Reason::kDied);
+  EXPECT_EQ(typed->group(), "dp");
+  EXPECT_EQ(typed->epoch(), 7u);
+  EXPECT_EQ(typed->sequence(), 42u);
+  EXPECT_EQ(typed->operation(), "all_reduce");
+  EXPECT_EQ(typed->rank(), 3);
+  EXPECT_EQ(typed->missing_ranks(), (std::vector{1, 2}));
+}
+
+}  // namespace
+}  // namespace troupe::collective
