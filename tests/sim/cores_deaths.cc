@@ -1,0 +1,108 @@
+// Deaths in the cores' world: how processes and nodes end, and who hears of it in which order (DA-1).
+#include "tests/sim/cores.h"
+
+namespace troupe::sim {
+
+using namespace std::chrono_literals;
+
+namespace {
+sched::TimePoint lease_time(Time now) { return sched::TimePoint(now + 1h); }
+}  // namespace
+
+void CoreWorld::kill(SimProcess& process, const std::string& reason, DeathCause cause, bool in_order) {
+  if (!process.alive) return;
+  say("process " + to_string(process.id) + " ends: " + reason);
+  process.alive = false;
+  if (process.reason.empty() || !process.in_order) {
+    process.reason = reason;
+    process.cause = cause;
+  }
+  if (in_order) process.in_order = true;
+  else cut_tail(process.id);
+  dead_.push_back(&process);
+  queue_.after(random_.chance(0.8) ? 100us + delay(process.id.node) : 20ms + delay(process.id.node), [this, id = process.id] {
+    SimNode* node = node_at(id.node);
+    if (node && node->alive) finish_death(*node, *find_any(id));
+  });
+}
+
+void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
+  const ProcessId id = process.id, daemon = daemon_of(node.number);
+  if (process.actor && node.starts.erase(*process.actor) > 0) {
+    const auto key = *process.actor;
+    process.actor.reset();
+    node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
+    notice(daemon, kHead, wire::Method::kStartActorFailed, wire::StartActorFailed{key.first, key.second, head::error_record(ErrorCode::kWorkerCrashed, "its process ended before it was ready"), true});
+  }
+  wire::ProcessDied death;
+  death.process = id;
+  death.role = process.role;
+  death.job = process.job;
+  death.pid = 1;
+  death.expected = process.in_order;
+  death.cause = process.cause;
+  death.reason = process.reason;
+  if (process.actor) {
+    death.actor = process.actor->first;
+    death.actor_restarts = process.actor->second;
+  }
+  process.ledger.begun(process.begun_of[daemon]);
+  for (const auto& [source, token] : process.ledger.last_begun())
+    if (source.node != node.number) death.begun.emplace_back(source, token);
+  auto own = channels_.find({id, daemon});  // DA-1: what it said comes first
+  while (own != channels_.end() && !own->second.frames.empty()) deliver(id, daemon);
+  node.deaths[id] = death;
+  bool forgotten = false;
+  for (auto& [serial, other] : node.processes) {
+    if (!other->alive || !other->core) continue;
+    if (planted("lost-death") && busy_ && !forgotten && other->role == wire::Role::kWorker && process.role == wire::Role::kWorker && std::exchange(forgotten, true) == false && ++planted_ == 1) continue;
+    notice(daemon, other->id, wire::Method::kProcessDied, death);
+  }
+  for (auto& [number, other] : nodes_)
+    if (number != node.number && other->alive) notice(daemon, daemon_of(number), wire::Method::kProcessDied, death);
+  notice(daemon, kHead, wire::Method::kProcessDied, death, channels_[{id, kHead}].last);
+  const sched::TimePoint now = lease_time(queue_.now());
+  node.leases->process_died(id, now);
+  if (process.actor) node.leases->actor_gone(process.actor->first, process.actor->second, now);
+  for (auto it = node.light_actors.begin(); it != node.light_actors.end();) {
+    if (it->second != id) { ++it; continue; }
+    node.leases->actor_gone(it->first.first, it->first.second, now);
+    it = node.light_actors.erase(it);
+  }
+  if (!process.ready && process.role == wire::Role::kWorker && !process.actor && !process.light_host) node.leases->worker_failed(process.kind, std::nullopt, now);
+  if (process.role == wire::Role::kDriver && process.job != 0) notice(daemon, kHead, wire::Method::kJobFinished, wire::JobFinished{process.job, id, 0, process.reason});
+  apply_leases(node);
+}
+
+void CoreWorld::on_remote_death(SimNode& node, const wire::ProcessDied& died) {
+  if (!node.deaths.emplace(died.process, died).second) return;
+  for (auto& [serial, process] : node.processes)
+    if (process->alive && process->core) notice(daemon_of(node.number), process->id, wire::Method::kProcessDied, died, channels_[{died.process, process->id}].last);
+  node.leases->process_died(died.process, lease_time(queue_.now()));
+}
+
+void CoreWorld::kill_node(SimNode& node) {
+  say("node " + std::to_string(node.number) + " is lost");
+  for (auto& [serial, process] : node.processes) {
+    if (!process->alive) continue;
+    process->alive = false;
+    dead_.push_back(process.get());
+    cut_tail(process->id);
+  }
+  node.alive = false;
+  const LinkId link = node.link;
+  if (links_.erase(link) == 0) return;
+  queue_.after(delay(0), [this, link] { apply_head(head::LinkClosed{link}); });
+}
+
+void CoreWorld::on_node_died(SimNode& node, const wire::NodeDied& died) {
+  if (died.node == node.number) return;
+  node.dead_nodes.insert(died.node);
+  for (auto& [pair, channel] : channels_)
+    if (pair.first.node == died.node && pair.second.node == node.number) channel.frames.clear();
+  for (auto& [serial, process] : node.processes)
+    if (process->alive && process->core) notice(daemon_of(node.number), process->id, wire::Method::kNodeDied, died);
+  node.leases->node_died(died.node, lease_time(queue_.now()));
+}
+
+}  // namespace troupe::sim
