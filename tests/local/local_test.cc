@@ -102,12 +102,15 @@ const std::vector<rt::Promise>& promises() {
     {"driver, tasks and actors are in one process, which has no children", [] {
       CHECK_EQ(get(task<&pid>.remote()), ::getpid());
       for (int one : get(task<&pids_below>.remote(3))) CHECK_EQ(one, ::getpid());
+      const int before = Counter::destroyed;
       auto process = actor<Counter>.remote(0), light = actor<Counter>.options({.isolation = troupe::Isolation::kLight}).remote(0);
       CHECK_EQ(get(process.call<&Counter::pid>()), ::getpid());
       CHECK_EQ(get(light.call<&Counter::pid>()), ::getpid());
       for (const auto& worker : troupe::list_workers()) CHECK(worker.pid == ::getpid() || worker.state == "STARTING");
       CHECK(troupe::list_workers().size() >= 2);
       CHECK(children().empty());
+      process = light = {};
+      CHECK(rt::eventually([&] { return Counter::destroyed == before + 2; }));  // the next promise counts from here
     }},
     {"tasks take references, closures and tuples, many at once", [] {
       auto three = task<&add>.remote(1, 2);
