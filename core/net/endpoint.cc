@@ -88,6 +88,8 @@ int Endpoint::doorbell_fd() const noexcept { return impl_->doorbell.fd(); }
 int Endpoint::event_fd() const noexcept { return impl_->doorbell.event_fd(); }
 int Endpoint::service_fd() const noexcept { return impl_->service_fd.get(); }
 
+std::size_t Endpoint::pair_bytes(PairOptions options) { return kPairHeaderBytes + 2 * options.ring_bytes; }
+
 Result<UniqueFd> Endpoint::create_pair(PairOptions options) { return create_ring_pair(options.ring_bytes); }
 
 Status Endpoint::attach(Attachment attachment) {

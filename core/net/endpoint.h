@@ -140,6 +140,8 @@ class Endpoint {
   // ---- peers
   /// A new pair, both rings empty. InvalidArgumentError for a bad size; ErrorCode::kUser with the errno text otherwise.
   static Result<UniqueFd> create_pair(PairOptions options);
+  /// What a pair takes of memory at most.
+  static std::size_t pair_bytes(PairOptions options);
   /// Begins to talk to a peer. Messages that the peer sent before are delivered. Each side of a pair is attached once
   /// in the pair's life. InvalidArgumentError when the peer is attached already, the side is wrong or the descriptors
   /// are not what they should be; Error when kPeersMax are attached.

@@ -174,6 +174,7 @@ Status Daemon::welcome(NodeProcess& process, const wire::Hello&, std::vector<Uni
     else message.node_resources.custom[name] = amount;
   }
   message.stack_size = config_.stack_size;
+  message.call_memory = config_.call_memory;
   message.log_level = config_.log_level;
   std::vector<UniqueFd> fds;
   fds.push_back(std::move(*pair));
@@ -233,7 +234,8 @@ void Daemon::connect_pair(const net::FrameHeader& request, const wire::ConnectRe
     }
     return mail_->fail(request, make_record(ErrorCode::kWorkerCrashed, "there is no process " + to_string(wanted.peer)));
   }
-  if (from->paired.contains(peer->id)) return mail_->respond(request, wire::Empty{});
+  if (from->paired.contains(peer->id)) return mail_->respond(request, wire::ConnectReply{});
+  if ((table_->pairs() + 1) * net::Endpoint::pair_bytes({}) > config_.ring_memory) return mail_->respond(request, wire::ConnectReply{.through_daemon = true});
   Result<UniqueFd> pair = net::Endpoint::create_pair({});
   if (!pair.ok()) return mail_->fail(request, pair.error().record());
   from->paired.insert(peer->id);
@@ -246,7 +248,7 @@ void Daemon::connect_pair(const net::FrameHeader& request, const wire::ConnectRe
     to->channel->send_message(wire::BootKind::kPair, wire::PairOffer{other->id, static_cast<std::uint8_t>(side)}, std::move(fds));
     if (to->channel->wants_write()) loop_->rearm(to->channel->fd(), EPOLLIN | EPOLLOUT);
   }
-  mail_->respond(request, wire::Empty{});
+  mail_->respond(request, wire::ConnectReply{});
 }
 
 }  // namespace troupe::node

@@ -23,6 +23,8 @@ namespace {
 
 constexpr std::size_t kConfigMax = 1 << 20;
 constexpr double kStoreFraction = 0.3;
+constexpr double kCallFraction = 0.25;
+constexpr std::uint64_t kRingMemory = 64 << 20;  // 960 pairs: 44 processes that all talk to each other
 
 int count_gpus() {
   std::error_code ignored;
@@ -93,6 +95,8 @@ Result<DaemonConfig> resolve_node(const NodeOptions& options) {
   config.bind = options.bind;
   config.max_suspended_workers = options.max_suspended_workers;
   config.stack_size = options.stack_size;
+  config.ring_memory = options.ring_memory ? options.ring_memory : kRingMemory;
+  config.call_memory = options.call_memory ? options.call_memory : static_cast<std::uint64_t>(kCallFraction * static_cast<double>(machine_memory()));
   return config;
 }
 

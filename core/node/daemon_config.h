@@ -32,6 +32,7 @@ struct DaemonConfig {
   std::string log_level, bind;
   int max_suspended_workers = 512;
   std::uint64_t stack_size = 1 << 20;
+  std::uint64_t call_memory = 0, ring_memory = 0;
 };
 
 struct HeadConfig {

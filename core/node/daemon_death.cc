@@ -110,7 +110,7 @@ wire::ProcessDied Daemon::describe_death(NodeProcess& process) {
     death.reason = death.out_of_memory ? "killed by the kernel for lack of memory (" + how + ")" : process.reason.empty() ? how : how + " (" + process.reason + ")";
   }
   process.calls.begun(endpoint_->begun(process.id));
-  for (const auto& [source, token] : process.calls.last_begun()) if (source.node != table_->node()) death.begun.emplace_back(source, token);
+  for (const auto& [source, token] : process.calls.last_begun()) death.begun.emplace_back(source, token);
   if (process.actor) {
     death.actor = process.actor->first;
     death.actor_restarts = process.actor->second;

@@ -44,6 +44,12 @@ std::size_t ProcessTable::count(JobId job) const {
   return count;
 }
 
+std::size_t ProcessTable::pairs() const {
+  std::size_t ends = 0;
+  for (const auto& [serial, process] : processes_) ends += process->paired.size();
+  return ends / 2;
+}
+
 void ProcessTable::remember(wire::ProcessDied death) {
   const ProcessId id = death.process;
   if (!deaths_.insert_or_assign(id, std::move(death)).second) return;

@@ -68,6 +68,8 @@ class ProcessTable {
   std::unique_ptr<NodeProcess> remove(ProcessId id);
   std::map<std::uint32_t, std::unique_ptr<NodeProcess>>& all() { return processes_; }
   std::size_t count(JobId job) const;
+  /// Pairs of rings between processes of the node.
+  std::size_t pairs() const;
 
   /// Also deaths on other nodes, as far as we were told.
   void remember(wire::ProcessDied death);

@@ -103,7 +103,7 @@ struct Welcome {
   std::uint32_t store_slots = 0;
   std::string registry_digest;
   Resources node_resources;
-  double memory_budget_fraction = 0.25;
+  std::uint64_t call_memory = ~std::uint64_t(0);  // of one process: core/worker/call_budget.h
   std::uint64_t stack_size = 1 << 20;
   std::string log_level;
   std::uint64_t store_large_from = 0;
@@ -122,7 +122,7 @@ struct LauncherReady { std::int32_t pid = 0; std::int32_t threads = 1; std::stri
 
 enum class Method : std::uint16_t {
   // process -> its daemon (or, for leases, the daemon that granted)
-  kConnect = 1,           // request ConnectRequest -> Empty; the PairOffer comes on the unix socket before the response
+  kConnect = 1,           // request ConnectRequest -> ConnectReply; the PairOffer comes on the unix socket before the response
   kLeaseWanted = 2,       // notice LeaseWanted
   kLeaseReturned = 3,     // notice LeaseReturned
   kWorkerBlocked = 4,     // notice WorkerBlocked
@@ -192,6 +192,8 @@ enum class Method : std::uint16_t {
 
 struct Empty {};
 struct ConnectRequest { ProcessId peer; };
+/// through_daemon: there is no memory for another pair (DaemonConfig::ring_memory); frames to the peer go by the daemon.
+struct ConnectReply { bool through_daemon = false; };
 
 // ---------------------------------------------------------------------------------------------------------------- leases
 

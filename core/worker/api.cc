@@ -2,6 +2,8 @@
 // lock, and lets one part do the work.
 #include <troupe/troupe.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "core/worker/actor_clients.h"
@@ -253,8 +255,39 @@ void check_resources(const Resources& resources) {
 }
 }  // namespace
 
+namespace {
+constexpr auto kSaysWhyAfter = std::chrono::seconds(5);
+
+/// Holds the submitter back while open calls take all the memory they may (CallBudget). Not the service thread: calls end there.
+void admit(Core& core) {
+  CallBudget& budget = core.calls().budget();
+  if (!budget.full()) [[likely]] return;
+  if (core.on_service_thread()) return;
+  exec::Waiter waiter(core);
+  WaitScope scope(core, waiter);
+  struct Listed {
+    Core& core; exec::Waiter& waiter;
+    Listed(Core& core, exec::Waiter& waiter) : core(core), waiter(waiter) { CoreLock lock(core); core.calls().budget().add_waiter(waiter); }
+    ~Listed() { CoreLock lock(core); core.calls().budget().remove_waiter(waiter); }
+  } listed(core, waiter);
+  exec::Deadline says_why = exec::deadline_after(kSaysWhyAfter);
+  for (;;) {
+    {
+      CoreLock lock(core);
+      scope.check();
+      if (!budget.full()) return;
+    }
+    if (scope.wait(says_why)) continue;
+    says_why = exec::kNever;
+    core.warn(fmt::format("submitting waits: {} calls of this process are open and take {} MiB, the limit (--troupe-call-memory); it goes on when results arrive",
+                          core.calls().open(), budget.limit() >> 20));
+  }
+}
+}  // namespace
+
 void submit_task(OutgoingCall call, const TaskOptions* options, ObjectPtr* returns) {
   Core& core = require_core();
+  admit(core);
   check_registered(call.function);
   if (options) check_resources(options->resources);
   {
@@ -266,6 +299,7 @@ void submit_task(OutgoingCall call, const TaskOptions* options, ObjectPtr* retur
 
 StreamPtr submit_stream(OutgoingCall call, const TaskOptions* options) {
   Core& core = require_core();
+  admit(core);
   check_registered(call.function);
   if (options) check_resources(options->resources);
   auto* stream = new StreamState(core, options && options->stream_buffer ? options->stream_buffer : 64);
@@ -298,6 +332,7 @@ HandlePtr create_actor(OutgoingCall construction, const ActorOptions* options, c
 
 void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options, ObjectPtr* returns) {
   Core& core = require_core();
+  admit(core);
   check_registered(call.function);
   {
     CoreLock lock(core);
@@ -308,6 +343,7 @@ void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* 
 
 StreamPtr submit_stream_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options) {
   Core& core = require_core();
+  admit(core);
   check_registered(call.function);
   auto* stream = new StreamState(core, 64);
   StreamPtr pointer(stream);
@@ -318,6 +354,7 @@ StreamPtr submit_stream_call(const HandlePtr& handle, OutgoingCall call, const C
 
 void submit_cast(const HandlePtr& handle, OutgoingCall call, const CallOptions* options) {
   Core& core = require_core();
+  admit(core);
   check_registered(call.function);
   {
     CoreLock lock(core);

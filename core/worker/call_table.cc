@@ -13,6 +13,7 @@ PendingCall* CallTable::make(detail::OutgoingCall outgoing, CallKind kind, detai
   PendingCall* call = calls_.make();
   call->function = outgoing.function;
   call->arguments = std::move(outgoing.arguments);
+  budget_.charge(call->arguments.body.size());
   call->dependencies = std::move(outgoing.dependencies);
   call->returns = std::uint16_t(outgoing.returns);
   call->kind = kind;
@@ -134,6 +135,7 @@ void CallTable::forget(PendingCall& call) {
   unlink_dependencies(call);
   call.state = PendingCall::State::kDone;
   if (call.actor) core_.actors().closed(call);
+  budget_.release(call.arguments.body.size());
   calls_.destroy(&call, call.id);
 }
 

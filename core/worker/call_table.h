@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 
+#include "core/worker/call_budget.h"
 #include "core/worker/calls.h"
 #include "core/worker/transit.h"
 
@@ -13,6 +14,8 @@ namespace troupe::worker {
 class CallTable {
  public:
   explicit CallTable(Core& core) : core_(core) {}
+
+  CallBudget& budget() { return budget_; }
 
   /// A new call with its result entries (one handle each in `returns`, unless null).
   PendingCall* make(detail::OutgoingCall call, CallKind kind, detail::ObjectPtr* returns);
@@ -43,6 +46,7 @@ class CallTable {
 
   Core& core_;
   Slab<PendingCall> calls_;
+  CallBudget budget_;
   std::deque<Finished> finished_;  // the last kFinishedMax, for list_tasks
 };
 

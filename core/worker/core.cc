@@ -156,6 +156,7 @@ Status Core::connect() {
   Result<wire::Welcome> welcome = wire::decode_message<wire::Welcome>(packet->payload);
   if (!welcome.ok()) return welcome.error_ptr();
   welcome_ = *std::move(welcome);
+  calls_->budget().set_limit(welcome_.call_memory);
   objects_->set_self(welcome_.self);
   return open_store(*packet);
 }

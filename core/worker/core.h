@@ -105,6 +105,8 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   void warn(const std::string& text);
   /// Begins the end of the process: no new work, waits fail. Idempotent.
   void begin_shutdown(ErrorPtr why);
+  /// The thread that runs callbacks and timers: it may not wait for what it does itself.
+  bool on_service_thread() const { return std::this_thread::get_id() == service_.get_id(); }
   bool shutting_down() const { return shutting_down_.load(std::memory_order_acquire); }
   /// For a local worker what SIGKILL is to a process: from now on nothing leaves, no call begins, every wait fails; its threads
   /// end when they return from user code, and destructors of its actors do not run. Idempotent; also with the lock held.

@@ -24,6 +24,7 @@ void Core::on_broken(ProcessId peer, const ErrorPtr& why) { warn("the ring with 
 void Core::on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) {
   CoreLock lock(*this);
   FrameReader in(payload);
+  if (from == daemon()) courier_.came_by_daemon(header.source);
   switch (wire::FrameKind(header.kind)) {
     case wire::FrameKind::kRequest: return on_request(header, payload);
     case wire::FrameKind::kResponse: return requests_.on_response(header, payload);
@@ -142,10 +143,9 @@ void Core::on_process_died(const wire::ProcessDied& died) {
     // What it had published comes first; the handler locks for itself.
     begun = outlet_ ? outlet_->begun(died.process) : endpoint_->begun(died.process);
     without_lock([&] { outlet_ ? outlet_->drain_and_close(died.process) : void(endpoint_->drain_and_close(died.process, *this)); });
-  } else {
-    for (auto& [source, number] : died.begun)
-      if (source == self()) begun = number;
   }
+  for (auto& [source, number] : died.begun)  // of calls that went by the daemon
+    if (source == self()) begun = std::max(begun, number);
   courier_.process_died(died.process);
   const ErrorPtr dead = make_error<WorkerCrashedError>("the process " + to_string(died.process) + " died: " + died.reason);
   requests_.fail_all([&](ProcessId to) { return to == died.process; }, dead);

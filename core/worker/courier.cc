@@ -6,8 +6,8 @@
 namespace troupe::worker {
 
 ProcessId Courier::route(ProcessId destination) const {
-  if (destination.node == core_.self().node) return destination;
-  return core_.daemon();
+  if (destination.node != core_.self().node) return core_.daemon();
+  return by_daemon_.empty() || !by_daemon_.contains(destination) ? destination : core_.daemon();
 }
 
 bool Courier::put(ProcessId ring, const net::FrameHeader& header, ByteView payload) {
@@ -17,6 +17,8 @@ bool Courier::put(ProcessId ring, const net::FrameHeader& header, ByteView paylo
 }
 
 bool Courier::attached(ProcessId ring) const { return core_.outlet() ? core_.outlet()->attached(ring) : core_.endpoint().attached(ring); }
+
+std::uint32_t Courier::own_node() const { return core_.self().node; }
 
 void Courier::send(ProcessId destination, net::FrameHeader header, ByteView payload) {
   header.source = core_.self();
@@ -37,8 +39,9 @@ void Courier::send(ProcessId destination, net::FrameHeader header, ByteView payl
   }
   if (put(ring, header, payload) || attached(ring) || dead_.contains(ring)) return;
   waiting_[ring].push_back({header, {payload.begin(), payload.end()}});
-  core_.requests().send<wire::Empty>(core_.daemon(), wire::Method::kConnect, wire::ConnectRequest{ring}, [this, ring](Result<wire::Empty> reply) {
+  core_.requests().send<wire::ConnectReply>(core_.daemon(), wire::Method::kConnect, wire::ConnectRequest{ring}, [this, ring](Result<wire::ConnectReply> reply) {
     if (!reply.ok()) unreachable(ring);
+    else if (reply->through_daemon) by_daemon(ring);
   });
 }
 
@@ -66,6 +69,15 @@ void Courier::connected(ProcessId peer) {
   std::vector<Local> frames = std::move(found->second);
   waiting_.erase(found);
   for (Local& frame : frames) put(peer, frame.header, frame.payload);
+}
+
+void Courier::by_daemon(ProcessId peer) {
+  by_daemon_.insert(peer);
+  auto found = waiting_.find(peer);
+  if (found == waiting_.end()) return;
+  std::vector<Local> frames = std::move(found->second);
+  waiting_.erase(found);
+  for (Local& frame : frames) put(core_.daemon(), frame.header, frame.payload);
 }
 
 void Courier::unreachable(ProcessId peer) { waiting_.erase(peer); }

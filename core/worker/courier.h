@@ -43,9 +43,15 @@ class Courier {
 
   /// The daemon connected us: frames that waited go out.
   void connected(ProcessId peer);
+  /// There is no ring for us two (wire::ConnectReply): frames go by the daemon from now on, also should a pair be made later (CR-1).
+  void by_daemon(ProcessId peer);
+  /// What a peer of this node sends by the daemon is answered that way, at once: asking for a ring first could outlast this process.
+  void came_by_daemon(ProcessId source) {
+    if (source.node == own_node() && source.serial != 0 && !by_daemon_.contains(source) && !attached(source) && !is_dead(source)) by_daemon(source);
+  }
   /// The daemon could not: they are dropped.
   void unreachable(ProcessId peer);
-  void process_died(ProcessId peer) { dead_.insert(peer); waiting_.erase(peer); }
+  void process_died(ProcessId peer) { dead_.insert(peer); waiting_.erase(peer); by_daemon_.erase(peer); }
   void node_died(std::uint32_t node) { if (node != 0) dead_nodes_.insert(node); }
   bool is_dead(ProcessId peer) const { return dead_.contains(peer) || (!dead_nodes_.empty() && dead_nodes_.contains(peer.node)); }
   /// The ring that frames to this destination go through: the peer itself or the daemon.
@@ -63,13 +69,14 @@ class Courier {
   /// Into the ring of this peer; false when there is none.
   bool put(ProcessId ring, const net::FrameHeader& header, ByteView payload);
   bool attached(ProcessId ring) const;
+  std::uint32_t own_node() const;
   void notice_daemon_bytes(wire::Method method, const std::vector<std::byte>& payload);
 
   Core& core_;
   std::deque<Local> local_;
   boost::unordered_flat_map<ProcessId, std::vector<Local>, IdHash> waiting_;
   boost::unordered_flat_map<ProcessId, std::uint64_t, IdHash> call_numbers_;
-  boost::unordered_flat_set<ProcessId, IdHash> dead_;
+  boost::unordered_flat_set<ProcessId, IdHash> dead_, by_daemon_;
   boost::unordered_flat_set<std::uint32_t> dead_nodes_;
   std::vector<std::byte> scratch_;
 };

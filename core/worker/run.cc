@@ -244,7 +244,8 @@ int run_program(int argc, char** argv, const RunOptions& given, const std::funct
   if (options.address.empty()) {
     node::EmbeddedOptions node;
     node.node = {.cpus = options.cpus, .gpus = options.gpus, .resources = options.resources, .labels = options.labels, .object_store_memory = options.object_store_memory,
-                 .log_level = options.log_level, .max_suspended_workers = options.max_suspended_workers, .stack_size = options.stack_size};
+                 .log_level = options.log_level, .call_memory = options.call_memory, .ring_memory = options.ring_memory,
+                 .max_suspended_workers = options.max_suspended_workers, .stack_size = options.stack_size};
     Result<node::Embedded> started = options.local ? node::start_local(node, hooks) : node::start_embedded(node);
     if (!started.ok()) {
       std::fprintf(stderr, "troupe: the embedded cluster did not start: %s\n", started.error().what());

@@ -89,6 +89,8 @@ const std::vector<Option>& all_options() {
       {"object-store-memory", "size of the object store, e.g. 2GB (default: 30 % of memory)", false, with(parse_bytes, [](RunOptions& o, auto& v) { o.object_store_memory = std::uint64_t(v); })},
       {"name-space", "namespace of actor names", false, with(text, [](RunOptions& o, auto& v) { o.name_space = v; })},
       {"labels", "labels of the embedded node: name=value,...", false, with(parse_pairs, [](RunOptions& o, auto& v) { o.labels = v; })},
+      {"call-memory", "memory that open calls of one process may take before submitting waits (default: 25 % of memory)", false, with(parse_bytes, [](RunOptions& o, auto& v) { o.call_memory = std::uint64_t(v); })},
+      {"ring-memory", "memory of the rings between processes; above it their calls go by the node daemon (default: 64 MiB)", false, with(parse_bytes, [](RunOptions& o, auto& v) { o.ring_memory = std::uint64_t(v); })},
       {"log-level", "debug, info, warn, error or off", false, with(text, [](RunOptions& o, auto& v) { o.log_level = v; })},
       {"shutdown-grace", "time to end after the first SIGINT or SIGTERM, e.g. 10s", false, with(parse_seconds, [](RunOptions& o, auto& v) { o.shutdown_grace = Duration(std::int64_t(v * 1e9)); })},
       {"max-suspended-workers", "workers a node keeps for tasks that wait", false, with(parse_number, [](RunOptions& o, auto& v) { o.max_suspended_workers = int(v); })},

@@ -94,7 +94,7 @@ bool Client::take(const std::function<bool(const Frame&)>& which, Frame& frame, 
 }
 
 Status Client::connect(ProcessId peer) {
-  Result<wire::Empty> reply = request<wire::Empty>(daemon(), wire::Method::kConnect, wire::ConnectRequest{peer});
+  Result<wire::ConnectReply> reply = request<wire::ConnectReply>(daemon(), wire::Method::kConnect, wire::ConnectRequest{peer});
   if (!reply.ok()) return reply.error_ptr();
   return until([&] { return endpoint_->attached(peer); }) ? Status() : Status(GetTimeoutError("no pair came"));
 }

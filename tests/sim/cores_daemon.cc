@@ -221,7 +221,7 @@ void CoreWorld::connect(SimNode& node, const net::FrameHeader& request, ProcessI
   };
   if (!asker->peers.contains(peer)) offer(asker->id, peer);
   if (!other->peers.contains(asker->id)) offer(peer, asker->id);
-  respond(request, wire::encode_message(wire::Empty{}));
+  respond(request, wire::encode_message(wire::ConnectReply{}));
 }
 
 void CoreWorld::light_hosts(SimNode& node, const net::FrameHeader& request, JobId job) {

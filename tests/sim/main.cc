@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/base/log.h"
 #include "tests/sim/cores.h"
 #include "tests/sim/world.h"
 
@@ -63,6 +64,7 @@ int main(int argc, char** argv) {
   const bool known = options.plant.empty() || contains(which == "cores" ? troupe::sim::core_plants() : troupe::sim::plants(), options.plant);
   if (!known || seeds == 0 || (!which.empty() && which != "head" && which != "cores")) return usage();
 
+  if (!options.verbose) troupe::set_log_level(troupe::LogLevel::kOff);  // errors are what is simulated
   Totals head, cores;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     options.seed = seed;

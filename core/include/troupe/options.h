@@ -131,6 +131,8 @@ struct RunOptions {
   Duration shutdown_grace = std::chrono::seconds(10);
   int max_suspended_workers = 512;
   std::uint64_t stack_size = 1 << 20;              ///< of fibers, bytes
+  std::uint64_t call_memory = 0;                   ///< bytes that open calls of one process may take before `remote` waits; 0: 25 % of memory
+  std::uint64_t ring_memory = 0;                   ///< bytes of the rings between processes of this node; above it their calls go by the daemon; 0: 64 MiB
 };
 
 }  // namespace troupe
