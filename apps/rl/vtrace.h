@@ -1,5 +1,5 @@
 // V-trace targets and advantages (IMPALA, 2018, equation 1), by the backward recursion. Pure; arrays are [T][N],
-// row-major.
+// row-major. The work is done by kernels/scans.h, on the fastest instruction set.
 //
 // VT-1  discount is gamma, or 0 where the episode ends.
 // VT-2  The policy-gradient advantage uses vs of the next step, not its value.
