@@ -79,7 +79,8 @@ class ShmCommunicator final : public Communicator {
   bool reduce_scatter(const detail::Operation& operation, Patience& patience);
   bool all_to_all(const detail::Operation& operation, Patience& patience);
   bool all_to_all_parts(const detail::Operation& operation, const std::vector<std::size_t>& matrix, Patience& patience);
-  void reduce_into(void* out, std::size_t count, bool stream);
+  /// `also`: the result a second time; stream is about that one then.
+  void reduce_into(void* out, std::size_t count, bool stream, void* also = nullptr);
   void copy(void* to, const void* from, std::size_t bytes, bool stream = false);
   bool wants_result(const detail::Operation& operation) const { return operation.kind != detail::Kind::kReduce || operation.peer == rank_; }
 

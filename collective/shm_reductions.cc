@@ -15,7 +15,6 @@ using detail::Kind;
 namespace {
 constexpr std::size_t kOneShotMax = 1u << 20;     // for two ranks; with more, every rank would read too much
 constexpr std::size_t kPiece = 64u << 10;         // of a one-shot: the first pieces are reduced while the last are written
-constexpr std::size_t kBlock = 16u << 10;         // reduced, then copied out while it is in the first-level cache
 constexpr std::size_t kStreamMin = 2u << 20;      // outputs from here on are written around the cache
 constexpr std::size_t kLine = 64;
 }  // namespace
@@ -24,9 +23,10 @@ void ShmCommunicator::copy(void* to, const void* from, std::size_t bytes, bool s
   if (bytes != 0 && to != from) kernels::copy(to, from, bytes, {.stream = stream});
 }
 
-void ShmCommunicator::reduce_into(void* out, std::size_t count, bool stream) {
+void ShmCommunicator::reduce_into(void* out, std::size_t count, bool stream, void* also) {
   kernels::ReduceOptions options = reduce_;
   options.stream = stream;
+  options.also = also;
   kernels::reduce(out, inputs_, count, type_, options);
 }
 
@@ -93,13 +93,8 @@ bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Pati
     if (!meet(a, patience)) return false;
     const auto [begin, size] = share(c, rank_);
     std::byte* reduced = segment_->buffer(rank_, b);
-    for (std::size_t at = 0; at < size; at += kBlock) {
-      const std::size_t n = std::min(kBlock, size - at);
-      for (int r = 0; r < ranks_; ++r)
-        inputs_[std::size_t(r)] = (r == rank_ ? in + c * chunk : segment_->buffer(r, a)) + begin + at;
-      reduce_into(reduced + at, n / element_, false);
-      if (wanted) copy(out + c * chunk + begin + at, reduced + at, n, stream);
-    }
+    for (int r = 0; r < ranks_; ++r) inputs_[std::size_t(r)] = (r == rank_ ? in + c * chunk : segment_->buffer(r, a)) + begin;
+    reduce_into(reduced, size / element_, stream && wanted, wanted ? out + c * chunk + begin : nullptr);
     publish(b);
     if (c + 1 < chunks) publish_input(c + 1);
     if (!meet(b, patience)) return false;

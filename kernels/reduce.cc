@@ -20,6 +20,7 @@ void run(const detail::ReduceVersion& version, void* out, std::span<const void* 
   const auto column = static_cast<std::size_t>(options.op);
   if (inputs.empty() || count == 0 || row >= kDTypeCount || column >= kReduceOpCount) return;
   version.functions[row][column]({.out = static_cast<std::byte*>(out),
+                                  .also = static_cast<std::byte*>(options.also),
                                   .inputs = inputs.data(),
                                   .input_count = inputs.size(),
                                   .scale = options.scale,

@@ -9,7 +9,8 @@
 // RE-3  kSum and kProduct of integers wrap. kAvg is kSum divided by `ranks` (integers: the wrapped sum, truncated toward
 //       zero), kPreMulSum multiplies each input by `scale`, converted to the type calculated in, before it is added.
 // RE-4  kMin and kMax give NaN when any input is NaN.
-// RE-5  out may be exactly one or more of the inputs; any other overlap is forbidden. No alignment is needed.
+// RE-5  out may be exactly one or more of the inputs, and so may `also`; any other overlap is forbidden. No alignment is
+//       needed.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +43,7 @@ struct ReduceOptions {
   double scale = 1;     ///< kPreMulSum only
   int ranks = 1;        ///< kAvg only, at least 1; partial sums may be averaged at the last step, so it is not inputs.size()
   bool stream = false;  ///< write around the cache: for outputs that nobody reads before they would be evicted anyway
+  void* also = nullptr; ///< the result a second time; then stream is about this one, and out is written into the cache
 };
 
 /// Reduces `count` elements of every input into out. At least one input; with none, out is left as it is.
@@ -56,6 +58,7 @@ namespace detail {
 
 struct ReduceCall {
   std::byte* out;
+  std::byte* also;  // null: only out
   const void* const* inputs;
   std::size_t input_count;
   double scale;

@@ -56,6 +56,7 @@ void reduce_range(const ReduceCall& call, std::size_t begin, std::size_t end) {
     else if constexpr (std::is_signed_v<T>) result = static_cast<T>(static_cast<T>(total) / std::int64_t{call.ranks});
     else result = static_cast<T>(total / static_cast<std::uint64_t>(call.ranks));
     std::memcpy(call.out + i * sizeof(T), &result, sizeof(T));
+    if (call.also != nullptr) std::memcpy(call.also + i * sizeof(T), &result, sizeof(T));
   }
 }
 

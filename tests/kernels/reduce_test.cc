@@ -82,8 +82,16 @@ void compare_with_reference(Isa isa, DType type, const ReduceOptions& options, s
   EXPECT_TRUE(same(type, out.data() + shift, want.data(), count));
   for (std::size_t i = 0; i < shift; ++i) ASSERT_EQ(out[i], std::byte{0x5a}) << "written before the start";
   for (std::size_t i = shift + bytes; i < out.size(); ++i) ASSERT_EQ(out[i], std::byte{0x5a}) << "written past the end";
-  // RE-5: in place, over the last input.
+  // The result in two places, the second one over the last input (RE-5); then in one, over the last input.
   auto* last = data.back().data() + (shift * inputs) % 64;
+  const std::vector<std::byte> kept(last, last + bytes);
+  ReduceOptions twice = options;
+  twice.also = last;
+  std::fill(out.begin(), out.end(), std::byte{0x5a});
+  reduce(isa, out.data() + shift, pointers, count, type, twice);
+  EXPECT_TRUE(same(type, out.data() + shift, want.data(), count)) << "the first of two places";
+  EXPECT_TRUE(same(type, last, want.data(), count)) << "the second of two places";
+  std::copy(kept.begin(), kept.end(), last);
   reduce(isa, last, pointers, count, type, options);
   EXPECT_TRUE(same(type, last, want.data(), count)) << "in place";
 }
