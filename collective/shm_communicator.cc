@@ -27,6 +27,7 @@ constexpr auto kSleepAfter = std::chrono::microseconds(100);  // a sleep costs 2
 constexpr int kEagerPolls = 200;                              // before the first pause, which may take 50 ns and more
 constexpr int kPollsPerClock = 64;
 constexpr int kYieldsMin = 2000;                              // ranks that share a core: a sleep costs more than the yields before it
+constexpr auto kYieldsLast = std::chrono::milliseconds(2);    // on a busy machine a yield takes others' whole slices, and deaths are seen asleep only
 constexpr auto kSlice = std::chrono::milliseconds(100);       // sleeping ranks look for cancels and for their parent's end
 
 inline void pause_core() {
@@ -50,7 +51,7 @@ class ShmCommunicator::Wait {
       if (group_.segment_->has_failed()) return Step::kFailed;
       const auto now = Clock::now();
       if (start_ == Clock::time_point{}) start_ = now;
-      if (now - start_ > kSleepAfter && (group_.cores_fit() || yields_ > kYieldsMin)) return now >= patience_.deadline() ? Step::kTimeout : Step::kSleep;
+      if (now - start_ > kSleepAfter && (group_.cores_fit() || yields_ > kYieldsMin || now - start_ > kYieldsLast)) return now >= patience_.deadline() ? Step::kTimeout : Step::kSleep;
     }
     if (group_.cores_fit()) {
       pause_core();

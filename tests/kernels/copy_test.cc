@@ -75,7 +75,7 @@ TEST(ReduceKernelBfloat, EveryVersionRoundsAlike) {
     if (version == nullptr) continue;
     auto& out = version == versions.front() ? want : got;
     version->functions[static_cast<std::size_t>(DType::kBF16)][0](
-        {reinterpret_cast<std::byte*>(out.data()), inputs, 2, 1, 1, false}, 0, a.size());
+        {.out = reinterpret_cast<std::byte*>(out.data()), .also = nullptr, .inputs = inputs, .input_count = 2, .scale = 1, .ranks = 1, .stream = false}, 0, a.size());
     if (version == versions.front()) continue;
     for (std::size_t i = 0; i < a.size(); ++i) {
       const float w = bfloat16::from_bits(want[i]), g = bfloat16::from_bits(got[i]);

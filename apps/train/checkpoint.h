@@ -1,0 +1,89 @@
+// Checkpoints: the whole state of a run in one file, from which it goes on as if it had never stopped.
+//
+//   <folder>/step-000001500.safetensors   parameters by their names, moment.0.<name>, moment.1.<name>
+//   <folder>/best.safetensors             the one with the lowest score: another name (hard link) of one such file
+//
+// Everything random is a function of (seed, step) (TR-6), so the step stands for the sampler's place and the
+// generator's state; the file carries descriptions of sampler, schedule and optimizer, and another one is refused.
+//
+// Invariants
+//   CK-1  A resumed run repeats the loss curve bit for bit with the same number of ranks.
+//   CK-2  Files appear whole or not at all (ST-1); older ones go only after the newer one is safe. Of what is kept, the
+//   last
+//         `keep_last` and the best survive.
+//   CK-3  A damaged newest file is not the end: the newest one that can be read is taken, and the reason is told.
+// Thread rule: one rank writes a folder.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <troupe/result.h>
+
+#include "apps/train/trainer.h"
+
+namespace troupe::train {
+
+/// A run's state, unsharded.
+template <class T>
+struct Snapshot {
+  std::int64_t step = 0;
+  std::vector<T> parameters = {};
+  std::array<std::vector<T>, Trainer<T>::kMoments> moments =
+      {};  ///< flat, of parameter_count elements; empty where unused
+  DivergenceWatch::State watch = {};
+  std::map<std::string, std::string> words = {};  ///< the caller's own: model, data, ...
+};
+
+/// What of a run may not change between a checkpoint and its resumption, as words.
+template <class T>
+std::map<std::string, std::string> setting_of(const Trainer<T>& trainer);
+
+template <class T>
+Status save_snapshot(const std::filesystem::path& path, const Layout& layout, const Snapshot<T>& snapshot,
+                     const std::map<std::string, std::string>& setting);
+/// InvalidArgumentError when the file is of another model or setting (and names what differs); else as ST-2.
+template <class T>
+Result<Snapshot<T>> load_snapshot(const std::filesystem::path& path, const Layout& layout,
+                                  const std::map<std::string, std::string>& setting);
+
+struct FolderOptions {
+  std::filesystem::path path = {};
+  std::size_t keep_last = 2;
+};
+
+class CheckpointFolder {
+ public:
+  explicit CheckpointFolder(FolderOptions options) : options_(std::move(options)) {}
+  const std::filesystem::path& path() const { return options_.path; }
+  /// score: lower is better; none: the best stays as it is.
+  template <class T>
+  Status save(const Layout& layout, const Snapshot<T>& snapshot, const std::map<std::string, std::string>& setting,
+              std::optional<double> score = {});
+  /// The newest one that can be read (CK-3). NotFoundError when there is none; the error of the newest when all are
+  /// bad.
+  template <class T>
+  Result<Snapshot<T>> load_newest(const Layout& layout, const std::map<std::string, std::string>& setting,
+                                  std::vector<std::string>* passed_over = nullptr) const;
+  /// Steps for which there are files, rising.
+  std::vector<std::int64_t> steps() const;
+  std::filesystem::path file_of(std::int64_t step) const;
+  std::filesystem::path best_file() const { return options_.path / "best.safetensors"; }
+
+ private:
+  Status keep_best(std::int64_t step, std::optional<double> score);
+  void remove_old() const;
+  FolderOptions options_;
+};
+
+/// All ranks call it: rank 0 gets the state, the others an empty one. Throws CollectiveError.
+template <class T>
+Snapshot<T> gather_snapshot(Trainer<T>& trainer);
+/// All ranks call it: what rank 0 has becomes the state of all. Throws CollectiveError.
+template <class T>
+void scatter_snapshot(Trainer<T>& trainer, const Snapshot<T>& snapshot);
+
+}  // namespace troupe::train

@@ -1,0 +1,196 @@
+#include "apps/train/elastic.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace troupe::train {
+
+namespace {
+
+/// What a rank says when a group is formed.
+std::vector<RankHeader> exchange(collective::Group& g, const RankHeader& own) {
+  constexpr std::size_t kNumbers = sizeof(RankHeader) / sizeof(std::int64_t);
+  std::vector<std::int64_t> mine(kNumbers), all(kNumbers * std::size_t(g.size()));
+  std::memcpy(mine.data(), &own, sizeof own);
+  g.all_gather(mine, all);
+  std::vector<RankHeader> headers(static_cast<std::size_t>(g.size()));
+  std::memcpy(static_cast<void*>(headers.data()), all.data(), all.size() * sizeof(std::int64_t));
+  return headers;
+}
+
+/// Rank 0's word for what went wrong there, on all ranks; an empty one: nothing.
+Status agree(collective::Group& g, const Status& own) {
+  constexpr std::size_t kWords = 512;
+  std::vector<std::uint8_t> text(kWords);
+  if (g.rank() == 0 && !own.ok()) {
+    const std::string& message = own.error().message();
+    text[0] = std::uint8_t(own.error().code());
+    std::memcpy(text.data() + 1, message.data(), std::min(message.size(), kWords - 2));
+  }
+  g.broadcast(text, 0);
+  if (text[0] == 0) return {};
+  if (g.rank() == 0) return own;
+  return Error::make({ErrorCode(text[0]),
+                      std::string("rank 0: ") + reinterpret_cast<const char*>(text.data() + 1),
+                      {},
+                      {},
+                      {},
+                      Outcome::kUnknown,
+                      {}});
+}
+
+}  // namespace
+
+template <class T>
+Result<ElasticOutcome> ElasticRun<T>::run(collective::Group group) {
+  for (int failures = 0;;) {
+    Result<Next> next = run_in(group);
+    if (next.ok() && *next == Next::kDone) {
+      outcome_.steps = trainer_->steps_done();
+      return outcome_;
+    }
+    if (!next.ok()) {
+      if (next.error().code() != ErrorCode::kCollective || !options_.regroup) return next.error_ptr();
+      why_ = next.error().message();
+      if (++failures > options_.failures_max) return next.error_ptr();
+    }
+    try {
+      auto formed = options_.regroup(group);
+      if (!formed.ok()) return formed.error_ptr();
+      group = *formed;
+    } catch (const Error& error) { return Error::make(error.record()); }
+  }
+}
+
+/// One group's life.
+template <class T>
+auto ElasticRun<T>::run_in(collective::Group group) -> Result<Next> {
+  try {
+    trainer_->bind(std::move(group));
+    if (Status status = synchronize(); !status.ok()) return status.error_ptr();
+    commits_.commit(*trainer_);  // EL-5
+    return train();
+  } catch (const CollectiveError& error) { return error; }
+}
+
+template <class T>
+Status ElasticRun<T>::synchronize() {
+  const Zero zero = trainer_->options().zero;
+  const std::vector<RankHeader> headers = exchange(trainer_->group(), commits_.header(trained_));
+  if (const auto choice = choose_commit(headers, zero)) {
+    commits_.restore(*trainer_, *choice);
+    report(Recovery::From::kCommit, "goes on from the commit of step " + std::to_string(choice->name.step));
+    return {};
+  }
+  const bool lost = std::ranges::any_of(headers, [](const RankHeader& header) { return header.trained != 0; });
+  if (lost || options_.resume) return from_disk(lost);
+  if (Status status = trainer_->start(); !status.ok()) return status;
+  report(Recovery::From::kStart, "begins");
+  return {};
+}
+
+/// Rank 0 reads, all take over what it has read.
+template <class T>
+Status ElasticRun<T>::from_disk(bool lost) {
+  collective::Group& g = trainer_->group();
+  Snapshot<T> snapshot;
+  Status status;
+  bool found = false;
+  std::vector<std::string> passed_over;
+  if (g.rank() == 0) {
+    auto loaded = folder_ ? folder_->load_newest<T>(trainer_->model().layout(), setting_of(*trainer_), &passed_over)
+                          : Result<Snapshot<T>>(NotFoundError("no folder for checkpoints was named"));
+    found = loaded.ok();
+    if (found) snapshot = std::move(*loaded);
+    else if (lost)
+      status = ObjectLostError(
+          "a shard and its copy in the partner's memory are both lost, and there is no checkpoint to go back to: " +
+          loaded.error().message());
+    else if (loaded.error().code() != ErrorCode::kNotFound) status = loaded.error_ptr();
+  }
+  if (Status agreed = agree(g, status); !agreed.ok()) return agreed;
+  if (ask(found) == 0) {
+    if (Status started = trainer_->start(); !started.ok()) return started;
+    report(Recovery::From::kStart, "begins: there is no checkpoint to resume");
+    return {};
+  }
+  scatter_snapshot(*trainer_, snapshot);
+  std::string text =
+      lost ? "a shard and its copy in the partner's memory are both lost: goes back to the checkpoint of step "
+           : "resumes the checkpoint of step ";
+  text += std::to_string(trainer_->steps_done());
+  for (const std::string& damaged : passed_over) text += "; passed over: " + damaged;
+  report(Recovery::From::kCheckpoint, text);
+  return {};
+}
+
+template <class T>
+auto ElasticRun<T>::train() -> Result<Next> {
+  while (trainer_->steps_done() < options_.total_steps) {
+    auto metrics = trainer_->step();
+    if (!metrics.ok()) {
+      const ErrorPtr error = metrics.error_ptr();
+      if (dynamic_cast<const DivergedError*>(error.get()) != nullptr && folder_)
+        if (Status saved = checkpoint(false); !saved.ok()) return saved.error_ptr();
+      return error;
+    }
+    reached_ = std::max(reached_, metrics->step);
+    if (options_.on_step) options_.on_step(*metrics);
+    if (options_.stop && ask(trainer_->group().rank() == 0 && options_.stop()) != 0) {
+      outcome_.stopped = true;
+      break;
+    }
+    const bool last = trainer_->steps_done() == options_.total_steps;
+    if (!last && folder_ && is_due(options_.checkpoint_every))
+      if (Status saved = checkpoint(true); !saved.ok()) return saved.error_ptr();
+    if (last || !is_due(options_.commit_every)) continue;
+    commits_.commit(*trainer_);
+    if (options_.newcomer && ask(trainer_->group().rank() == 0 && options_.newcomer()) != 0) {
+      why_.clear();
+      return Next::kRegroup;  // EL-4
+    }
+  }
+  if (folder_)
+    if (Status saved = checkpoint(true); !saved.ok()) return saved.error_ptr();
+  trainer_->group().barrier();  // nobody leaves while another may still need it
+  return Next::kDone;
+}
+
+template <class T>
+Status ElasticRun<T>::checkpoint(bool scored) {
+  const std::optional<double> score = scored && options_.score ? options_.score() : std::nullopt;
+  const Snapshot<T> snapshot = gather_snapshot(*trainer_);
+  Status status;
+  if (trainer_->group().rank() == 0)
+    status = folder_->save(trainer_->model().layout(), snapshot, setting_of(*trainer_), score);
+  return agree(trainer_->group(), status);
+}
+
+/// Rank 0's answer, on all ranks.
+template <class T>
+std::int64_t ElasticRun<T>::ask(std::int64_t answer) {
+  std::array<std::int64_t, 1> word{answer};
+  trainer_->group().broadcast(word, 0);
+  return word[0];
+}
+
+template <class T>
+void ElasticRun<T>::report(Recovery::From from, const std::string& text) {
+  trained_ = true;
+  const std::int64_t step = trainer_->steps_done();
+  Recovery recovery{.from = from,
+                    .ranks = trainer_->group().size(),
+                    .step = step,
+                    .lost_steps = std::max<std::int64_t>(0, reached_ - step),
+                    .why = why_,
+                    .text = text};
+  reached_ = step;
+  if (options_.on_recovery) options_.on_recovery(recovery);
+  outcome_.recoveries.push_back(std::move(recovery));
+}
+
+template class ElasticRun<float>;
+template class ElasticRun<double>;
+
+}  // namespace troupe::train

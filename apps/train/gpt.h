@@ -1,0 +1,123 @@
+// Gpt: GPT-2's architecture with a forward and backward pass written by hand.
+//
+// Token plus position embeddings; blocks x += c_proj(attention(ln_1 x)), x += c_proj(gelu(c_fc(ln_2 x))); ln_f; the head is
+// the token embedding transposed (tied), so the gradient of wte is the sum of both uses and final only at the very end (MD-3).
+// Biases everywhere but in the head, tanh-GELU, no dropout. Weights of linear layers are [out][in]; c_attn's rows are q, k, v.
+//
+// Memory: what backward needs of every block is kept, about (34 C + heads T) elements a position and block with inner width
+// 4 C; it is allocated at the first batch and again only when a batch has more rows than any before. The head runs in slices
+// of rows, forward and backward at once, so that logits of a large vocabulary are never held for the whole batch.
+//
+// Invariants
+//   GP-1  A step equals the recorded one: tests/train/golden_gpt_test.cc.
+//   GP-2  A block's rows are taken in slices of whole sequences that stay in the cache from the first product to the last. The
+//         cut depends on the options and the number of rows only, so MD-4 holds.
+//   GP-3  A row of a batch does not influence another row's logits.
+// Thread rule: as Model.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include <troupe/result.h>
+
+#include "apps/train/model.h"
+#include "kernels/attention.h"
+#include "kernels/isa.h"
+#include "kernels/rows.h"
+
+namespace troupe::train {
+
+struct GptOptions {
+  std::size_t vocab = 65;
+  std::size_t time = 64;  ///< the context: positions a row
+  std::size_t channels = 128;
+  std::size_t layers = 4;
+  std::size_t heads = 4;
+};
+
+/// InvalidArgumentError where a size is 0 or heads does not divide channels.
+Status check(const GptOptions& options);
+
+template <class T>
+class Gpt final : public Model<T> {
+ public:
+  /// Throws InvalidArgumentError where check() does not pass.
+  explicit Gpt(const GptOptions& options, kernels::Isa isa = kernels::best_isa());
+
+  const GptOptions& options() const { return options_; }
+  const Layout& layout() const override { return layout_; }
+  std::size_t parameter_count() const override { return layout_.back().offset + layout_.back().size; }
+  /// Normal, deviation 0.02, and 0.02 / sqrt(2 layers) for the two projections into the residual stream; biases 0, gains 1.
+  void initialize(std::uint64_t seed, std::span<T> parameters) const override;
+  /// A token outside the vocabulary, or spans that do not fit the rows: InvalidArgumentError, nothing changed.
+  Loss step(const Batch& batch, std::span<const T> parameters, std::span<T> gradients, double divisor,
+            const FinalFrom& final_from) override;
+  Loss evaluate(const Batch& batch, std::span<const T> parameters) override;
+  /// Products of weights and of attention's lower triangle, the backward pass counted twice.
+  double step_flops(std::size_t rows) const override;
+
+  /// Logits [vocab] of the last of 1 to `time` tokens; InvalidArgumentError as above.
+  void next_logits(std::span<const std::int32_t> tokens, std::span<const T> parameters, std::span<T> logits);
+
+  /// Of the last step or evaluate: the residual stream after the embeddings (0) and after block i - 1 (i), [rows][time][C].
+  std::span<const T> stream(std::size_t index) const;
+  std::span<const T> normalized() const { return {final_norm_, positions() * options_.channels}; }  ///< after ln_f
+  /// Logits [rows][time][vocab] from normalized(), with the same parameters.
+  void logits(std::span<const T> parameters, std::span<T> out) const;
+
+ private:
+  // Where a block's tensors are, counted from the block's first parameter.
+  struct BlockLayout {
+    std::size_t ln1_w, ln1_b, qkv_w, qkv_b, out_w, out_b, ln2_w, ln2_b, fc_w, fc_b, proj_w, proj_b, size;
+  };
+  // What one block keeps of forward for backward.
+  struct Tape {
+    T *norm1, *qkv, *heads, *middle, *norm2, *fc, *gelu;
+    T *mean1, *rstd1, *mean2, *rstd2, *lse, *probs;
+  };
+  struct Slice {
+    std::size_t first, rows;  // sequences
+  };
+
+  void make_layout();
+  void check_parameters(std::size_t parameters) const;
+  void check_tokens(std::span<const std::int32_t> tokens) const;
+  void check_batch(const Batch& batch, std::size_t parameters) const;
+  void check_gradients(std::size_t gradients, double divisor) const;
+  void prepare(std::size_t rows, std::size_t time);
+  Slice slice(std::size_t index) const;
+  std::size_t slices() const { return (rows_ + slice_rows_ - 1) / slice_rows_; }
+  std::size_t positions() const { return rows_ * time_; }
+  const T* block_of(const T* flat, std::size_t layer) const { return flat + first_block_ + layer * block_.size; }
+  T* block_of(T* flat, std::size_t layer) const { return flat + first_block_ + layer * block_.size; }
+
+  void forward(const std::int32_t* tokens, const T* parameters);
+  void forward_block(std::size_t layer, Slice slice, const T* w);
+  void backward_block(std::size_t layer, Slice slice, const T* w, T* dw, const FinalFrom& final_from);
+  Loss head(const std::int32_t* targets, const T* parameters, T* gradients, double divisor);
+
+  GptOptions options_;
+  kernels::Isa isa_;
+  Layout layout_;
+  BlockLayout block_{};
+  std::size_t first_block_ = 0, ln_f_ = 0;  // offsets in the flat vector
+
+  std::size_t rows_ = 0, time_ = 0;     // of the batch in hand
+  std::size_t slice_rows_ = 1;          // sequences a slice
+  std::size_t capacity_positions_ = 0;  // what the memory below was made for
+  struct Free {
+    void operator()(T* p) const;
+  };
+  std::unique_ptr<T[], Free> memory_;
+  std::vector<T*> streams_;  // layers + 1
+  std::vector<Tape> tapes_;
+  T *final_norm_ = nullptr, *final_mean_ = nullptr, *final_rstd_ = nullptr, *logits_ = nullptr;
+  T *dstream_ = nullptr, *dwide_ = nullptr, *dqkv_ = nullptr, *dnarrow_ = nullptr;
+  std::size_t head_positions_ = 0;  // positions a slice of the head
+  kernels::AttentionWorkspace<T> attention_;
+};
+
+extern template class Gpt<float>;
+extern template class Gpt<double>;
+
+}  // namespace troupe::train

@@ -1,0 +1,347 @@
+// Ranks that are killed, at every place of a step and of a commit, and ranks that come: the run ends where an
+// undisturbed one ends. Ranks are forked processes, and they die of SIGKILL.
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "apps/train/elastic.h"
+#include "tests/train/tiny.h"
+
+namespace troupe::train {
+namespace {
+
+using namespace testing;
+using collective::Group;
+
+constexpr std::size_t kInputs = 5000, kClasses = 4, kCount = kClasses * (kInputs + 1);
+constexpr std::int64_t kSteps = 12;
+
+/// What a process leaves behind, in memory that it shares with the test.
+struct Left {
+  std::int64_t steps = -1, error = 0, recoveries = 0;
+  struct {
+    std::int64_t from, ranks, step, lost;
+    char text[200];
+  } recovered[6] = {};
+  bool stopped = false;
+  char message[300] = {};
+  float parameters[kCount] = {};
+};
+
+/// Kills this process when `event` comes for the `count`-th time in a group of this epoch.
+struct Death {
+  int process = -1;
+  Event event = Event::kStepBegins;
+  int count = 1;
+  std::uint64_t epoch = 1;
+};
+
+struct Scene {
+  std::vector<std::vector<int>> epochs = {{0}};  // the processes of each epoch's group, by rank
+  Zero zero = Zero::k0;
+  std::vector<Death> deaths = {};
+  ElasticOptions elastic = {};
+  int newcomers_after = -1;  // commits of rank 0, until it hears of a newcomer
+  double rate = 1e-2;
+};
+
+class Stage {
+ public:
+  explicit Stage(const Scene& scene) : scene_(scene) {
+    for (std::size_t e = 0; e < scene.epochs.size(); ++e) {
+      segments_.push_back(make_segment(int(scene.epochs[e].size()), e + 1));
+      for (const int process : scene.epochs[e]) processes_ = std::max(processes_, process + 1);
+    }
+    void* memory = ::mmap(nullptr, sizeof(Left) * std::size_t(processes_), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    left_ = static_cast<Left*>(memory);
+    for (int p = 0; p < processes_; ++p) new (left_ + p) Left();
+    for (int p = 0; p < processes_; ++p) {
+      const int pid = ::fork();
+      if (pid == 0) {
+        ::alarm(100);
+        act(p);
+        ::_exit(0);
+      }
+      pids_.push_back(pid);
+    }
+    for (const int pid : pids_) {
+      int status = 0;
+      ::waitpid(pid, &status, 0);
+      statuses_.push_back(status);
+    }
+  }
+  ~Stage() { ::munmap(left_, sizeof(Left) * std::size_t(processes_)); }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+
+  const Left& left(int process) const { return left_[process]; }
+  bool killed(int process) const {
+    return WIFSIGNALED(statuses_[std::size_t(process)]) && WTERMSIG(statuses_[std::size_t(process)]) == SIGKILL;
+  }
+
+ private:
+  /// This process's membership of the first epoch after `after` that has it.
+  Result<Group> group_after(int process, std::uint64_t after) const {
+    for (std::size_t e = after; e < scene_.epochs.size(); ++e) {
+      const auto& members = scene_.epochs[e];
+      const auto place = std::ranges::find(members, process);
+      if (place == members.end()) continue;
+      return make_group(segments_[e], int(place - members.begin()));
+    }
+    return NotFoundError("no further group");
+  }
+
+  void act(int process) {
+    Left& left = left_[process];
+    static const TinyData data(60, kInputs, kClasses);
+    LinearModel<float> model(kInputs, kClasses);
+    std::uint64_t epoch = 0;
+    int seen[16] = {};
+    TrainerOptions options{.seed = 3,
+                           .targets_per_row = 1,
+                           .zero = scene_.zero,
+                           .buckets = {.first_bytes = 16 << 10, .bytes = 32 << 10},
+                           .optimizer = {.weight_decay = 0.01},
+                           .schedule = {.base_rate = scene_.rate, .warmup_steps = 3},
+                           .max_norm = 1};
+    options.observer = [&](Event event, std::size_t) {
+      const int count = ++seen[int(event)];
+      for (const Death& death : scene_.deaths)
+        if (death.process == process && death.event == event && death.count == count && death.epoch == epoch)
+          ::raise(SIGKILL);
+    };
+    auto trainer = make_trainer<float>(model, data, 12, options);
+    ElasticOptions elastic = scene_.elastic;
+    elastic.total_steps = elastic.total_steps == 0 ? kSteps : elastic.total_steps;
+    elastic.commit_every = 4;
+    elastic.regroup = [&](const Group& group) {
+      auto next = group_after(process, group.epoch());
+      if (next.ok()) epoch = next->epoch(), std::fill(std::begin(seen), std::end(seen), 0);
+      return next;
+    };
+    int commits = 0;
+    if (scene_.newcomers_after >= 0) elastic.newcomer = [&] { return ++commits == scene_.newcomers_after; };
+    elastic.on_recovery = [&](const Recovery& r) {
+      auto& out = left.recovered[left.recoveries++];
+      out.from = int(r.from), out.ranks = r.ranks, out.step = r.step, out.lost = r.lost_steps;
+      std::strncpy(out.text, r.text.c_str(), sizeof out.text - 1);
+    };
+    Group first = group_after(process, 0).value();
+    epoch = first.epoch();
+    const auto outcome = ElasticRun<float>(*trainer, elastic).run(first);
+    left.error = outcome.ok() ? 0 : std::int64_t(outcome.error().code());
+    if (!outcome.ok()) std::strncpy(left.message, outcome.error().what(), sizeof left.message - 1);
+    if (outcome.ok()) left.stopped = outcome->stopped;
+    left.steps = trainer->steps_done();
+    std::ranges::copy(trainer->parameters(), left.parameters);
+  }
+
+  Scene scene_;
+  int processes_ = 0;
+  std::vector<SegmentPtr> segments_;
+  Left* left_ = nullptr;
+  std::vector<int> pids_, statuses_;
+};
+
+std::vector<float> parameters_of(const Left& left) { return {left.parameters, left.parameters + kCount}; }
+
+/// Where a run of one rank ends that nobody disturbs.
+const std::vector<float>& undisturbed() {
+  static const std::vector<float> parameters = [] {
+    const Stage stage({});
+    EXPECT_EQ(stage.left(0).steps, kSteps) << stage.left(0).message;
+    return parameters_of(stage.left(0));
+  }();
+  return parameters;
+}
+
+/// All survivors finished, agree to the bit, and came to the undisturbed end.
+void expect_undisturbed_end(const Stage& stage, const std::vector<int>& survivors, const std::string& what) {
+  for (const int p : survivors) {
+    const Left& left = stage.left(p);
+    ASSERT_EQ(left.error, 0) << what << ": " << left.message;
+    ASSERT_EQ(left.steps, kSteps) << what;
+    EXPECT_EQ(parameters_of(left), parameters_of(stage.left(survivors.front()))) << what << ": replicas are bit-equal";
+    float most = 0;
+    for (std::size_t i = 0; i < kCount; ++i) most = std::max(most, std::abs(left.parameters[i] - undisturbed()[i]));
+    EXPECT_LT(most, 2e-5f) << what;
+  }
+}
+
+// EL-2, CO-2: every rank, every place.
+void kill_each_rank(int ranks, Zero zero) {
+  struct Place {
+    Event event;
+    int count;
+    const char* name;
+  };
+  // The seventh step; of the commits, that after the fourth step (the first is that of the start), then the next one.
+  const int buckets = zero == Zero::k1 && ranks == 3 ? 2 : 3;
+  std::vector<Place> places{{Event::kStepBegins, 7, "step begins"},
+                            {Event::kReduceIssued, 6 * buckets + 1, "first bucket issued"},
+                            {Event::kBackwardEnds, 7, "backward ends"},
+                            {Event::kReduced, 7, "reduced"},
+                            {Event::kUpdated, 6 * buckets + 1, "one bucket updated"},
+                            {Event::kStepEnds, 7, "step ends"},
+                            {Event::kCommitBegins, 2, "commit begins"},
+                            {Event::kCommitCopied, 3, "commit copied"},
+                            {Event::kCommitEnds, 3, "commit ends"}};
+  if (zero == Zero::k1)
+    places.push_back({Event::kGatherIssued, 6 * buckets + 1, "gather issued"}),
+        places.push_back({Event::kCommitSent, 3, "commit sent"});
+  for (int victim = 0; victim < ranks; ++victim)
+    for (const Place& place : places) {
+      std::vector<int> all, survivors;
+      for (int p = 0; p < ranks; ++p) {
+        all.push_back(p);
+        if (p != victim) survivors.push_back(p);
+      }
+      const std::string what =
+          "rank " + std::to_string(victim) + " of " + std::to_string(ranks) + " killed: " + place.name;
+      const Stage stage({.epochs = {all, survivors},
+                         .zero = zero,
+                         .deaths = {{.process = victim, .event = place.event, .count = place.count}},
+                         .elastic = {}});
+      ASSERT_TRUE(stage.killed(victim)) << what << ", but it was not";
+      expect_undisturbed_end(stage, survivors, what);
+      for (const int p : survivors) {
+        const Left& left = stage.left(p);
+        ASSERT_EQ(left.recoveries, 2) << what;
+        EXPECT_EQ(left.recovered[1].from, int(Recovery::From::kCommit)) << what;
+        EXPECT_GE(left.recovered[1].step, place.event == Event::kCommitBegins ? 0 : 4)
+            << what << ": no further back than the last whole commit";
+        EXPECT_LE(left.recovered[1].lost, 4) << what;
+      }
+    }
+}
+
+TEST(TrainElastic, AKilledRankOfTwoWithZero0) { kill_each_rank(2, Zero::k0); }
+TEST(TrainElastic, AKilledRankOfTwoWithZero1) { kill_each_rank(2, Zero::k1); }
+TEST(TrainElastic, AKilledRankOfThreeWithZero0) { kill_each_rank(3, Zero::k0); }
+TEST(TrainElastic, AKilledRankOfThreeWithZero1) { kill_each_rank(3, Zero::k1); }
+
+// EL-5, CO-3: the next one dies while the survivors have just formed their group, before and in the middle of its first
+// commit.
+TEST(TrainElastic, AnotherRankDiesWhileTheGroupIsFormedAgain) {
+  for (const Event event : {Event::kCommitBegins, Event::kCommitSent, Event::kCommitEnds}) {
+    const Stage stage({.epochs = {{0, 1, 2}, {0, 1}, {0}},
+                       .zero = Zero::k1,
+                       .deaths = {{.process = 2, .event = Event::kStepBegins, .count = 7},
+                                  {.process = 1, .event = event, .count = 1, .epoch = 2}},
+                       .elastic = {}});
+    ASSERT_TRUE(stage.killed(1) && stage.killed(2));
+    // The old commit had rank 2's shard with rank 0, and rank 1's with rank 2. So before rank 1 has sent it, it is
+    // lost.
+    const Left& left = stage.left(0);
+    if (event == Event::kCommitEnds) {
+      expect_undisturbed_end(stage, {0}, "second death after its commit");
+    } else if (left.error == 0) {
+      expect_undisturbed_end(stage, {0}, "second death in the commit");  // the shard had come in time
+    } else {
+      EXPECT_EQ(left.error, std::int64_t(ErrorCode::kObjectLost)) << left.message;
+    }
+  }
+}
+
+// EL-3
+TEST(TrainElastic, ShardAndPartnerBothLostGoesBackToTheCheckpointAndSaysSo) {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
+  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const std::vector<Death> deaths{{.process = 1, .event = Event::kStepBegins, .count = 7},
+                                  {.process = 2, .event = Event::kStepBegins, .count = 7}};
+  {
+    const Stage stage({.epochs = {{0, 1, 2}, {0}},
+                       .zero = Zero::k1,
+                       .deaths = deaths,
+                       .elastic = {.checkpoint_every = 3, .checkpoints = FolderOptions{.path = folder}}});
+    expect_undisturbed_end(stage, {0}, "from the checkpoint");
+    const Left& left = stage.left(0);
+    ASSERT_EQ(left.recoveries, 2);
+    EXPECT_EQ(left.recovered[1].from, int(Recovery::From::kCheckpoint));
+    EXPECT_EQ(left.recovered[1].step, 6);
+    EXPECT_NE(std::string(left.recovered[1].text).find("both lost"), std::string::npos) << left.recovered[1].text;
+  }
+  {
+    const Stage stage({.epochs = {{0, 1, 2}, {0}}, .zero = Zero::k1, .deaths = deaths, .elastic = {}});
+    EXPECT_EQ(stage.left(0).error, std::int64_t(ErrorCode::kObjectLost)) << stage.left(0).message;
+  }
+  {
+    const Stage stage({.epochs = {{0, 1, 2}, {0}}, .zero = Zero::k0, .deaths = deaths, .elastic = {}});
+    expect_undisturbed_end(stage, {0}, "with ZeRO-0 one rank has everything");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// EL-4
+TEST(TrainElastic, ANewcomerIsTakenInAtACommitAndNothingIsDoneTwice) {
+  for (Zero zero : {Zero::k0, Zero::k1}) {
+    const Stage stage({.epochs = {{0, 1}, {0, 1, 2}}, .zero = zero, .elastic = {}, .newcomers_after = 1});
+    expect_undisturbed_end(stage, {0, 1, 2}, "with a newcomer");
+    for (int p : {0, 1}) {
+      ASSERT_EQ(stage.left(p).recoveries, 2);
+      EXPECT_EQ(stage.left(p).recovered[1].step, 4);
+      EXPECT_EQ(stage.left(p).recovered[1].lost, 0);
+      EXPECT_EQ(stage.left(p).recovered[1].ranks, 3);
+    }
+    EXPECT_EQ(stage.left(2).recoveries, 1);
+    EXPECT_EQ(stage.left(2).recovered[0].from, int(Recovery::From::kCommit)) << "it was given the others' state";
+  }
+}
+
+// A stop leaves a checkpoint from which the run ends at the same bits; so does one that was resumed with other ranks,
+// nearly.
+TEST(TrainElastic, StoppedAndResumedItEndsAtTheSameBits) {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
+  const std::filesystem::path folder = ::mkdtemp(name.data());
+  int asked = 0;
+  const Stage whole({.epochs = {{0, 1}}, .zero = Zero::k1, .elastic = {}});
+  const Stage stopped(
+      {.epochs = {{0, 1}},
+       .zero = Zero::k1,
+       .elastic = {.checkpoints = FolderOptions{.path = folder}, .stop = [asked]() mutable { return ++asked == 5; }}});
+  for (int p : {0, 1}) {
+    EXPECT_TRUE(stopped.left(p).stopped);
+    EXPECT_EQ(stopped.left(p).steps, 5);
+  }
+  const Stage resumed({.epochs = {{0, 1}},
+                       .zero = Zero::k1,
+                       .elastic = {.checkpoints = FolderOptions{.path = folder}, .resume = true}});
+  EXPECT_EQ(resumed.left(0).recovered[0].from, int(Recovery::From::kCheckpoint));
+  EXPECT_EQ(resumed.left(0).recovered[0].step, 5);
+  EXPECT_EQ(parameters_of(resumed.left(0)), parameters_of(whole.left(0)));
+  EXPECT_EQ(parameters_of(resumed.left(1)), parameters_of(whole.left(0)));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TrainElastic, DivergenceStopsWithACheckpoint) {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
+  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const Stage stage(
+      {.epochs = {{0, 1}}, .zero = Zero::k1, .elastic = {.checkpoints = FolderOptions{.path = folder}}, .rate = 1e38});
+  for (int p : {0, 1}) {
+    EXPECT_NE(std::string(stage.left(p).message).find("diverged at step"), std::string::npos) << stage.left(p).message;
+    EXPECT_LT(stage.left(p).steps, kSteps);
+  }
+  EXPECT_EQ(CheckpointFolder({.path = folder}).steps(), (std::vector<std::int64_t>{stage.left(0).steps}))
+      << "the last state before";
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TrainElastic, WithoutANextGroupTheFailureIsReturned) {
+  const Stage stage(
+      {.epochs = {{0, 1}}, .deaths = {{.process = 1, .event = Event::kReduced, .count = 3}}, .elastic = {}});
+  EXPECT_TRUE(stage.killed(1));
+  EXPECT_EQ(stage.left(0).error, std::int64_t(ErrorCode::kNotFound))
+      << "what the way to the next group said: " << stage.left(0).message;
+}
+
+}  // namespace
+}  // namespace troupe::train
