@@ -20,7 +20,8 @@
 //   AC-2  At most one process runs an actor: a restart begins only when the death of the process before is known; a report
 //         of another incarnation is stale, and a process that starts one is killed.
 //   AC-3  DEAD is final; every subscriber hears it once, every monitor is answered once, with a message.
-//   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted.
+//   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted. When its
+//         last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
 //   AC-5  Questions about an actor that is not known yet wait kUnknownGrace for its creation: reports of different
 //         processes race.
 //   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep.
@@ -51,6 +52,7 @@
 namespace troupe::head {
 
 inline constexpr Duration kUnknownGrace = std::chrono::seconds(5);
+inline constexpr Duration kOrphanGrace = std::chrono::seconds(1);    ///< a dead holder may have sent handles that are counted soon
 inline constexpr Duration kKillGrace = std::chrono::seconds(5);      ///< then a killed process counts as dead
 inline constexpr Duration kWarnTooLarge = std::chrono::seconds(1);   ///< no node is large enough
 inline constexpr Duration kWarnBusy = std::chrono::seconds(5);       ///< no node has it free
@@ -192,6 +194,7 @@ class Actors {
   PlacementQueue queue_;
   std::map<std::string, Time> warned_;
   std::multimap<Time, Timer> timers_;
+  std::deque<std::pair<Time, std::vector<ActorId>>> orphans_;  // held by a process that died (AC-4), until their grace is over
   std::uint64_t stamps_ = 0;
   std::uint32_t last_spread_ = 0;
   bool placing_ = false, place_again_ = false;

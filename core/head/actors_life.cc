@@ -179,7 +179,8 @@ void Actors::on_process_died(Turn& turn, const wire::ProcessDied& died) {
     std::string text = "the process that it shared with other light actors ended: " + (died.reason.empty() ? std::string("reason unknown") : died.reason);
     for (ActorId id : light) light_died(turn, id, {info.cause, text, {}, died.pid, 0}, error);
   }
-  for (ActorId id : held) release(turn, id);
+  // What the dead one had sent a handle to has yet to be counted: the frame, then the receiver's count, are on their way.
+  if (!held.empty()) orphans_.emplace_back(turn.now + kOrphanGrace, held);
 }
 
 void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& reason) {

@@ -173,6 +173,8 @@ void Actors::give_up(Turn& turn, ActorId id, const Question& question) {
 // ----------------------------------------------------------------------------------------------------------------- time
 
 void Actors::on_time(Turn& turn) {
+  for (; !orphans_.empty() && orphans_.front().first <= turn.now; orphans_.pop_front())
+    for (ActorId id : orphans_.front().second) release(turn, id);
   while (!timers_.empty() && timers_.begin()->first <= turn.now) {
     const Timer timer = timers_.begin()->second;
     timers_.erase(timers_.begin());
@@ -196,7 +198,10 @@ void Actors::on_time(Turn& turn) {
 }
 
 std::optional<Time> Actors::next_deadline() const {
-  return timers_.empty() ? std::nullopt : std::optional<Time>(timers_.begin()->first);
+  std::optional<Time> next;
+  if (!timers_.empty()) next = timers_.begin()->first;
+  if (!orphans_.empty() && (!next || orphans_.front().first < *next)) next = orphans_.front().first;
+  return next;
 }
 
 // ----------------------------------------------------------------------------------------------------------------- rows

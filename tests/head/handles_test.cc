@@ -49,9 +49,24 @@ TEST_F(HandlesTest, ADeadHolderHoldsNothing) {
   hold_handle(kBorrower, id);
   drop_handle(driver_, id);
   crash(kBorrower);
-  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u) << "HC-2";
+  EXPECT_EQ(state_.actors().holders(id), 0u) << "HC-2";
+  pass(kOrphanGrace);
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u) << "AC-4";
   ask<wire::Empty>(driver_, Method::kHandleCounts, wire::HandleCounts{kBorrower, {id}, {}});  // said too late
   EXPECT_EQ(state_.actors().holders(id), 0u);
+}
+
+TEST_F(HandlesTest, AHandleThatADeadHolderHadSentIsCountedInTime) {
+  ActorId id = live(spec(driver_, job_), kWorker);
+  hold_handle(kBorrower, id);
+  drop_handle(driver_, id);
+  crash(kBorrower);
+  pass(kOrphanGrace / 2);
+  hold_handle(driver_, id);  // the frame and the count came after the news of the sender's death
+  pass(kOrphanGrace);
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 0u) << "AC-4";
+  drop_handle(driver_, id);
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u);
 }
 
 TEST_F(HandlesTest, ANodesDeathDropsWhatItsProcessesHeld) {
@@ -60,7 +75,7 @@ TEST_F(HandlesTest, ANodesDeathDropsWhatItsProcessesHeld) {
   hold_handle({second, 5}, id);
   drop_handle(driver_, id);
   lose_link(second);
-  pass(300ms);
+  pass(300ms + kOrphanGrace);
   EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u);
 }
 
