@@ -17,13 +17,14 @@ namespace {
 constexpr Duration kBusy = 3s, kRest = 40s;
 
 struct SimActor { int nothing = 0; };
+SimActor the_actor;  // all of them: a killed process never destroys its own, which a leak checker would hold against it
 void construct(troupe::detail::Invocation& in) {
   Label label;
   std::memcpy(&label, in.body.data(), std::min(sizeof label, in.body.size()));
   if (label.index == 1) throw std::runtime_error("the constructor fails");
-  in.constructed = new SimActor;
+  in.constructed = &the_actor;
 }
-void destroy(void* instance) { delete static_cast<SimActor*>(instance); }
+void destroy(void*) {}
 const troupe::detail::ClassOperations operations{&destroy, nullptr, nullptr};
 troupe::detail::FunctionNode function{troupe::detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
 troupe::detail::FunctionNode method{troupe::detail::FunctionKind::kMethod, nullptr, "[with A = Model; auto M = model]"};
