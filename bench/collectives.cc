@@ -23,6 +23,7 @@
 #include "bench/harness.h"
 #include "collective/member.h"
 #include "collective/shm_communicator.h"
+#include "collective/tcp_mesh.h"
 #include "kernels/copy.h"
 
 namespace troupe::bench {
@@ -50,6 +51,7 @@ struct Job {
   int ranks = 2;
   bool bf16 = false;
   bool own_cores = false;  // every rank has one to itself
+  bool tcp = false;        // over loopback
   std::string efficiency = {};  // row for T_min / T, of sizes that memory bandwidth limits
 };
 
@@ -157,7 +159,14 @@ void run_job(Harness& harness, Job job) {
   shared->copies = job.bytes >= (1u << 20) ? harness.choose(15, 5) : 5;
   const int most = job.bytes >= (64u << 20) ? harness.choose(15, 5) : job.bytes >= (1u << 20) ? harness.choose(200, 50) : harness.choose(kIterationsMax, 2000);
   shared->iterations = most;
-  auto segment = *ShmSegment::create({.ranks = job.ranks, .epoch = 1, .key = 7});
+  std::shared_ptr<ShmSegment> segment;
+  std::vector<MeshListener> listeners;
+  std::vector<MeshAddress> addresses;
+  if (!job.tcp) segment = *ShmSegment::create({.ranks = job.ranks, .epoch = 1, .key = 7});
+  for (int r = 0; job.tcp && r < job.ranks; ++r) {
+    listeners.push_back(MeshListener::open("127.0.0.1").value());
+    addresses.push_back(listeners.back().address());
+  }
   const std::vector<int> cpus = usable_cpus();
   job.own_cores = job.ranks <= int(cpus.size());
   const double busy = busy_seconds();
@@ -169,7 +178,14 @@ void run_job(Harness& harness, Job job) {
       int code = 1;
       try {
         pin_this(cpus[std::size_t(r) % cpus.size()]);
-        Group g(std::make_shared<collective::detail::Member>(std::make_unique<ShmCommunicator>(segment, r), collective::detail::MemberOptions{.group = "bench", .timeout = std::chrono::seconds(60), .environment = nullptr}));
+        std::unique_ptr<Communicator> communicator;
+        if (job.tcp) {
+          auto links = connect_mesh({r, job.ranks, 1}, std::move(listeners[std::size_t(r)]), addresses, 7, Clock::now() + std::chrono::seconds(10)).value();
+          communicator = std::make_unique<TcpCommunicator>(std::move(links), TcpOptions{.key = 7});
+        } else {
+          communicator = std::make_unique<ShmCommunicator>(segment, r);
+        }
+        Group g(std::make_shared<collective::detail::Member>(std::move(communicator), collective::detail::MemberOptions{.group = "bench", .timeout = std::chrono::seconds(60), .environment = nullptr}));
         if (job.bf16) run_rank<bfloat16>(job, *shared, g);
         else run_rank<float>(job, *shared, g);
         code = 0;
@@ -203,7 +219,9 @@ void run_job(Harness& harness, Job job) {
   if (wrong != 0) throw Error("wrong results in " + job.row);
   const bool large = job.bytes >= (64u << 20);
   Row row{.row = job.row, .value = large ? t * 1e3 : t * 1e6};
-  if (large) row.floor = t_min * 1e3;
+  if (job.tcp && large) row.value = size / t / 1e9 * factor, row.unit = "GB/s", row.better = "higher";
+  else if (job.tcp) row.unit = "us", row.better = "lower";
+  else if (large) row.floor = t_min * 1e3;
   else if (job.bytes <= 64) row.floor = shared->line_round_trip_ns / 1e3;
   harness.report(row);
   if (!job.efficiency.empty()) harness.report({.row = job.efficiency, .value = t_min / t, .unit = "x", .better = "higher"});
@@ -222,6 +240,8 @@ const std::vector<Job> kJobs = {
     {"collective/all_reduce/64KiB/4", 64 << 10, 4},
     {"collective/all_reduce/256MiB/4", 256 << 20, 4},
     {"collective/all_reduce/bf16_256MiB/2", 256 << 20, 2, true},
+    {.row = "collective/tcp/1KiB/2", .bytes = 1 << 10, .tcp = true},
+    {.row = "collective/tcp/64MiB/2", .bytes = 64 << 20, .tcp = true},
 };
 
 void measure(Harness& harness) {

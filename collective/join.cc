@@ -1,5 +1,6 @@
-// join: groups of processes that no driver made, on one machine. Rank 0 makes the memory and listens on a socket in the file
-// system; the others connect, say who they are, and are given the descriptor.
+// join: groups of processes that no driver made. At HOST:PORT they meet as rendezvous.h says. At a path they are on one machine:
+// rank 0 makes the memory and listens on a socket in the file system; the others connect, say who they are, and are given the
+// descriptor.
 //
 //   rank r -> rank 0    | magic | version | rank | size |      rank 0 -> rank r    | 0 or an error text | key |, descriptor
 //
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <random>
 
@@ -20,7 +22,9 @@
 #include <fmt/ranges.h>
 
 #include "collective/member.h"
+#include "collective/rendezvous.h"
 #include "collective/shm_communicator.h"
+#include "core/base/environment.h"
 
 namespace troupe::collective {
 namespace {
@@ -149,13 +153,61 @@ std::shared_ptr<ShmSegment> ask(const Meeting& meeting) {
 
 }  // namespace
 
+namespace {
+
+int number_from(const char* mpirun, const char* torchrun, const char* what) {
+  for (const char* name : {mpirun, torchrun}) {
+    const std::string text = environment(name);
+    int value = -1;
+    if (text.empty()) continue;
+    const auto [end, bad] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (bad != std::errc() || end != text.data() + text.size() || value < 0) throw InvalidArgumentError(fmt::format("join: {}={} is no {}", name, text, what));
+    return value;
+  }
+  throw InvalidArgumentError(fmt::format("join: no {} was given, and neither {} nor {} is set", what, mpirun, torchrun));
+}
+
+/// HOST:PORT rather than a path.
+bool is_network(const std::string& address) {
+  const auto colon = address.rfind(':');
+  return colon != std::string::npos && colon + 1 < address.size() && address.find('/') == std::string::npos &&
+         address.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+}
+
+Backend chosen(Backend asked) {
+  if (asked != Backend::kAuto) return asked;
+  const std::string forced = environment("TROUPE_COLLECTIVE_BACKEND");
+  if (forced.empty() || forced == "auto") return Backend::kAuto;
+  if (forced == "shm") return Backend::kShm;
+  if (forced == "tcp") return Backend::kTcp;
+  throw InvalidArgumentError(fmt::format("TROUPE_COLLECTIVE_BACKEND={}: join knows auto, shm and tcp", forced));
+}
+
+}  // namespace
+
 Group join(const std::string& name, int rank, int size, JoinOptions options) {
+  if (rank == kFromEnvironment) rank = number_from("OMPI_COMM_WORLD_RANK", "RANK", "rank");
+  if (size == kFromEnvironment) size = number_from("OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "size");
   if (size < 1 || rank < 0 || rank >= size) throw InvalidArgumentError(fmt::format("join: rank {} of {}", rank, size));
+  if (options.address.empty()) {
+    const std::string host = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
+    if (!host.empty() && !port.empty()) options.address = host + ":" + port;
+  }
+  const Backend backend = chosen(options.backend);
+  if (backend != Backend::kAuto && backend != Backend::kShm && backend != Backend::kTcp) throw InvalidArgumentError("join: this backend is not there: use kAuto, kShm or kTcp");
   const auto now = Clock::now();
-  Meeting meeting{name, options.address, rank, size, options.timeout >= Clock::time_point::max() - now ? Clock::time_point::max() : now + options.timeout};
-  if (meeting.path.empty()) meeting.path = fmt::format("/tmp/troupe-join-{}-{}", ::getuid(), name);
-  std::shared_ptr<ShmSegment> segment = rank == 0 ? receive_all(meeting) : ask(meeting);
-  Group g(std::make_shared<detail::Member>(std::make_unique<ShmCommunicator>(segment, rank), detail::MemberOptions{.group = name, .timeout = std::chrono::seconds(30), .environment = nullptr}));
+  const auto deadline = options.timeout >= Clock::time_point::max() - now ? Clock::time_point::max() : now + options.timeout;
+  std::unique_ptr<Communicator> communicator;
+  if (is_network(options.address)) {
+    communicator = meet_at({.group = name, .address = options.address, .token = options.token, .rank = rank, .size = size, .backend = backend,
+                            .deterministic = options.deterministic, .deadline = deadline});
+  } else {
+    if (backend == Backend::kTcp) throw InvalidArgumentError("join: kTcp needs an address HOST:PORT");
+    Meeting meeting{name, options.address, rank, size, deadline};
+    if (meeting.path.empty()) meeting.path = fmt::format("/tmp/troupe-join-{}-{}", ::getuid(), name);
+    communicator = std::make_unique<ShmCommunicator>(rank == 0 ? receive_all(meeting) : ask(meeting), rank);
+  }
+  Group g(std::make_shared<detail::Member>(std::move(communicator), detail::MemberOptions{.group = name, .timeout = std::chrono::seconds(30), .environment = nullptr}));
   g.barrier({.timeout = options.timeout});
   return g;
 }

@@ -7,7 +7,6 @@ namespace {
 
 Step send(int peer, Range range) { return {.kind = Step::Kind::kSend, .peer = peer, .range = range}; }
 Step receive(int peer, Range range) { return {.kind = Step::Kind::kReceive, .peer = peer, .range = range}; }
-Step copy(Range to, Range from) { return {.kind = Step::Kind::kCopy, .range = to, .from = from}; }
 Step reduce(Range into, Range from, bool swapped = false) { return {.kind = Step::Kind::kReduce, .swapped = swapped, .range = into, .from = from}; }
 Range scratch(std::size_t size, std::size_t begin = 0) { return {Memory::kScratch, begin, begin + size}; }
 Range data(std::size_t begin, std::size_t end) { return {Memory::kData, begin, end}; }
@@ -32,22 +31,6 @@ void ring_all_gather(Schedule& out, Place p, std::size_t count) {
   }
 }
 
-// Every rank sends each other rank that one's share, and reduces its own in rank order (SD-3). Peers are met in a different
-// order on each rank, so that nobody is sent to by all at once.
-void direct_reduce_scatter(Schedule& out, Place p, std::size_t count) {
-  const Range own = share(p, count);
-  const std::size_t size = own.size();
-  out.scratch = size * std::size_t(p.ranks);
-  const auto slot = [&](int rank) { return scratch(size, size * std::size_t(rank)); };
-  for (int step = 1; step < p.ranks; ++step) {
-    out.steps.push_back(send((p.rank + step) % p.ranks, share({p.ranks, (p.rank + step) % p.ranks}, count)));
-    const int from = (p.rank + p.ranks - step) % p.ranks;
-    out.steps.push_back(receive(from, slot(from)));
-  }
-  out.steps.push_back(copy(slot(p.rank), own));
-  out.steps.push_back(copy(own, slot(0)));
-  for (int rank = 1; rank < p.ranks; ++rank) out.steps.push_back(reduce(own, slot(rank)));
-}
 void direct_all_gather(Schedule& out, Place p, std::size_t count) {
   for (int step = 1; step < p.ranks; ++step) {
     out.steps.push_back(send((p.rank + step) % p.ranks, share(p, count)));
@@ -131,9 +114,9 @@ Range share(Place place, std::size_t count) {
 
 Schedule reduce_scatter_schedule(Algorithm algorithm, Place place, std::size_t count) {
   Schedule out;
+  if (algorithm == Algorithm::kDirect) return direct_schedule(place, count, {.result = DirectOptions::kShares});
   out.scratch = share_size(place.ranks, count);
-  if (algorithm == Algorithm::kDirect) direct_reduce_scatter(out, place, count);
-  else ring_reduce_scatter(out, place, count);
+  ring_reduce_scatter(out, place, count);
   return out;
 }
 
@@ -155,8 +138,9 @@ Schedule all_reduce_schedule(Algorithm algorithm, Place place, std::size_t count
       out.steps.insert(out.steps.end(), down.steps.begin(), down.steps.end());
       return out;
     }
-    case Algorithm::kRing:
-    case Algorithm::kDirect: break;
+    case Algorithm::kOneShot: return one_shot_schedule(place, count);
+    case Algorithm::kDirect: return direct_schedule(place, count, {});
+    case Algorithm::kRing: break;
   }
   out = reduce_scatter_schedule(algorithm, place, count);
   const Schedule gather = all_gather_schedule(algorithm, place, count);
@@ -195,15 +179,18 @@ Schedule barrier_schedule(Place place) {
   Schedule out;
   for (int distance = 1; distance < place.ranks; distance *= 2) {
     out.steps.push_back(send((place.rank + distance) % place.ranks, {}));
+    out.steps.back().fence = true;  // an empty message says that all of the rounds before have been heard
     out.steps.push_back(receive((place.rank - distance + place.ranks) % place.ranks, {}));
   }
   return out;
 }
 
 Algorithm choose_all_reduce(int ranks, std::size_t bytes, bool deterministic) {
-  if (deterministic) return Algorithm::kDirect;
-  if (bytes < (32u << 10) || ranks <= 2) return bytes < (32u << 10) ? Algorithm::kRecursiveDoubling : Algorithm::kRing;
-  return bytes < (1u << 20) ? Algorithm::kHalvingDoubling : Algorithm::kRing;
+  constexpr std::size_t kSmall = 32u << 10, kMiddle = 1u << 20;
+  constexpr int kFew = 8;
+  if (ranks <= kFew) return bytes <= kSmall ? Algorithm::kOneShot : Algorithm::kDirect;
+  if (deterministic) return bytes * std::size_t(ranks) <= 8 * kSmall ? Algorithm::kOneShot : Algorithm::kDirect;
+  return bytes <= kSmall ? Algorithm::kRecursiveDoubling : bytes < kMiddle ? Algorithm::kHalvingDoubling : Algorithm::kRing;
 }
 
 }  // namespace troupe::collective

@@ -6,11 +6,14 @@
 //                  kRecursiveDoubling: log n steps of all the data: small data
 //                  kHalvingDoubling: 2 log n steps, as many bytes as the ring: in between
 //                  kDirect: every rank reduces its own share in rank order, as many bytes as the ring: deterministic
-//   broadcast, reduce   kTree: binomial, log n steps
+//                  kOneShot: everybody sends everything to everybody and reduces it: one step, small data, deterministic
+//   broadcast, reduce   kTree: binomial, log n steps; reduce also kDirect: all to the root, deterministic
 //   reduce_scatter, all_gather   kRing, kDirect
 //   barrier        dissemination, log n rounds of empty messages
 //
-// A rank has two memories: its data (input and output) and scratch. Element ranges are half open.
+// A rank has three memories: its input, its data (the output; the same memory as the input unless a schedule says otherwise) and
+// scratch. Element ranges are half open. Direct schedules come in pieces, two of them under way at once, so that sending,
+// receiving and reducing overlap and a piece is reduced while it is in the cache; they alone keep input and data apart.
 //
 // Invariants
 //   SD-1  The k-th message that a sends to b is the k-th that b receives from a, and both have the same size.
@@ -25,8 +28,8 @@
 
 namespace troupe::collective {
 
-enum class Algorithm : std::uint8_t { kRing, kTree, kRecursiveDoubling, kHalvingDoubling, kDirect };
-enum class Memory : std::uint8_t { kData, kScratch };
+enum class Algorithm : std::uint8_t { kRing, kTree, kRecursiveDoubling, kHalvingDoubling, kDirect, kOneShot };
+enum class Memory : std::uint8_t { kData, kScratch, kInput };
 
 struct Range {
   Memory memory = Memory::kData;
@@ -35,13 +38,16 @@ struct Range {
 };
 
 /// kSend: `range` to `peer`. kReceive: from `peer` into `range`. kReduce: `range` = `range` op `from`, or `from` op `range`
-/// when `swapped` (the lower ranks stand on the left). kCopy: `range` = `from`.
+/// when `swapped` (the lower ranks stand on the left). kCopy: `range` = `from`. kReduceAll: `range` = the contributions of all
+/// ranks in rank order: rank r's lies in `from` at r * stride, the own one in the input at the place of `range`.
 struct Step {
-  enum class Kind : std::uint8_t { kSend, kReceive, kReduce, kCopy };
+  enum class Kind : std::uint8_t { kSend, kReceive, kReduce, kCopy, kReduceAll };
   Kind kind = Kind::kSend;
   bool swapped = false;
   int peer = -1;
   Range range{}, from{};
+  std::size_t stride = 0;
+  bool fence = false;  ///< not before everything received in earlier steps is here
 };
 
 struct Schedule {
@@ -59,7 +65,18 @@ Schedule all_reduce_schedule(Algorithm algorithm, Place place, std::size_t count
 Schedule reduce_scatter_schedule(Algorithm algorithm, Place place, std::size_t count);
 /// In: the rank's share; afterwards all shares are there.
 Schedule all_gather_schedule(Algorithm algorithm, Place place, std::size_t count);
+/// kDirect in pieces of at most `piece` elements; kAll: everybody gets everything, kShares: each rank its share, else the root
+/// gets everything.
+struct DirectOptions {
+  static constexpr int kAll = -1, kShares = -2;
+  int result = kAll;
+  std::size_t piece = std::size_t(-1);
+};
+Schedule direct_schedule(Place place, std::size_t count, const DirectOptions& options);
+Schedule one_shot_schedule(Place place, std::size_t count);
 Schedule broadcast_schedule(Place place, int root, std::size_t count);
+/// The root sends every rank its share, which passes it on to all.
+Schedule scattered_broadcast_schedule(Place place, int root, std::size_t count);
 Schedule reduce_schedule(Place place, int root, std::size_t count);
 Schedule barrier_schedule(Place place);
 

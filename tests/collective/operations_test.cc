@@ -160,13 +160,25 @@ const Type kTypes[] = {{"double", &check_type<double>},     {"float", &check_typ
                        {"int8", &check_type<std::int8_t>},  {"uint8", &check_type<std::uint8_t>}, {"int32", &check_type<std::int32_t>}, {"uint32", &check_type<std::uint32_t>},
                        {"int64", &check_type<std::int64_t>}, {"uint64", &check_type<std::uint64_t>}};
 
-class OperationsTest : public ::testing::TestWithParam<int> {};
+struct Param { int ranks; Backend backend; };
+class OperationsTest : public ::testing::TestWithParam<Param> {
+ protected:
+  static int ranks() { return GetParam().ranks; }
+  static Backend backend() { return GetParam().backend; }
+};
+class OverBackends : public ::testing::TestWithParam<Backend> {
+ protected:
+  static Backend backend() { return GetParam(); }
+};
+class AsyncTest : public OverBackends {};
+class SplitTest : public OverBackends {};
+class DeterminismTest : public OverBackends {};
 
 // SC-1, SM-1, GR-1
 TEST_P(OperationsTest, EveryOperationOnEveryTypeEqualsThePlainLoopForThreads) {
   for (const Type& type : kTypes) {
-    std::vector<std::string> wrong(static_cast<std::size_t>(GetParam()));
-    on_threads({.ranks = GetParam()}, [&](Group g) {
+    std::vector<std::string> wrong(static_cast<std::size_t>(ranks()));
+    on_threads({.ranks = ranks(), .backend = backend()}, [&](Group g) {
       try {
         wrong[std::size_t(g.rank())] = type.check(g);
       } catch (const std::exception& error) {
@@ -183,22 +195,24 @@ TEST_P(OperationsTest, EveryOperationEqualsThePlainLoopForProcesses) {
     if (!wrong.empty()) std::fprintf(stderr, "rank %d: %s\n", g.rank(), wrong.c_str());
     return wrong.empty() ? 0 : 1;
   };
-  Processes ranks({.ranks = GetParam()}, body);
-  for (int r = 0; r < GetParam(); ++r) EXPECT_EQ(ranks.wait(r), 0) << "rank " << r;
+  Processes all({.ranks = ranks(), .backend = backend()}, body);
+  for (int r = 0; r < ranks(); ++r) EXPECT_EQ(all.wait(r), 0) << "rank " << r;
 }
 
 // A small slot makes many rounds of few elements: every edge of chunks and shares is met.
 TEST_P(OperationsTest, SmallSlotsGiveTheSameBits) {
-  std::vector<std::string> wrong(static_cast<std::size_t>(GetParam()));
-  on_threads({.ranks = GetParam(), .slot_bytes = 4096}, [&](Group g) { wrong[std::size_t(g.rank())] = check_edges(g); });
+  std::vector<std::string> wrong(static_cast<std::size_t>(ranks()));
+  on_threads({.ranks = ranks(), .slot_bytes = 4096, .backend = backend()}, [&](Group g) { wrong[std::size_t(g.rank())] = check_edges(g); });
   for (const auto& text : wrong) EXPECT_EQ(text, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, OperationsTest, ::testing::Values(1, 2, 3, 4, 7));
+std::string name_of(const ::testing::TestParamInfo<Param>& info) { return (info.param.backend == Backend::kShm ? "shm" : "tcp") + std::to_string(info.param.ranks); }
+INSTANTIATE_TEST_SUITE_P(Shm, OperationsTest, ::testing::Values(Param{1, Backend::kShm}, Param{2, Backend::kShm}, Param{3, Backend::kShm}, Param{4, Backend::kShm}, Param{7, Backend::kShm}), name_of);
+INSTANTIATE_TEST_SUITE_P(Tcp, OperationsTest, ::testing::Values(Param{1, Backend::kTcp}, Param{2, Backend::kTcp}, Param{3, Backend::kTcp}, Param{5, Backend::kTcp}), name_of);
 
 // GR-1: many under way at once, waited for in another order, with a blocking one behind them.
-TEST(AsyncTest, ManyUnderWayFinishInOrder) {
-  on_threads({.ranks = 3}, [](Group g) {
+TEST_P(AsyncTest, ManyUnderWayFinishInOrder) {
+  on_threads({.ranks = 3, .backend = backend()}, [](Group g) {
     std::vector<std::vector<float>> data;
     for (int k = 0; k < 16; ++k) data.emplace_back(10'000 + 5000 * k, float(g.rank() + k));
     std::vector<Work> works;
@@ -212,8 +226,8 @@ TEST(AsyncTest, ManyUnderWayFinishInOrder) {
   });
 }
 
-TEST(AsyncTest, WaitWithATimeoutStopsWaitingOnly) {
-  on_threads({.ranks = 2}, [](Group g) {
+TEST_P(AsyncTest, WaitWithATimeoutStopsWaitingOnly) {
+  on_threads({.ranks = 2, .backend = backend()}, [](Group g) {
     std::vector<std::int32_t> data(5, g.rank() + 1);
     if (g.rank() == 0) {
       Work work = g.all_reduce_async(data);
@@ -230,8 +244,8 @@ TEST(AsyncTest, WaitWithATimeoutStopsWaitingOnly) {
   });
 }
 
-TEST(AsyncTest, LargeMessagesBothWaysAtOnce) {
-  on_threads({.ranks = 2}, [](Group g) {
+TEST_P(AsyncTest, LargeMessagesBothWaysAtOnce) {
+  on_threads({.ranks = 2, .backend = backend()}, [](Group g) {
     std::vector<std::int64_t> out(3'000'000, g.rank() + 1), in(out.size());
     auto sent = g.send_async(out, 1 - g.rank());
     g.recv(in, 1 - g.rank());
@@ -241,8 +255,8 @@ TEST(AsyncTest, LargeMessagesBothWaysAtOnce) {
   });
 }
 
-TEST(SplitTest, GroupsWithinAGroup) {
-  on_threads({.ranks = 5}, [](Group g) {
+TEST_P(SplitTest, GroupsWithinAGroup) {
+  on_threads({.ranks = 5, .backend = backend()}, [](Group g) {
     Group half = g.split(g.rank() % 2, -g.rank());
     std::vector<std::int64_t> v{g.rank()};
     half.all_reduce(v);
@@ -256,8 +270,8 @@ TEST(SplitTest, GroupsWithinAGroup) {
 }
 
 // SC-1: whatever the size, an element's bits depend on the inputs alone.
-TEST(DeterminismTest, AllPathsGiveEqualBits) {
-  on_threads({.ranks = 3}, [](Group g) {
+TEST_P(DeterminismTest, AllPathsGiveEqualBits) {
+  on_threads({.ranks = 3, .backend = backend()}, [](Group g) {
     std::mt19937 random(unsigned(g.rank()) + 1);
     std::uniform_real_distribution<float> uniform(-1, 1);
     std::vector<float> base(3 * 400'000);
@@ -274,6 +288,10 @@ TEST(DeterminismTest, AllPathsGiveEqualBits) {
     EXPECT_EQ(std::memcmp(share.data(), whole.data() + 400'000 * g.rank(), share.size() * sizeof(float)), 0);
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, AsyncTest, ::testing::Values(Backend::kShm, Backend::kTcp));
+INSTANTIATE_TEST_SUITE_P(Backends, SplitTest, ::testing::Values(Backend::kShm, Backend::kTcp));
+INSTANTIATE_TEST_SUITE_P(Backends, DeterminismTest, ::testing::Values(Backend::kShm, Backend::kTcp));
 
 }  // namespace
 }  // namespace troupe::collective

@@ -1,5 +1,9 @@
-// Ranks for tests: as threads of this process, or as forked processes. Each runs the same function with its own Group.
+// Ranks for tests: as threads of this process, or as forked processes. Each runs the same function with its own Group, over shared
+// memory or over sockets.
 #pragma once
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +15,7 @@
 
 #include "collective/member.h"
 #include "collective/shm_communicator.h"
+#include "collective/tcp_communicator.h"
 
 namespace troupe::collective::testing {
 
@@ -18,35 +23,101 @@ struct Setting {
   int ranks = 2;
   Duration timeout = std::chrono::seconds(60);
   std::size_t slot_bytes = 0;
+  Backend backend = Backend::kShm;
+  bool deterministic = false;
+};
+
+/// A connected pair of stream sockets on loopback, or of the unix kind.
+inline std::pair<UniqueFd, UniqueFd> socket_pair(bool tcp) {
+  int fds[2] = {-1, -1};
+  if (!tcp) {
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) throw Error("socketpair");
+    return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+  }
+  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const raw = reinterpret_cast<sockaddr*>(&address);
+  if (::bind(listener.get(), raw, size) != 0 || ::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), raw, &size) != 0 || ::connect(one.get(), raw, size) != 0)
+    throw Error("a pair on loopback");
+  return {std::move(one), UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
+}
+
+/// The sockets of a group, made before its ranks: who becomes a rank takes its own and closes the others.
+class Wires {
+ public:
+  explicit Wires(const Setting& setting) : ranks_(setting.ranks), ends_(std::size_t(setting.ranks * setting.ranks * 2)) {
+    if (setting.backend != Backend::kTcp) return;
+    for (int a = 0; a < ranks_; ++a)
+      for (int b = a + 1; b < ranks_; ++b)
+        for (int channel = 0; channel < 2; ++channel) std::tie(end(a, b, channel), end(b, a, channel)) = socket_pair(true);
+  }
+  std::shared_ptr<TcpLinks> links_of(int rank) {
+    auto links = TcpLinks::create({rank, ranks_, 1});
+    for (int peer = 0; peer < ranks_; ++peer)
+      for (int channel = 0; channel < 2; ++channel)
+        if (end(rank, peer, channel)) links->arrive(peer, Channel(channel), std::move(end(rank, peer, channel)));
+    return links;
+  }
+  void close() { ends_.clear(); }
+
+ private:
+  UniqueFd& end(int from, int to, int channel) { return ends_[std::size_t((from * ranks_ + to) * 2 + channel)]; }
+  int ranks_;
+  std::vector<UniqueFd> ends_;
 };
 
 inline std::shared_ptr<ShmSegment> make_segment(const Setting& setting) {
   return *ShmSegment::create({.ranks = setting.ranks, .epoch = 1, .key = 0x1234567, .slot_bytes = setting.slot_bytes});
 }
 
-inline Group make_group(const std::shared_ptr<ShmSegment>& segment, int rank, const Setting& setting) {
-  return Group(std::make_shared<detail::Member>(std::make_unique<ShmCommunicator>(segment, rank), detail::MemberOptions{.group = "test", .timeout = setting.timeout, .environment = nullptr}));
+inline Group group_of(std::unique_ptr<Communicator> communicator, const Setting& setting) {
+  return Group(std::make_shared<detail::Member>(std::move(communicator), detail::MemberOptions{.group = "test", .timeout = setting.timeout, .environment = nullptr}));
 }
+inline Group make_group(const std::shared_ptr<ShmSegment>& segment, int rank, const Setting& setting) { return group_of(std::make_unique<ShmCommunicator>(segment, rank), setting); }
+
+/// What the ranks of one group share before they are ranks.
+class Founding {
+ public:
+  explicit Founding(const Setting& setting) : setting_(setting), wires_(setting) {
+    if (setting.backend == Backend::kShm) segment_ = make_segment(setting);
+  }
+  Group member(int rank) {
+    if (segment_) return make_group(segment_, rank, setting_);
+    return group_of(std::make_unique<TcpCommunicator>(wires_.links_of(rank), TcpOptions{.deterministic = setting_.deterministic, .key = 0x1234567}), setting_);
+  }
+  void close() { wires_.close(); }
+  const std::shared_ptr<ShmSegment>& segment() const { return segment_; }
+
+ private:
+  Setting setting_;
+  std::shared_ptr<ShmSegment> segment_;
+  Wires wires_;
+};
 
 /// Runs `body` as every rank, on a thread each, and waits for all.
 inline void on_threads(const Setting& setting, const std::function<void(Group)>& body) {
-  const auto segment = make_segment(setting);
+  Founding founding(setting);
   std::vector<std::thread> threads;
-  for (int r = 0; r < setting.ranks; ++r) threads.emplace_back([&, r] { body(make_group(segment, r, setting)); });
+  for (int r = 0; r < setting.ranks; ++r) threads.emplace_back([&, r] { body(founding.member(r)); });
   for (auto& thread : threads) thread.join();
 }
 
 /// Processes that run `body` and end with its value; pid() for those who want to do something to them.
 class Processes {
  public:
-  Processes(const Setting& setting, const std::function<int(Group)>& body) : segment_(make_segment(setting)) {
+  Processes(const Setting& setting, const std::function<int(Group)>& body) : founding_(setting) {
     for (int r = 0; r < setting.ranks; ++r) {
       const int pid = ::fork();
       if (pid == 0) {
         ::alarm(120);
         int code = 99;
         try {
-          code = body(make_group(segment_, r, setting));
+          Group own = founding_.member(r);
+          founding_.close();  // else a dead rank's sockets would live on here
+          code = body(std::move(own));
         } catch (const std::exception& error) {
           std::fprintf(stderr, "rank %d: %s\n", r, error.what());
         }
@@ -54,6 +125,7 @@ class Processes {
       }
       pids_.push_back(pid);
     }
+    founding_.close();
   }
   ~Processes() {
     for (int& pid : pids_)
@@ -63,7 +135,7 @@ class Processes {
   Processes& operator=(const Processes&) = delete;
 
   int pid(int rank) const { return pids_[std::size_t(rank)]; }
-  ShmSegment& segment() { return *segment_; }
+  ShmSegment& segment() { return *founding_.segment(); }
   /// The value of its body; 100 + signal when it was killed.
   int wait(int rank) {
     int status = 0;
@@ -72,7 +144,7 @@ class Processes {
   }
 
  private:
-  std::shared_ptr<ShmSegment> segment_;
+  Founding founding_;
   std::vector<int> pids_;
 };
 

@@ -43,7 +43,7 @@ class Ranks {
 
  private:
   std::span<std::uint64_t> memory(int r, const Range& range) {
-    auto& all = range.memory == Memory::kData ? data_[std::size_t(r)] : scratch_[std::size_t(r)];
+    auto& all = range.memory == Memory::kScratch ? scratch_[std::size_t(r)] : data_[std::size_t(r)];  // the input lies in place
     if (range.begin > range.end || range.end > all.size()) { ADD_FAILURE() << "rank " << r << ": a range outside of its memory"; return {}; }
     return std::span(all).subspan(range.begin, range.size());
   }
@@ -62,6 +62,18 @@ class Ranks {
         if (messages.front().size() != range.size()) { ADD_FAILURE() << "rank " << r << ": a message of another size from " << step.peer; return false; }
         std::ranges::copy(messages.front(), range.begin());
         messages.pop_front();
+        return true;
+      }
+      case Step::Kind::kReduceAll: {
+        for (std::size_t i = 0; i < range.size(); ++i) {
+          std::uint64_t all = 0;
+          for (int q = 0; q < ranks_; ++q) {
+            const auto part = memory(r, q == r ? step.range : Range{step.from.memory, step.from.begin + std::size_t(q) * step.stride, step.from.begin + std::size_t(q) * step.stride + range.size()});
+            if (part.size() != range.size()) return false;
+            all += part[i];
+          }
+          range[i] = all;
+        }
         return true;
       }
       case Step::Kind::kReduce:
@@ -105,8 +117,9 @@ class ScheduleTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(ScheduleTest, AllReduceGivesTheSumToEveryRank) {
   const int n = GetParam();
-  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling, Algorithm::kDirect})
+  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling, Algorithm::kDirect, Algorithm::kOneShot})
     for (std::size_t count : sizes(n)) {
+      if (algorithm == Algorithm::kOneShot && n > 100) continue;  // n * n messages with all the data: gigabytes
       Ranks ranks(n, count, [&](Place p) { return all_reduce_schedule(algorithm, p, count); });
       fill(ranks, n);
       ASSERT_TRUE(ranks.run()) << "algorithm " << int(algorithm) << ", " << count << " elements: not all steps were carried out";
@@ -139,6 +152,39 @@ TEST_P(ScheduleTest, ReduceScatterAndAllGatherAreTheTwoHalves) {
       for (int r = 0; r < n; ++r) ASSERT_EQ(gather.data(r), gather.data(0));
       for (int r = 0; r < n; ++r)
         for (std::size_t i = share({n, r}, count).begin; i < share({n, r}, count).end; ++i) ASSERT_EQ(gather.data(0)[i], element(r, i));
+    }
+}
+
+// Pieces of every size, also such that the last is smaller and some ranks have none.
+TEST_P(ScheduleTest, DirectInPiecesGivesTheSame) {
+  const int n = GetParam();
+  if (n > 100) return;
+  for (std::size_t piece : {std::size_t(1), std::size_t(3), std::size_t(64)})
+    for (std::size_t count : sizes(n)) {
+      Ranks ranks(n, count, [&](Place p) { return direct_schedule(p, count, {.piece = piece}); });
+      fill(ranks, n);
+      ASSERT_TRUE(ranks.run()) << count << " elements in pieces of " << piece;
+      const int root = n / 2;
+      Ranks to_root(n, count, [&](Place p) { return direct_schedule(p, count, {.result = root, .piece = piece}); });
+      fill(to_root, n);
+      ASSERT_TRUE(to_root.run());
+      for (std::size_t i = 0; i < count; ++i) {
+        for (int r = 0; r < n; ++r) ASSERT_EQ(ranks.data(r)[i], sum(n, i));
+        ASSERT_EQ(to_root.data(root)[i], sum(n, i));
+      }
+    }
+}
+
+TEST_P(ScheduleTest, ScatteredBroadcastServesEveryRoot) {
+  const int n = GetParam();
+  for (int root = 0; root < n; root += n > 33 ? 31 : 1)
+    for (std::size_t count : {std::size_t(0), std::size_t(5), std::size_t(97)}) {
+      if (n > 100 && root != 0) break;
+      Ranks down(n, count, [&](Place p) { return scattered_broadcast_schedule(p, root, count); });
+      fill(down, n);
+      ASSERT_TRUE(down.run());
+      for (int r = 0; r < n; ++r)
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(down.data(r)[i], element(root, i));
     }
 }
 

@@ -188,7 +188,9 @@ void destroy_group(const std::string& name);
 
 /// Inside an actor: its membership of a group. Waits until the group exists, in an epoch after the one given.
 Group group(const std::string& name, LookupOptions options = {});
-/// For processes that no driver made (mpirun, torchrun): all `size` of them call it.
+/// For processes that no driver made: all `size` of them call it. kFromEnvironment: as OMPI_COMM_WORLD_RANK and _SIZE (mpirun) or
+/// RANK and WORLD_SIZE (torchrun) say; InvalidArgumentError where they do not. TROUPE_COLLECTIVE_BACKEND (shm, tcp) stands for a
+/// backend that is kAuto.
 Group join(const std::string& name, int rank, int size, JoinOptions options = {});
 
 }  // namespace troupe::collective

@@ -80,9 +80,16 @@ struct LookupOptions {
 };
 
 struct JoinOptions {
-  std::string address = {};                     ///< a path that all ranks can reach; rank 0 listens there
+  /// HOST:PORT, or a path that all ranks can reach: rank 0 listens there. Empty: MASTER_ADDR and MASTER_PORT where they are
+  /// set, else a path made of user and name.
+  std::string address = {};
   Duration timeout = std::chrono::seconds(60);
+  std::string token = {};                       ///< at an address: only who has the same is let in; it is sent as it is
+  Backend backend = Backend::kAuto;             ///< at an address: kAuto shares memory where all ranks are on one machine
+  bool deterministic = false;
 };
+
+inline constexpr int kFromEnvironment = -1;  ///< join's rank and size: what mpirun or torchrun has set
 
 /// How a group came to its end.
 struct BrokenGroup {
