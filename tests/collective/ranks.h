@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,20 +106,6 @@ inline void on_threads(const Setting& setting, const std::function<void(Group)>&
 }
 
 /// Processes that run `body` and end with its value; pid() for those who want to do something to them.
-/// A number that processes share with the ranks that they fork.
-class SharedCount {
- public:
-  SharedCount() : count_(new (::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0)) {}
-  ~SharedCount() { ::munmap(count_, sizeof *count_); }
-  SharedCount(const SharedCount&) = delete;
-  SharedCount& operator=(const SharedCount&) = delete;
-  void add() { ++*count_; }
-  void await(int value) const { while (*count_ < value) ::usleep(1000); }
-
- private:
-  std::atomic<int>* count_;
-};
-
 class Processes {
  public:
   Processes(const Setting& setting, const std::function<int(Group)>& body) : founding_(setting) {

@@ -108,7 +108,10 @@ void fill(Ranks& ranks, int n) {
 std::vector<int> rank_counts() {
   std::vector<int> all(33);
   std::iota(all.begin(), all.end(), 1);
-  all.insert(all.end(), {64, 100, 1024});
+  all.insert(all.end(), {64, 100});
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  all.push_back(1024);  // minutes under a sanitizer, which finds nothing there that it does not find at 100
+#endif
   return all;
 }
 std::vector<std::size_t> sizes(int n) { return n > 100 ? std::vector<std::size_t>{1500} : std::vector<std::size_t>{0, 1, 5, 97}; }
