@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -18,14 +17,12 @@
 
 #include "apps/train/model.h"
 #include "apps/train/npy.h"
+#include "kernels/isa.h"
+#include "kernels/optimizer.h"
 
 namespace golden_train {
 
-inline std::filesystem::path folder() {
-  const char* named = std::getenv("TROUPE_GOLDEN_DIR");
-  const std::filesystem::path root = named == nullptr || *named == '\0' ? TROUPE_DEFAULT_GOLDEN_DIR : named;
-  return std::filesystem::is_directory(root / "train") ? root / "train" : root;
-}
+std::filesystem::path folder();
 
 class Case {
  public:

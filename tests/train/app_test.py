@@ -1,0 +1,215 @@
+"""The training programs as a user meets them: help, wrong usage, short runs, resume, Ctrl-C, kill -9, mpirun's way of starting."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+GPT = MLP = None
+TINY = ["--layers", "1", "--heads", "2", "--channels", "16", "--context", "16", "--batch", "4", "--validation-rows", "8"]
+
+
+def alive(pid):
+    """A zombie whose parent has not looked yet is not alive."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+class Running:
+    """A program under way; its error stream is read line by line."""
+
+    def __init__(self, command, environment):
+        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.lines = []
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def text(self):
+        return "".join(self.lines)
+
+    def pids(self):
+        return [int(pid) for pid in re.findall(r"^rank \d+: process (\d+)", self.text(), re.M)]
+
+    def reached(self):
+        steps = re.findall(r"^([\d,]+)/[\d,]+ steps", self.text(), re.M)
+        return int(steps[-1].replace(",", "")) if steps else 0
+
+    def end(self, seconds=240):
+        try:
+            self.process.wait(seconds)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+            self.reader.join()
+            self.output = self.process.stdout.read()
+            self.process.stdout.close()
+            self.process.stderr.close()
+        return self.process.returncode
+
+
+class AppTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="ta-")
+        self.root = self.temporary.name
+        foreign = ("TROUPE_", "OMPI_", "PMIX_")
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(foreign) and k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR")}
+        self.environment["TROUPE_SESSION_ROOT"] = os.path.join(self.root, "sessions")
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def path(self, *names):
+        return os.path.join(self.root, *names)
+
+    def run_program(self, program, *arguments, code=0):
+        done = subprocess.run([program, *arguments], env=self.environment, text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=240)
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"{arguments}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def result(self, out):
+        with open(self.path(out, "result.json"), encoding="utf-8") as file:
+            return json.load(file)
+
+    def gpt(self, out, *arguments, code=0):
+        self.run_program(GPT, *TINY, "--out", self.path(out), *arguments, code=code)
+        return self.result(out)
+
+    def test_help_is_0_and_wrong_usage_is_2(self):
+        for program in (GPT, MLP):
+            self.assertIn("--workers", self.run_program(program, "--help").stdout)
+            for wrong in (["--fly"], ["--workers", "0"], ["--steps", "many"], ["--zero", "2"], ["--device", "abacus"], ["stray"]):
+                done = self.run_program(program, *wrong, code=2)
+                self.assertTrue(done.stderr.strip(), wrong)
+
+    def test_bad_input_is_1_with_one_line_that_says_what(self):
+        empty, short, foreign = self.path("empty"), self.path("short"), self.path("foreign")
+        for path, text in ((empty, ""), (short, "abc"), (foreign, "a,b\n1,2\n")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        out = ["--out", self.path("bad")]
+        for program, arguments, said in (
+                (GPT, ["--data", self.path("none")], "none"), (GPT, ["--data", empty], "empty"), (GPT, ["--data", short], "window"),
+                (GPT, ["--heads", "3"], "heads"), (MLP, ["--data", foreign], "digits"), (GPT, ["--resume"], "no checkpoint"),
+                (GPT, ["--steps", "10", "--warmup", "20"], "warm-up")):
+            done = self.run_program(program, *arguments, *out, code=1)
+            self.assertIn(said, done.stderr, arguments)
+        if not os.path.exists("/dev/nvidiactl"):
+            self.assertIn("no GPU", self.run_program(GPT, "--device", "cuda", *out, code=1).stderr)
+
+    def test_mlp_learns_digits_on_two_ranks(self):
+        self.run_program(MLP, "--workers", "2", "--steps", "120", "--out", self.path("mlp"))
+        result = self.result("mlp")
+        self.assertEqual(result["steps"], 120)
+        self.assertGreater(result["accuracy"], 0.8)
+        with open(self.path("mlp", "learning_curve.svg"), encoding="utf-8") as file:
+            self.assertIn("polyline", file.read())
+
+    def test_ranks_and_zero_do_not_change_the_run(self):
+        one = self.gpt("one", "--steps", "8", "--workers", "1")
+        two = self.gpt("two", "--steps", "8", "--workers", "2")
+        sharded = self.gpt("sharded", "--steps", "8", "--workers", "2", "--zero", "1")
+        self.assertEqual(two["losses"], sharded["losses"])  # ZeRO-1 equals ZeRO-0 bit for bit
+        for (_, a), (_, b) in zip(one["losses"], two["losses"], strict=True):
+            self.assertAlmostEqual(a, b, places=4)
+
+    def test_more_ranks_than_cpus_are_said(self):
+        done = self.run_program(GPT, *TINY, "--steps", "2", "--workers", "3", "--troupe-cpus", "2", "--out", self.path("many"))
+        self.assertIn("3 ranks share 2 CPUs", done.stderr)
+
+    def test_resume_repeats_the_curve_bit_for_bit(self):
+        schedule = ["--decay-steps", "12", "--workers", "2"]
+        whole = self.gpt("whole", "--steps", "12", *schedule)
+        self.gpt("parts", "--steps", "5", *schedule)
+        parts = self.gpt("parts", "--steps", "12", "--resume", *schedule)
+        self.assertEqual(parts["resumed_from"], 5)
+        self.assertEqual(parts["losses"], [line for line in whole["losses"] if line[0] > 5])
+        self.assertEqual(parts["validation_loss"], whole["validation_loss"])
+        # Another run does not write over its checkpoints, and another model is refused.
+        self.assertIn("--overwrite", self.run_program(GPT, *TINY, "--out", self.path("parts"), code=1).stderr)
+        refused = self.run_program(GPT, *TINY, "--channels", "32", "--resume", "--out", self.path("parts"), code=1)
+        self.assertTrue(refused.stderr.strip())
+
+    def test_sample_writes_text(self):
+        result = self.gpt("sample", "--steps", "3", "--sample", "40", "--prompt", "The ")
+        self.assertTrue(result["sample"].startswith("The "))
+        self.assertEqual(len(result["sample"]), 44)
+
+    def start(self, out, *arguments):
+        return Running([GPT, *TINY, "--out", self.path(out), *arguments], self.environment)
+
+    def test_ctrl_c_leaves_a_checkpoint_and_nothing_running(self):
+        running = self.start("interrupted", "--steps", "100000000", "--workers", "2")
+        self.assertTrue(wait_until(lambda: running.reached() > 0), running.text())
+        pids = running.pids()
+        running.process.send_signal(signal.SIGINT)
+        self.assertEqual(running.end(), 130, running.text())
+        result = self.result("interrupted")
+        self.assertTrue(result["interrupted"])
+        self.assertTrue(os.path.exists(self.path("interrupted", "checkpoints", f"step-{result['steps']:09}.safetensors")))
+        self.assertEqual(len(pids), 2)
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids), 10))
+
+    def test_a_killed_rank_is_replaced_and_the_run_goes_on(self):
+        for victim, zero in ((0, "1"), (1, "0")):
+            with self.subTest(victim=victim, zero=zero):
+                out = f"killed{victim}"
+                running = self.start(out, "--steps", "100000000", "--workers", "2", "--zero", zero, "--commit-every", "20",
+                                     "--evaluate-every", "0", "--checkpoint-every", "0")
+                self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 2), running.text())
+                os.kill(running.pids()[victim], signal.SIGKILL)
+                self.assertTrue(wait_until(lambda: len(re.findall(r"^2 ranks: ", running.text(), re.M)) == 2), running.text())
+                running.process.send_signal(signal.SIGINT)
+                self.assertEqual(running.end(), 130, running.text())
+                result = self.result(out)
+                self.assertEqual([recovery["ranks"] for recovery in result["recoveries"]], [2, 1, 2])
+                self.assertIn("commit", result["recoveries"][1]["text"])
+                self.assertEqual([line[0] for line in result["losses"]], list(range(1, result["steps"] + 1)))
+                self.assertEqual(len(set(running.pids())), 3)
+
+    def test_when_no_rank_is_left_new_ones_begin_with_the_checkpoint(self):
+        running = self.start("alone", "--steps", "100000000", "--workers", "1", "--checkpoint-every", "500", "--evaluate-every", "0")
+        checkpoints = self.path("alone", "checkpoints")
+        self.assertTrue(wait_until(lambda: os.path.exists(checkpoints) and any(
+            name.endswith("00.safetensors") for name in os.listdir(checkpoints))), running.text())
+        os.kill(running.pids()[0], signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: "resumes the checkpoint" in running.text()), running.text())
+        running.process.send_signal(signal.SIGINT)
+        self.assertEqual(running.end(), 130, running.text())
+
+    def test_processes_that_a_launcher_started_join(self):
+        actors = self.gpt("actors", "--steps", "6", "--workers", "2")
+        launcher = {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": f"t{os.getpid()}"}
+        ranks = [Running([GPT, *TINY, "--steps", "6", "--out", self.path("joined")], {**self.environment, **launcher, "RANK": str(rank)})
+                 for rank in range(2)]
+        for rank in ranks:
+            self.assertEqual(rank.end(), 0, rank.text())
+        self.assertEqual(self.result("joined")["losses"], actors["losses"])
+
+
+if __name__ == "__main__":
+    GPT, MLP = sys.argv[1:3]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
