@@ -75,7 +75,7 @@ class AppTest(unittest.TestCase):
         self.root = self.temporary.name
         foreign = ("TROUPE_", "OMPI_", "PMIX_")
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith(foreign) and k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR")}
-        self.environment["TROUPE_SESSION_ROOT"] = os.path.join(self.root, "sessions")
+        self.environment["TROUPE_SESSION_ROOT"] = self.root
 
     def tearDown(self):
         self.temporary.cleanup()
@@ -150,7 +150,7 @@ class AppTest(unittest.TestCase):
         self.assertEqual(parts["validation_loss"], whole["validation_loss"])
         # Another run does not write over its checkpoints, and another model is refused.
         self.assertIn("--overwrite", self.run_program(GPT, *TINY, "--out", self.path("parts"), code=1).stderr)
-        refused = self.run_program(GPT, *TINY, "--channels", "32", "--resume", "--out", self.path("parts"), code=1)
+        refused = self.run_program(GPT, *TINY, "--clip", "2", "--resume", "--out", self.path("parts"), "--steps", "13", code=1)
         self.assertTrue(refused.stderr.strip())
 
     def test_sample_writes_text(self):

@@ -1,0 +1,127 @@
+#include "apps/common/line_chart.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace apps {
+namespace {
+
+constexpr double kLeft = 64, kRight = 24, kTop = 48, kBottom = 56;
+
+struct Plot {
+  double width, height, max_x, min_y, max_y;
+  [[nodiscard]] double x(double v) const { return kLeft + v / max_x * (width - kLeft - kRight); }
+  [[nodiscard]] double y(double v) const {
+    return height - kBottom - (v - min_y) / (max_y - min_y) * (height - kTop - kBottom);
+  }
+};
+
+// 1, 2 or 5 times a power of ten, so that about `count` of them reach `span`.
+double tick_size(double span, int count) {
+  const double rough = span / count;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  for (double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough) return factor * power;
+  }
+  return 10 * power;
+}
+
+std::string label(double v) {
+  if (v >= 1000) return fmt::format("{:g}k", v / 1000);
+  return fmt::format("{:.6g}", std::abs(v) < 1e-12 ? 0 : v);
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
+  return out;
+}
+
+bool drawn(const Point& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
+
+Plot plot_of(const LineChartOptions& options, std::span<const Series> series) {
+  double max_x = 0, min_y = std::numeric_limits<double>::infinity(), max_y = -min_y;
+  for (const Series& one : series) {
+    for (const Point& point : one.points) {
+      if (!drawn(point)) continue;
+      max_x = std::max(max_x, point.x);
+      min_y = std::min(min_y, point.y);
+      max_y = std::max(max_y, point.y);
+    }
+  }
+  if (min_y > max_y) min_y = 0, max_y = 1;
+  if (max_y - min_y < 1e-9) min_y -= 0.5, max_y += 0.5;
+  const double step = tick_size(max_y - min_y, 5);
+  return {.width = static_cast<double>(options.width),
+          .height = static_cast<double>(options.height),
+          .max_x = max_x > 0 ? max_x : 1,
+          .min_y = std::floor(min_y / step) * step,
+          .max_y = std::ceil(max_y / step) * step};
+}
+
+void axes(const Plot& plot, const LineChartOptions& options, std::string& svg) {
+  auto out = std::back_inserter(svg);
+  const double step = tick_size(plot.max_y - plot.min_y, 5);
+  for (int i = 0; plot.min_y + i * step <= plot.max_y + step * 1e-3; ++i) {
+    const double v = plot.min_y + i * step;
+    fmt::format_to(out, "<line x1='{:.1f}' x2='{:.1f}' y1='{:.1f}' y2='{:.1f}' stroke='#e3e6ea'/>\n", kLeft,
+                   plot.width - kRight, plot.y(v), plot.y(v));
+    fmt::format_to(out, "<text x='{:.1f}' y='{:.1f}' text-anchor='end'>{}</text>\n", kLeft - 8, plot.y(v) + 4,
+                   label(v));
+  }
+  const double base = plot.y(plot.min_y);
+  for (double v = 0; v <= plot.max_x * 1.001; v += tick_size(plot.max_x, 8)) {
+    fmt::format_to(out, "<line x1='{:.1f}' x2='{:.1f}' y1='{:.1f}' y2='{:.1f}' stroke='#8a919a'/>\n", plot.x(v),
+                   plot.x(v), base, base + 5);
+    fmt::format_to(out, "<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n", plot.x(v), base + 20, label(v));
+  }
+  fmt::format_to(out, "<line x1='{0:.1f}' x2='{1:.1f}' y1='{2:.1f}' y2='{2:.1f}' stroke='#8a919a'/>\n", kLeft,
+                 plot.width - kRight, base);
+  fmt::format_to(out, "<text x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>\n",
+                 (kLeft + plot.width - kRight) / 2, plot.height - 14, escaped(options.x_label));
+  fmt::format_to(out, "<text transform='translate(16 {:.1f}) rotate(-90)' text-anchor='middle'>{}</text>\n",
+                 (base + kTop) / 2, escaped(options.y_label));
+}
+
+void draw(const Plot& plot, const Series& series, std::string& svg) {
+  auto out = std::back_inserter(svg);
+  fmt::format_to(out, "<polyline fill='none' stroke='{}' stroke-width='{:g}' points='", series.color, series.width);
+  for (const Point& point : series.points)
+    if (drawn(point)) fmt::format_to(out, "{:.1f},{:.1f} ", plot.x(point.x), plot.y(point.y));
+  svg += "'/>\n";
+  if (!series.dots) return;
+  for (const Point& point : series.points)
+    if (drawn(point))
+      fmt::format_to(out, "<circle cx='{:.1f}' cy='{:.1f}' r='4' fill='{}'/>\n", plot.x(point.x), plot.y(point.y),
+                     series.color);
+}
+
+}  // namespace
+
+std::string line_chart_svg(const LineChartOptions& options, std::span<const Series> series) {
+  const Plot plot = plot_of(options, series);
+  std::string svg;
+  auto out = std::back_inserter(svg);
+  fmt::format_to(
+      out,
+      "<svg xmlns='http://www.w3.org/2000/svg' width='{0}' height='{1}' viewBox='0 0 {0} {1}' "
+      "font-family='sans-serif' font-size='12' fill='#3a4048'>\n<rect width='100%' height='100%' fill='#ffffff'/>\n"
+      "<text x='{2:.1f}' y='28' font-size='16'>{3}</text>\n",
+      options.width, options.height, kLeft, escaped(options.title));
+  axes(plot, options, svg);
+  double legend = kTop + 12;
+  for (const Series& one : series) {
+    draw(plot, one, svg);
+    if (one.name.empty()) continue;
+    fmt::format_to(out, "<text x='{:.1f}' y='{:.1f}' text-anchor='end' fill='{}'>{}</text>\n", plot.width - kRight - 8,
+                   legend, one.color, escaped(one.name));
+    legend += 18;
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace apps

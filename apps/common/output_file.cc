@@ -1,0 +1,79 @@
+#include "apps/common/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+namespace apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+troupe::Status system_error(const std::string& what, const fs::path& path) {
+  const std::string message = what + " " + path.string() + ": " + std::strerror(errno);
+  if (errno == ENOSPC || errno == EDQUOT) return troupe::OutOfDiskError(message);
+  return troupe::InvalidArgumentError(message);
+}
+
+fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+troupe::Status write_and_sync(const fs::path& path, std::string_view rest) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file.get() < 0) return system_error("cannot write", path);
+  while (!rest.empty()) {
+    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return system_error("cannot write", path);
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  if (::fsync(file.get()) != 0) return system_error("cannot sync", path);
+  return {};
+}
+
+}  // namespace
+
+troupe::Status check_writable(const fs::path& path) {
+  const fs::path folder = folder_of(path);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) return troupe::InvalidArgumentError("cannot make the folder " + folder.string() + ": " + error.message());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return system_error("cannot write in", folder);
+  if (fs::is_directory(path, error)) return troupe::InvalidArgumentError(path.string() + " is a folder, not a file");
+  return {};
+}
+
+troupe::Status write_file(const fs::path& path, const std::string& bytes) {
+  const fs::path folder = folder_of(path);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  fs::path aside = path;
+  aside += ".tmp." + std::to_string(::getpid());
+  troupe::Status status = write_and_sync(aside, bytes);
+  if (status.ok() && ::rename(aside.c_str(), path.c_str()) != 0) status = system_error("cannot rename to", path);
+  if (!status.ok()) {
+    fs::remove(aside, error);
+    return status;
+  }
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() >= 0) ::fsync(opened.get());
+  return {};
+}
+
+}  // namespace apps

@@ -1,0 +1,19 @@
+// Files that a program leaves: pictures, results.
+//
+// OF-1  A file appears whole or not at all: written aside in the same folder, synced, renamed, the folder synced.
+// Any thread; two writers of one name do not disturb each other (the last one stays).
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <troupe/result.h>
+
+namespace apps {
+
+troupe::Status write_file(const std::filesystem::path& path, const std::string& bytes);
+
+/// Makes the file's folder and says whether write_file could write there; touches no file.
+troupe::Status check_writable(const std::filesystem::path& path);
+
+}  // namespace apps

@@ -1,0 +1,47 @@
+#include "apps/train/rank_actor.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include <troupe/collective.h>
+
+#include "apps/train/rank_loop.h"
+
+namespace troupe::train {
+namespace {
+
+// The driver forms a group in milliseconds, unless it must wait for a replacement's process and data.
+constexpr auto kFormation = std::chrono::seconds(120);
+
+}  // namespace
+
+RankActor::RankActor(JobSettings settings) : settings_(std::move(settings)), job_(make_job(settings_).value()) {}
+
+RankSummary RankActor::run(RunOrder order) {
+  RunSettings run = run_of(settings_);
+  run.resume = order.resume;
+  const auto next = [&](std::uint64_t after) {
+    return collective::group(order.group, {.after_epoch = after, .timeout = kFormation});
+  };
+  try {
+    auto result = train_rank(*job_, run, next(order.after_epoch), notebook_,
+                             {.regroup = [&](const collective::Group& failed) -> Result<collective::Group> {
+                               return next(failed.epoch());
+                             }});
+    if (!result.ok()) return {.error = result.error().what()};
+    parameters_ = std::move(result->parameters);
+    return {.steps = result->outcome.steps, .stopped = result->outcome.stopped};
+  } catch (const CancelledError&) {
+    throw;
+  } catch (const Error& error) {
+    return {.error = error.what()};
+  }
+}
+
+int RankActor::pid() const { return ::getpid(); }
+
+std::string RankActor::sample(SampleOptions options) { return job_->sample(parameters_, options).value(); }
+
+}  // namespace troupe::train
