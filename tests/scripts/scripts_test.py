@@ -1,8 +1,7 @@
-"""The scripts that judge everything else can see a failure: tests/run counts what ctest says, bench/run misses a missing row,
-cmake/install-deps refuses what it does not know."""
+"""The scripts that judge everything else can see a failure: tests/run counts what ctest says, cmake/install-deps refuses
+what it does not know. (bench_test.py: bench/run.)"""
 import importlib.machinery
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -68,39 +67,6 @@ class RunTest(unittest.TestCase):
     def test_a_wrong_expression_is_wrong_usage(self):
         done = subprocess.run([os.path.join(ROOT, "tests", "run"), "--only", "("], capture_output=True)
         self.assertEqual(done.returncode, 2)
-
-
-class BenchTest(unittest.TestCase):
-    KNOWN = [{"row": "a/high", "unit": "1/s", "better": "higher", "must": 10, "aim": 20, "what": ""},
-             {"row": "a/low", "unit": "us", "better": "lower", "must": 5, "aim": 1, "what": ""}]
-
-    def test_a_missing_row_is_seen(self):
-        bench = load("bench/run")
-        _, missing = bench.merge(self.KNOWN, [{"row": "a/high", "value": 12, "spread": 0}], {}, "")
-        self.assertEqual(missing, ["a/low"])
-        self.assertEqual(bench.merge(self.KNOWN, [{"row": "a/high", "value": 12, "spread": 0}], {}, "high")[1], [])
-
-    def test_musts_are_judged_in_their_direction(self):
-        bench = load("bench/run")
-        for high, low, met in ((10, 5, [True, True]), (9, 6, [False, False])):
-            table, _ = bench.merge(self.KNOWN, [{"row": "a/high", "value": high, "spread": 0}, {"row": "a/low", "value": low, "spread": 0}], {}, "")
-            self.assertEqual([row["met"] for row in table], met)
-
-    def test_the_peer_is_the_better_one(self):
-        bench = load("bench/run")
-        seen = [{"row": "a/high", "value": 10, "spread": 0}, {"row": "a/low", "value": 5, "spread": 0}]
-        table, _ = bench.merge(self.KNOWN, seen, {"X": {"a/high": 1, "a/low": 9}, "Y": {"a/high": 2, "a/low": 7}}, "")
-        self.assertEqual([row["peer"] for row in table], [2, 7])
-
-    def test_every_fixed_row_has_a_measure(self):
-        with open(os.path.join(ROOT, "bench", "rows.json"), encoding="utf-8") as file:
-            rows = [row["row"] for row in json.load(file)]
-        text = ""
-        for name in os.listdir(os.path.join(ROOT, "bench")):
-            if name.endswith((".cc", ".py")):
-                with open(os.path.join(ROOT, "bench", name), encoding="utf-8") as file:
-                    text += file.read()
-        self.assertEqual([row for row in rows if f'"{row}"' not in text], [])
 
 
 class InstallDepsTest(unittest.TestCase):
