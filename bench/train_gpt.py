@@ -117,7 +117,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--program", required=True)
     parser.add_argument("--machine", required=True, help="the measure that knows the peak")
-    parser.add_argument("--peers", metavar="FOLDER", help="PyTorch too, installed there")
+    parser.add_argument("--torch", metavar="PYTHON", help="PyTorch too, by this interpreter, which has it")
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
@@ -125,9 +125,8 @@ def main():
     models = [model for model, rows in ROWS.items() if any(re.search(arguments.only, row) for row in (*rows, SCALING))]
     if not models:
         return 0
-    python = common.install_torch(arguments.peers, lambda text: print(f"# {text}")) if arguments.peers else None
     one_core, all_cores = peaks(arguments.machine, arguments.quick)
-    rates, flops = alternate(arguments.program, models, python, arguments.quick)
+    rates, flops = alternate(arguments.program, models, arguments.torch, arguments.quick)
     print_table(rates, flops, one_core, all_cores)
     for row in rows_of(rates, flops, one_core, all_cores):
         if re.search(arguments.only, row["row"]):

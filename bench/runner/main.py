@@ -90,7 +90,8 @@ def main(arguments):
     with open(os.path.join(measures.BENCH, "rows.json"), encoding="utf-8") as file:
         known = json.load(file)
     seen, outputs, peers = [], {}, {}
-    for name, command in measures.measures(wish.preset, wish.family, wish.peers).items():
+    torch = measures.torch_python(wish.only, [row["row"] for row in known]) if wish.peers else None
+    for name, command in measures.measures(wish.preset, wish.family, torch).items():
         more, outputs[name] = measures.run_measure(name, command, wish)
         seen += more
     if wish.peers:

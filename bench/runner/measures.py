@@ -14,6 +14,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BENCH = os.path.join(ROOT, "bench")
 PEERS = os.path.join(ROOT, "build", "peers")
 
+sys.path.insert(0, os.path.join(BENCH, "peers"))
+import blas_peer  # noqa: E402
+import collective_peer  # noqa: E402
+import common  # noqa: E402
+import ray_peer  # noqa: E402
+
 # What the commands bench/NAME are: the families of rows, and the measures that print them.
 FAMILIES = {
     "collectives": (("collective", "machine"), ("machine", "collectives", "collective_actors")),
@@ -49,13 +55,20 @@ def find(folder, name):
     return None
 
 
-def measures(preset, family, peers):
+def torch_python(only, known):
+    """The interpreter that has PyTorch, installed before anything is timed; None when no row asks for it or it cannot be had."""
+    if not any(re.search(only, row) for row in known if row.startswith("train/")):
+        return None
+    return common.install_torch(PEERS, say)
+
+
+def measures(preset, family, torch=None):
     """{name: command}, in the order in which they run. The machine comes first: the others are read beside it."""
     out = os.path.join(ROOT, "build", preset)
     folder = os.path.join(out, "bench", "measures")
     names = sorted(os.listdir(folder), key=lambda name: (name != "machine", name)) if os.path.isdir(folder) else []
     commands = {name: [os.path.join(folder, name)] for name in names}
-    for name, program, more in (("rl_ppo", "ppo", []), ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] + (["--peers", PEERS] if peers else []))):
+    for name, program, more in (("rl_ppo", "ppo", []), ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] + (["--torch", torch] if torch else []))):
         path = find(os.path.join(out, "apps"), program)
         if path:
             commands[name] = [sys.executable, os.path.join(BENCH, f"{name}.py"), "--program", path, *more]
@@ -96,10 +109,6 @@ def run_measure(name, command, wish):
 
 def all_peers(only, wish, known):
     """{peer: {row: value}} and {name: table} of the peers of those rows that are wanted; a measure's own peers come with it."""
-    sys.path.insert(0, os.path.join(BENCH, "peers"))
-    import blas_peer
-    import collective_peer
-    import ray_peer
     values, outputs = {}, {}
     wanted = {row.split("/")[0] for row in known if re.search(only, row)}
     for peer in (ray_peer, collective_peer, blas_peer):

@@ -1,5 +1,7 @@
 """bench/run judges what it should: a missing row is seen, bars scale with the machine in their direction only, ratios are held against
 the peer that was run, and a page keeps what a run knows nothing of."""
+import contextlib
+import io
 import json
 import os
 import re
@@ -9,6 +11,7 @@ import sys
 import tempfile
 import unittest
 from types import SimpleNamespace
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BENCH = os.path.join(ROOT, "bench")
@@ -33,6 +36,15 @@ def one(fixed, value, peers=None, **seen):
     """The only row of a run."""
     fixed = {"row": "a/row", "unit": "us", "better": "lower", "must": None, "aim": None, **fixed}
     return rows.merge([fixed], [{"row": "a/row", "value": value, **seen}], peers or {}, "")[0][0]
+
+
+def script(test, text):
+    """An executable file with this shell script, until the test is over."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as file:
+        file.write("#!/bin/sh\n" + text)
+    test.addCleanup(os.unlink, file.name)
+    os.chmod(file.name, stat.S_IRWXU)
+    return file.name
 
 
 class MergeTest(unittest.TestCase):
@@ -185,11 +197,7 @@ class MeasureTest(unittest.TestCase):
         return SimpleNamespace(only="", quick=False, timeout=timeout, shows=False)
 
     def test_a_measure_that_fails_keeps_the_rows_it_had(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as file:
-            file.write('#!/bin/sh\necho \'{"row": "a/low", "value": 1}\'\nexit 3\n')
-        self.addCleanup(os.unlink, file.name)
-        os.chmod(file.name, stat.S_IRWXU)
-        found, _ = measures.run_measure("fails", [file.name], self.wish())
+        found, _ = measures.run_measure("fails", [script(self, 'echo \'{"row": "a/low", "value": 1}\'\nexit 3\n')], self.wish())
         self.assertEqual([row["row"] for row in found], ["a/low"])
 
     def test_a_measure_that_does_not_end_is_ended(self):
@@ -225,6 +233,47 @@ class PeerTest(unittest.TestCase):
         self.assertEqual(found["train/gpt_4x128/one_thread"]["peers"], {"PyTorch": 12})
         self.assertEqual(found["train/gpt_4x128"]["floor"], 1e5)
         self.assertAlmostEqual(found["train/scaling"]["value"], 31 / 16)
+
+
+class TrainTest(unittest.TestCase):
+    def test_steps_before_the_first_validation_are_not_counted(self):
+        result = json.dumps({"evaluations": [{"seconds_per_step": 9}, {"seconds_per_step": 1}, {"seconds_per_step": 3}], "gflops": 6, "tokens_per_second": 3})
+        program = script(self, f"while [ \"$1\" != --json ]; do shift; done\nprintf '%s' '{result}' > \"$2\"\n")
+        self.assertEqual(train_gpt.ours(program, "gpt_4x128", 2, True), (768 / 2, 2e9))
+
+    def test_a_program_that_fails_says_why(self):
+        with self.assertRaisesRegex(RuntimeError, "ended with 3: no such data"):
+            train_gpt.ours(script(self, "echo no such data >&2\nexit 3\n"), "gpt_4x128", 2, True)
+
+
+class WholeTest(unittest.TestCase):
+    """bench/run from the command line to its files, with a measure of ours and nothing built."""
+
+    def run_main(self, printed, *arguments):
+        fake = script(self, f"cat <<'END'\n{printed}\nEND\n")
+        with mock.patch.object(measures, "build"), mock.patch.object(measures, "measures", return_value={"fake": [fake]}), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            return main.main(list(arguments)), out.getvalue()
+
+    def test_rows_go_into_table_json_and_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page, rows_file = os.path.join(folder, "page.md"), os.path.join(folder, "rows.json")
+            with open(page, "w", encoding="utf-8") as file:
+                file.write("<!-- bench ^wait/ -->\n<!-- /bench -->\n<!-- bench-output fake -->\n<!-- /bench -->\n")
+            code, out = self.run_main('# own\n{"row": "wait/1k_shrinking_ms", "value": 2, "spread": 0}', "--only", "^wait/", "--json", rows_file, "--page", page)
+            with open(rows_file, encoding="utf-8") as file:
+                found = json.load(file)
+            with open(page, encoding="utf-8") as file:
+                text = file.read()
+        self.assertEqual((code, [(row["row"], row["met"]) for row in found]), (0, [("wait/1k_shrinking_ms", True)]))
+        self.assertIn("1 of 1 musts met", out)
+        self.assertIn("| 2 ms |", text)
+        self.assertIn("# own", text)
+
+    def test_a_missing_row_and_with_strict_an_unmet_must_are_failures(self):
+        self.assertEqual(self.run_main("", "--only", "^wait/")[0], 1)
+        slow = '{"row": "wait/1k_shrinking_ms", "value": 99, "spread": 0}'
+        self.assertEqual([self.run_main(slow, "--only", "^wait/", *strict)[0] for strict in ((), ("--strict",))], [0, 1])
 
 
 class CommandTest(unittest.TestCase):
