@@ -2,6 +2,8 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -194,13 +196,21 @@ template <std::size_t N> double median_of_slowest(const double (&times)[kRanksMa
   return samples.median();
 }
 
-/// Busy CPU seconds of the machine.
+/// CPU seconds of the whole machine that were not idle; those that the host gave to another machine count.
 double busy_seconds() {
   std::ifstream in("/proc/stat");
   std::string cpu;
-  double user = 0, nice = 0, system = 0;
-  in >> cpu >> user >> nice >> system;
-  return (user + nice + system) / double(::sysconf(_SC_CLK_TCK));
+  double user = 0, nice = 0, system = 0, idle = 0, waiting = 0, interrupts = 0, soft_interrupts = 0, stolen = 0;
+  in >> cpu >> user >> nice >> system >> idle >> waiting >> interrupts >> soft_interrupts >> stolen;
+  return (user + nice + system + interrupts + soft_interrupts + stolen) / double(::sysconf(_SC_CLK_TCK));
+}
+
+/// CPU seconds of the ranks that have ended.
+double ranks_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) { return double(time.tv_sec) + double(time.tv_usec) * 1e-6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 Outcome outcome_of(const Job& job, const Effort& effort, const Shared& shared) {
@@ -231,7 +241,7 @@ bool has([[maybe_unused]] Wire wire) {
 Outcome run_ranks(const Job& job, const Effort& effort) {
   const SharedPages pages;
   Road road = make_road(job);
-  const double cpus = double(usable_cpus().size()), busy = busy_seconds();
+  const double others = busy_seconds() - ranks_seconds();
   const auto start = Clock::now();
   std::vector<int> pids;
   for (int r = 0; r < job.ranks; ++r) {
@@ -248,8 +258,7 @@ Outcome run_ranks(const Job& job, const Effort& effort) {
   }
   if (!ok) throw Error("a rank of " + job.row + " failed");
   Outcome out = outcome_of(job, effort, *pages.at);
-  const double all = (busy_seconds() - busy) / seconds_since(start) / cpus, ours = std::min(double(job.ranks), cpus) / cpus;
-  out.others = std::max(0.0, all - ours);
+  out.others = std::max(0.0, busy_seconds() - ranks_seconds() - others) / seconds_since(start) / double(::sysconf(_SC_NPROCESSORS_ONLN));
   return out;
 }
 

@@ -41,7 +41,7 @@ inline constexpr int kIterationsMax = 20'000;
 struct Outcome {
   double out_of_place = 0, in_place = 0, back_to_back = 0, t_min = 0;
   double round_trip_ns = 0;  ///< of a cache line; 0: the ranks share cores
-  double others = 0;         ///< 0.1: a tenth of the CPUs
+  double others = 0;         ///< the share of the CPUs that went to other processes, or other machines of the host
   std::uint64_t wrong = 0, wrong_in_place = 0;  ///< elements, of all ranks
 
   /// Bytes a second of T_min, read plus written, of all ranks together.
