@@ -1,7 +1,9 @@
 """The scripts that judge everything else can see a failure: tests/run counts what ctest says, cmake/install-deps refuses
 what it does not know. (bench_test.py: bench/run.)"""
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import re
 import subprocess
@@ -59,10 +61,48 @@ class RunTest(unittest.TestCase):
             file.write(RESULTS)
             file.flush()
             tally = run.Tally()
-            run.read_results(file.name, tally)
+            for result in run.read_results(file.name).values():
+                tally.add(result)
         self.assertEqual(tally.passed, 3)
         self.assertEqual(tally.failed, ["t.A.Fails", "whole.A.Fails", "crashed", "missing (not run: Unable to find executable)"])
         self.assertEqual(tally.skipped, [("t.A.Skips", "no GPU here"), ("whole.A.Skips", "no toolkit"), ("script", "no clang")])
+
+    def judge(self, first, alone):
+        """What tests/run counts when ctest says `first`, then, of what failed, `alone`: (exit code, {test: passed})."""
+        run = load("tests/run.py")
+        answers = [first, alone]
+
+        def run_ctest(preset, build, name, flags):
+            code, passed = answers.pop(0)
+            results = {}
+            for test, ok in passed.items():
+                results[test] = run.Tally()
+                results[test].passed, results[test].failed = int(ok), [] if ok else [test]
+            return code, results
+
+        run.call, run.run_ctest = lambda *arguments, **keywords: 0, run_ctest
+        tally = run.Tally()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            run.run_preset("dev", None, 2, tally)
+        return tally, answers, said.getvalue()
+
+    def test_what_fails_is_tried_alone_and_named(self):
+        tally, left, said = self.judge((8, {"a": True, "b": False}), (0, {"b": True}))
+        self.assertEqual((tally.passed, tally.failed, left), (2, [], []))
+        self.assertIn("passed only alone: b", said)
+
+    def test_what_fails_alone_too_has_failed(self):
+        tally, _, said = self.judge((8, {"a": True, "b": False, "c": False}), (8, {"b": False, "c": True}))
+        self.assertEqual((tally.passed, tally.failed), (2, ["b"]))
+        self.assertNotIn("passed only alone: b", said)
+
+    def test_many_failures_are_not_tried_again(self):
+        tally, left, _ = self.judge((8, {f"t{i}": False for i in range(13)}), (0, {}))
+        self.assertEqual((len(tally.failed), len(left)), (13, 1))
+
+    def test_a_broken_ctest_is_a_failure(self):
+        tally, _, _ = self.judge((8, {}), (0, {}))
+        self.assertEqual(tally.failed, ["dev: ctest ended with code 8"])
 
     def test_a_wrong_expression_is_wrong_usage(self):
         done = subprocess.run([os.path.join(ROOT, "tests", "run"), "--only", "("], capture_output=True)
