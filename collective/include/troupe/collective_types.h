@@ -70,7 +70,7 @@ inline constexpr Duration kGroupTimeout = Duration::min();  ///< the timeout of 
 
 /// The last argument of every operation.
 struct OpOptions {
-  Duration timeout = kGroupTimeout;
+  Duration timeout = kGroupTimeout;  ///< 0 or less: kTimeout at once, unless what it needs from the others is there already
   Stream stream = {};
 };
 
