@@ -6,15 +6,21 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace troupe::collective::detail {
 
 namespace {
+constexpr std::size_t kCountsShown = 64;
 constexpr auto kCheckEvery = std::chrono::milliseconds(100);  // a thread that waits looks for a cancel this often
 
 Clock::time_point after(Duration timeout) {
   const auto now = Clock::now();
   return timeout >= Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout;
+}
+std::string beginning_of(const std::vector<std::size_t>& counts) {
+  const std::size_t shown = std::min(counts.size(), kCountsShown);
+  return fmt::format("{}{}", fmt::join(counts.begin(), counts.begin() + std::ptrdiff_t(shown), ", "), shown < counts.size() ? ", ..." : "");
 }
 bool is_message(const Operation& operation) { return operation.kind == Kind::kSend || operation.kind == Kind::kRecv; }
 }  // namespace
@@ -46,8 +52,10 @@ void Member::interrupted(const std::exception& error) {
 CollectiveError Member::error_of(const Operation& operation, std::uint64_t number) {
   const Failure failure = communicator_->failure().value_or(Failure{Reason::kBackend, "no reason was given", {}});
   tell_failure(failure);
+  // Signatures hold a hash of counts only: each rank's error adds its own.
+  const bool counted = failure.reason == Reason::kMismatch && !operation.counts.empty();
   return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
-                               failure.text);
+                               counted ? fmt::format("{}; the counts of rank {} are {}", failure.text, communicator_->rank(), beginning_of(operation.counts)) : failure.text);
 }
 
 void Member::check_usable(const Operation& operation, std::uint64_t number) {

@@ -25,6 +25,7 @@
 #include "collective/communicator.h"
 #include "collective/shm_messages.h"
 #include "collective/shm_segment.h"
+#include "collective/signature.h"
 #include "collective/watch.h"
 #include "kernels/dtype.h"
 #include "kernels/reduce.h"
@@ -54,10 +55,7 @@ class ShmCommunicator final : public Communicator {
 
  private:
   class Wait;
-  struct Signature { std::uint64_t what = 0, count = 0; };
   struct Share { std::size_t begin, size; };
-  static Signature signature_of(const detail::Operation& operation);
-  static std::string describe(const Signature& signature);
 
   void publish(std::uint64_t sequence);
   bool meet(std::uint64_t sequence, Patience& patience);

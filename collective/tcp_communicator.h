@@ -78,6 +78,7 @@ class TcpCommunicator final : public Communicator {
   bool reduce(const detail::Operation& operation, Patience& patience);
   bool reduce_scatter(const detail::Operation& operation, Patience& patience);
   bool broadcast(const detail::Operation& operation, Patience& patience);
+  bool all_to_all_v(const detail::Operation& operation, Patience& patience);
   bool move_parts(const detail::Operation& operation, Patience& patience);
   bool execute(const Schedule& schedule, const Memories& memories, Patience& patience);
   bool issue(const Step& step, const Memories& memories);

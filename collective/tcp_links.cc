@@ -220,7 +220,7 @@ void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
   if (frame.word == Word::kGoodbye) {
     peer.goodbye = true;
   } else if (frame.word == Word::kProgress) {
-    peer.progress = {frame.sequence, {frame.what, frame.count}};
+    peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
     compare(index);
   } else if (frame.word == Word::kFailure) {
     if (frame.stale) stale_.store(true, std::memory_order_release);
@@ -275,6 +275,7 @@ void TcpLinks::tell_progress() {
     frame.sequence = own_.sequence;
     frame.what = own_.signature.what;
     frame.count = own_.signature.count;
+    frame.scale = own_.signature.scale;
     send_all(frame);
     for (std::size_t r = 0; r < std::size_t(place_.ranks); ++r) compare(r);
     differ = failure_.has_value();

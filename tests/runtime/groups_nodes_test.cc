@@ -26,6 +26,7 @@ void every_operation(const Case& c) {
 }
 
 void on_sockets() { every_operation({"t3", {0, 1, 2}, Backend::kAuto, Backend::kTcp}); }
+void on_sockets_where_nodes_are_shared() { every_operation({"t4", {0, 1, 0, 1}, Backend::kAuto, Backend::kTcp}); }
 void on_memory_elsewhere() { every_operation({"s2", {1, 1}, Backend::kAuto, Backend::kShm}); }
 void sockets_of_one_node() { every_operation({"t2", {1, 1}, Backend::kTcp, Backend::kTcp}); }
 
@@ -99,6 +100,7 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
     return run_promises(arguments,
                         {{"every operation on sockets between nodes", on_sockets},
+                         {"every operation on sockets where some ranks share a node", on_sockets_where_nodes_are_shared},
                          {"every operation in memory of a node that is not the founder's", on_memory_elsewhere},
                          {"sockets when they are asked for", sockets_of_one_node},
                          {"a choice that cannot be is refused by rank and node", choices_that_cannot_be},
