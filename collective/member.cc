@@ -38,8 +38,20 @@ Member::~Member() {
 
 bool Member::on_fiber() const { return options_.environment && options_.environment->on_fiber(); }
 
+void Member::tell_failure(const Failure& failure) {
+  if (options_.on_failed && !told_failure_.exchange(true)) options_.on_failed(failure);
+}
+
+/// The call that waits was cancelled, or its deadline passed: that ends the group.
+void Member::interrupted(const std::exception& error) {
+  const Failure why{Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}};
+  communicator_->fail(why);
+  tell_failure(why);
+}
+
 CollectiveError Member::error_of(const Operation& operation, std::uint64_t number) {
   const Failure failure = communicator_->failure().value_or(Failure{Reason::kBackend, "no reason was given", {}});
+  tell_failure(failure);
   // Signatures hold a hash of counts only: each rank's error adds its own.
   const bool counted = failure.reason == Reason::kMismatch && !operation.counts.empty();
   return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
@@ -60,8 +72,13 @@ void Member::run(const Operation& operation) {
       const std::uint64_t number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
       check_usable(operation, number);
       Patience patience(timeout_of(operation), options_.environment.get());
-      if (!communicator_->run(operation, patience)) throw error_of(operation, number);
-      return;
+      try {
+        if (communicator_->run(operation, patience)) return;
+      } catch (const std::exception& error) {  // what Patience::check throws
+        interrupted(error);
+        throw;
+      }
+      throw error_of(operation, number);
     }
   }
   const std::shared_ptr<Pending> pending = enqueue(operation);
@@ -137,7 +154,7 @@ bool Member::wait(Pending& pending, Duration timeout) {
           try {
             environment->check();
           } catch (const std::exception& error) {
-            communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+            interrupted(error);
             throw;
           }
         }
@@ -167,7 +184,7 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
       if (!suspension.wait(deadline) && Clock::now() >= deadline) break;
   } catch (const std::exception& error) {
     attach(nullptr);
-    communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+    interrupted(error);
     throw;
   }
   attach(nullptr);
@@ -177,7 +194,9 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
 bool Member::done(Pending& pending) { return pending.done.load(std::memory_order_acquire); }
 
 void Member::abort(const std::string& reason) {
-  communicator_->fail({Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}});
+  const Failure why{Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}};
+  communicator_->fail(why);
+  tell_failure(why);
 }
 
 void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
@@ -286,6 +305,7 @@ Group Member::split(int color, int key, const OpOptions& options) {
       if (communicator_->failure()) throw error_of(operation, number);
       if (!child) return Group();
       MemberOptions child_options = options_;
+      child_options.on_failed = {};  // a child's failure is its own
       child_options.group = fmt::format("{}/{}", options_.group, color);
       return Group(std::make_shared<Member>(std::move(child), std::move(child_options)));
     }

@@ -35,7 +35,11 @@ void set_options(int fd, Channel channel) {
   if (!tcp) return;
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (channel != Channel::kControl) return;
+  if (channel != Channel::kControl) {
+    const int never = 0;  // a daemon that accepted it has set a limit: a rank that is frozen for longer is slow, not dead
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof never);
+    return;
+  }
   // A peer's machine that is gone without a word: seen within 4 to 5 seconds.
   const int second = 1, times = 4, unanswered_ms = 5000;
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);

@@ -95,6 +95,9 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   int wake_fd() const { return wake_.get(); }
   void clear_wake();
 
+  /// Lives as long as the links: whatever brings their sockets.
+  void keep(std::shared_ptr<void> companion) { companion_ = std::move(companion); }
+
   /// Goodbye to all: this rank's end is no failure. Stops the thread.
   void leave();
 
@@ -129,6 +132,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   ControlFrame frame_of_failure() const;
   void run_actions();
 
+  std::shared_ptr<void> companion_;
   std::weak_ptr<TcpLinks> parent_;
   const Place place_;
   std::vector<std::atomic<int>> data_;
