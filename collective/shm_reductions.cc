@@ -13,10 +13,13 @@ namespace troupe::collective {
 using detail::Kind;
 
 namespace {
-constexpr std::size_t kOneShotMax = 1u << 20;     // for two ranks; with more, every rank would read too much
+constexpr std::size_t kOneShotMax = 512u << 10;   // for two ranks; with more, every rank would read too much
 constexpr std::size_t kPiece = 64u << 10;         // of a one-shot: the first pieces are reduced while the last are written
 constexpr std::size_t kStreamMin = 2u << 20;      // outputs from here on are written around the cache
 constexpr std::size_t kLine = 64;
+constexpr std::size_t kChunkMin = 128u << 10;     // of an all-reduce in shares: a few chunks overlap, each with the cost of two meetings
+
+std::size_t chunk_bytes(std::size_t bytes, std::size_t slot) { return std::min(slot, std::max(kChunkMin, (bytes / 4 + kLine - 1) / kLine * kLine)); }
 }  // namespace
 
 void ShmCommunicator::copy(void* to, const void* from, std::size_t bytes, bool stream) {
@@ -64,45 +67,56 @@ bool ShmCommunicator::all_reduce_one_shot(const detail::Operation& operation, Pa
       });
 }
 
-// Chunk c takes two sequence numbers: a (inputs are there) and b (shares are reduced). The inputs of chunk c + 1 are written
-// before the wait for b of chunk c, and the shares of the others are fetched after that.
+// Chunk c takes two sequence numbers: a (inputs are there) and b (shares are reduced). A rank reduces its share of chunk c, then
+// does two things side by side (kernels::copy_both): it fetches the others' shares of chunk c - 1, whose lines come from other
+// cores' caches, and writes its input of chunk c + 1, which comes from memory. What it waits for was published a chunk's time
+// before.
 bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Patience& patience) {
   const auto* in = static_cast<const std::byte*>(operation.in);
   auto* out = static_cast<std::byte*>(operation.out);
-  const std::size_t bytes = operation.in_count * element_, chunk = segment_->slot_bytes(), chunks = (bytes + chunk - 1) / chunk;
+  const std::size_t bytes = operation.in_count * element_, chunk = chunk_bytes(bytes, segment_->slot_bytes()), chunks = (bytes + chunk - 1) / chunk;
   const bool stream = bytes >= kStreamMin, wanted = wants_result(operation);
   const std::uint64_t first = sequence_ + 1;
   sequence_ += 2 * chunks;
-  const auto length = [&](std::size_t c) { return std::min(chunk, bytes - c * chunk); };
+  const auto length = [&](std::size_t c) { return c < chunks ? std::min(chunk, bytes - c * chunk) : 0; };
   const auto share = [&](std::size_t c, int rank) {  // whole cache lines, so that no two ranks write one
     const std::size_t size = (length(c) / std::size_t(ranks_) + kLine - 1) / kLine * kLine;
     const std::size_t begin = std::min(std::size_t(rank) * size, length(c));
     return Share{begin, rank + 1 == ranks_ ? length(c) - begin : std::min(size, length(c) - begin)};
   };
-  const auto publish_input = [&](std::size_t c) {
-    const std::uint64_t a = first + 2 * c;
-    std::byte* buffer = segment_->buffer(rank_, a);
-    const auto [begin, size] = share(c, rank_);  // nobody but this rank needs its own share
-    copy(buffer, in + c * chunk, begin);
-    copy(buffer + begin + size, in + c * chunk + begin + size, length(c) - begin - size);
-    publish(a);
+  // The others' shares of chunk `done` to the output, this rank's part in them of chunk `next` to its buffer; either may not be.
+  const std::size_t none = chunks;
+  const auto fetch_and_write = [&](std::size_t done, std::size_t next) {
+    for (int r = 0; r < ranks_; ++r) {
+      if (r == rank_) continue;  // nobody but this rank needs its own share
+      kernels::CopyJob fetch, write;
+      if (const auto [begin, size] = share(done, r); wanted && size != 0) fetch = {out + done * chunk + begin, segment_->buffer(r, first + 2 * done + 1), size};
+      if (const auto [begin, size] = share(next, r); size != 0) write = {segment_->buffer(rank_, first + 2 * next) + begin, in + next * chunk + begin, size};
+      kernels::copy_both(fetch, write, {.stream = stream});
+    }
   };
-  publish_input(0);
+  fetch_and_write(none, 0);
+  publish(first);
   for (std::size_t c = 0; c < chunks; ++c) {
     const std::uint64_t a = first + 2 * c, b = a + 1;
+    const bool last = c + 1 == chunks;
     if (!meet(a, patience)) return false;
+    if (c > 0 && last) {  // SG-2: what comes after this operation waits for b alone
+      if (!meet(b - 2, patience)) return false;
+      fetch_and_write(c - 1, none);
+    }
     const auto [begin, size] = share(c, rank_);
     std::byte* reduced = segment_->buffer(rank_, b);
     for (int r = 0; r < ranks_; ++r) inputs_[std::size_t(r)] = (r == rank_ ? in + c * chunk : segment_->buffer(r, a)) + begin;
     reduce_into(reduced, size / element_, stream && wanted, wanted ? out + c * chunk + begin : nullptr);
     publish(b);
-    if (c + 1 < chunks) publish_input(c + 1);
-    if (!meet(b, patience)) return false;
-    for (int r = 0; r < ranks_ && wanted; ++r) {
-      const auto [theirs, n] = share(c, r);
-      if (r != rank_) copy(out + c * chunk + theirs, segment_->buffer(r, b), n, stream);
-    }
+    if (last) break;
+    if (c > 0 && !meet(b - 2, patience)) return false;
+    fetch_and_write(c > 0 ? c - 1 : none, c + 1);
+    publish(a + 2);
   }
+  if (!meet(first + 2 * chunks - 1, patience)) return false;
+  fetch_and_write(chunks - 1, none);
   return true;
 }
 

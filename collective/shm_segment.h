@@ -15,7 +15,8 @@
 // Invariants
 //   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset.
 //   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2 of all ranks,
-//         and looks at nothing older than its own last s - 1: so no line is overwritten while somebody may look at it.
+//         and looks at nothing older than its own last s - 1: so no line is overwritten while somebody may look at it. In the
+//         middle of an all-reduce by shares, a rank looks at the others' s - 2: there they publish s + 2 only after its s + 1.
 //   SG-3  The failure is written once: whoever wins the exchange on `failing` writes it and then sets `failed`.
 //   SG-4  A rank that is about to sleep says so and looks again; a rank that publishes looks for sleepers afterwards. The
 //         sleeper's membarrier stands for the fence between the publisher's two steps, so that publishing costs none.

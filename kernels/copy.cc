@@ -1,6 +1,7 @@
 // The reference casts, and the choice of a version.
 #include "kernels/copy.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -108,8 +109,9 @@ detail::CastFunction detail::cast_reference(DType to, DType from) {
   return nullptr;
 }
 
+constexpr std::size_t kLine = 64, kBlock = 256;
+
 void copy(Isa isa, void* out, const void* in, std::size_t bytes, const CopyOptions& options) {
-  constexpr std::size_t kLine = 64, kBlock = 256;
   const detail::CopyVersion* version = options.stream ? version_for(isa) : nullptr;
   if (bytes == 0) return;
   if (version == nullptr || bytes < 2 * kBlock) {
@@ -128,6 +130,20 @@ void copy(Isa isa, void* out, const void* in, std::size_t bytes, const CopyOptio
 void copy(void* out, const void* in, std::size_t bytes, const CopyOptions& options) {
   copy(best_isa(), out, in, bytes, options);
 }
+
+void copy_both(Isa isa, const CopyJob& first, const CopyJob& second, const CopyOptions& options) {
+  const detail::CopyVersion* version = version_for(isa);
+  const auto *from = static_cast<const std::byte*>(first.in), *other_from = static_cast<const std::byte*>(second.in);
+  auto *to = static_cast<std::byte*>(first.out), *other_to = static_cast<std::byte*>(second.out);
+  const std::size_t head = options.stream && first.bytes != 0 ? std::min(first.bytes, (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine) : 0;
+  const std::size_t body = version != nullptr ? std::min(first.bytes - head, second.bytes) / kBlock * kBlock : 0;
+  if (head != 0) std::memcpy(to, from, head);
+  if (body != 0) version->both(to + head, from + head, other_to, other_from, body, options.stream);
+  if (const std::size_t done = head + body; done != first.bytes) copy(isa, to + done, from + done, first.bytes - done, options);
+  if (body != second.bytes) copy(isa, other_to + body, other_from + body, second.bytes - body);
+}
+
+void copy_both(const CopyJob& first, const CopyJob& second, const CopyOptions& options) { copy_both(best_isa(), first, second, options); }
 
 void cast(Isa isa, void* out, DType to, const void* in, DType from, std::size_t count) {
   const detail::CastFunction rest = detail::cast_reference(to, from);

@@ -21,6 +21,16 @@ struct CopyOptions {
 void copy(void* out, const void* in, std::size_t bytes, const CopyOptions& options = {});
 void copy(Isa isa, void* out, const void* in, std::size_t bytes, const CopyOptions& options = {});
 
+struct CopyJob {
+  void* out = nullptr;
+  const void* in = nullptr;
+  std::size_t bytes = 0;
+};
+/// Two copies side by side, a few lines of each in turn, so that the waits of one (for memory, say) pass while the other (from
+/// another core's cache, say) goes on. `options` is about the first; the second is written into the cache.
+void copy_both(const CopyJob& first, const CopyJob& second, const CopyOptions& options = {});
+void copy_both(Isa isa, const CopyJob& first, const CopyJob& second, const CopyOptions& options = {});
+
 /// Converts count elements (CP-1).
 void cast(void* out, DType to, const void* in, DType from, std::size_t count);
 void cast(Isa isa, void* out, DType to, const void* in, DType from, std::size_t count);
@@ -30,6 +40,8 @@ namespace detail {
 using CastFunction = void (*)(std::byte* out, const std::byte* in, std::size_t begin, std::size_t end);
 struct CopyVersion {
   void (*stream)(std::byte* out, const std::byte* in, std::size_t bytes);  // out aligned to 64, bytes a multiple of 256
+  // As many bytes of each, a multiple of 256; the first is streamed where `streamed` (then aligned to 64).
+  void (*both)(std::byte* out, const std::byte* in, std::byte* other_out, const std::byte* other_in, std::size_t bytes, bool streamed);
   // Elements [0, the returned count); the reference does the rest.
   std::size_t (*half_to_float)(float* out, const std::byte* in, std::size_t count);
   std::size_t (*bfloat_to_float)(float* out, const std::byte* in, std::size_t count);

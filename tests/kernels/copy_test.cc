@@ -32,6 +32,24 @@ TEST_P(CopyKernel, CopiesEveryByteAndNoOther) {
   }
 }
 
+TEST_P(CopyKernel, BothCopiesGoToTheLastByteAndNoFurther) {
+  std::mt19937_64 random(2);
+  for (std::size_t bytes : {0, 1, 255, 4097, 100'003}) {
+    for (std::size_t other : {0, 513, 100'003}) {
+      for (bool stream : {false, true}) {
+        std::vector<unsigned char> in(bytes + 3), other_in(other + 5), out(bytes + 64, 0x5a), other_out(other + 64, 0x5a);
+        for (auto& b : in) b = static_cast<unsigned char>(random());
+        for (auto& b : other_in) b = static_cast<unsigned char>(random());
+        copy_both(GetParam(), {out.data() + 1, in.data() + 3, bytes}, {other_out.data() + 7, other_in.data() + 5, other}, {.stream = stream});
+        ASSERT_TRUE(std::equal(in.begin() + 3, in.end(), out.begin() + 1)) << bytes;
+        ASSERT_TRUE(std::equal(other_in.begin() + 5, other_in.end(), other_out.begin() + 7)) << other;
+        ASSERT_TRUE(out[0] == 0x5a && std::all_of(out.begin() + 1 + std::ptrdiff_t(bytes), out.end(), [](unsigned char b) { return b == 0x5a; }));
+        ASSERT_TRUE(other_out[6] == 0x5a && std::all_of(other_out.begin() + 7 + std::ptrdiff_t(other), other_out.end(), [](unsigned char b) { return b == 0x5a; }));
+      }
+    }
+  }
+}
+
 TEST_P(CopyKernel, CP2_CastsOfSixteenBitFloatsEqualTheReferenceForEveryValue) {
   std::vector<std::uint16_t> all(0x10000);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
