@@ -122,7 +122,7 @@ template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready rea
   try {
     patience.check();
   } catch (const std::exception& error) {
-    segment_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", rank_, error.what()), {}});
+    segment_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", name(rank_), error.what()), {}});
     throw;
   }
   watch_members();
@@ -131,7 +131,8 @@ template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready rea
     segment_->fail({why.reason, fmt::format("the group that this one was split from has failed: {}", why.text), {}});
   }
   if (segment_->has_failed()) return false;
-  segment_->sleep(rank_, std::min(patience.deadline(), Clock::now() + kSlice), ready);
+  const auto again = part_.waiting ? part_.waiting() : Clock::time_point::max();
+  segment_->sleep(rank_, std::min({patience.deadline(), again, Clock::now() + kSlice}), ready);
   return !segment_->has_failed();
 }
 
@@ -148,7 +149,8 @@ void ShmCommunicator::watch_members() {
         const int rank = own ? who : who - ranks_;
         const int pid = segment.lines(rank).pid.load(std::memory_order_acquire);
         if (pid == -1) return;  // it had left
-        segment.fail({Reason::kDied, fmt::format("rank {} (process {}) died", rank, pid), {rank}});
+        const int named = own ? name(rank) : rank;
+        segment.fail({Reason::kDied, fmt::format("rank {} (process {}) died", named, pid), {named}});
       });
     }
     watch_->add(int(index), pid, segment.lines(rank).started.load(std::memory_order_relaxed));
@@ -159,10 +161,11 @@ void ShmCommunicator::watch_members() {
 }
 
 bool ShmCommunicator::timed_out(std::uint64_t sequence, Patience& patience) {
-  Failure failure{Reason::kTimeout, "", {}};
-  for (int r = 0; r < ranks_; ++r)
-    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence) failure.missing_ranks.push_back(r);
-  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", rank_, std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
+  Failure failure{Reason::kTimeout, "", part_.missing ? part_.missing() : std::vector<int>()};
+  const bool asked = !failure.missing_ranks.empty();  // who waits for others is not to blame
+  for (int r = 0; r < ranks_ && !asked; ++r)
+    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence) failure.missing_ranks.push_back(name(r));
+  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", name(rank_), std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
                              failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "), describe(current_));
   segment_->fail(failure);
   return false;
@@ -173,14 +176,14 @@ bool ShmCommunicator::mismatch(int peer, std::uint64_t sequence) {
   Signature theirs{line.signature, line.count};
   if (theirs.scaled()) theirs.scale = line.scale();
   const bool in_order = rank_ < peer;
-  segment_->fail({Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", std::min(rank_, peer), describe(in_order ? current_ : theirs),
-                                                 std::max(rank_, peer), describe(in_order ? theirs : current_)), {}});
+  segment_->fail({Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", name(std::min(rank_, peer)), describe(in_order ? current_ : theirs),
+                                                 name(std::max(rank_, peer)), describe(in_order ? theirs : current_)), {}});
   return false;
 }
 
-bool ShmCommunicator::run(const detail::Operation& operation, Patience& patience) {
+bool ShmCommunicator::run(const detail::Operation& operation, const Signature& as, Patience& patience) {
   if (segment_->has_failed()) return false;
-  current_ = signature_of(operation);
+  current_ = as;
   type_ = kernels::DType(operation.type);
   element_ = kernels::size_of(type_);
   reduce_ = {kernels::ReduceOp(operation.op.kind()), operation.op.scale(), ranks_, false};

@@ -38,7 +38,7 @@ class FaultsTest : public ::testing::TestWithParam<Backend> {
  protected:
   static Backend backend() { return GetParam(); }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, FaultsTest, ::testing::Values(Backend::kShm, Backend::kTcp));
+INSTANTIATE_TEST_SUITE_P(Backends, FaultsTest, ::testing::Values(Backend::kShm, Backend::kTcp, Backend::kHier));
 
 // SG-3, WA-1, TL-1, TL-2: killed before its part, the others hear of it long before the deadline.
 TEST_P(FaultsTest, AKilledRankEndsTheOperationOfTheOthersAndIsNamed) {
