@@ -93,6 +93,12 @@ bool HierCommunicator::broken() {
   return across_->links()->has_failed();
 }
 
+/// Also where it had failed before; and its parts with it, which follow the sockets.
+bool HierCommunicator::stale() {
+  if (inside_ && inside_->stale()) across_->links()->supersede();
+  return across_->stale();
+}
+
 std::optional<Failure> HierCommunicator::failure() {
   (void)broken();
   return across_->failure();

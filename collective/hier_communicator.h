@@ -27,6 +27,7 @@
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -65,7 +66,7 @@ class HierCommunicator final : public Communicator {
   bool pump() override { return across_->pump(); }
   bool wait_messages(Clock::time_point deadline, Environment* environment) override { return across_->wait_messages(deadline, environment); }
   void nudge() override { across_->nudge(); }
-  bool stale() override { return across_->stale() || (inside_ && inside_->stale()); }
+  bool stale() override;
   void fail(const Failure& failure) override { across_->fail(failure); }
   std::optional<Failure> failure() override;
   std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
@@ -92,7 +93,7 @@ class HierCommunicator final : public Communicator {
   bool gather(const Call& call);
   bool scatter(const Call& call);
   bool all_to_all(const Call& call);
-  bool exchange_counts(const Call& call, std::vector<std::size_t>& sent_here);
+  bool exchange_counts(const Call& call, std::vector<std::uint64_t>& all);
   bool move(const Progress& as, const MovePlan& plan, const std::byte* in, std::byte* data, Patience& patience);
   detail::Operation step_of(const Call& call, detail::Kind kind, Op op) const;
   void average(const Call& call, std::byte* sum, std::size_t count) const;

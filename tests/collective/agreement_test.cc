@@ -29,7 +29,7 @@ class AgreementTest : public ::testing::TestWithParam<Backend> {
     });
   }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, AgreementTest, ::testing::Values(Backend::kShm, Backend::kTcp));
+INSTANTIATE_TEST_SUITE_P(Backends, AgreementTest, ::testing::Values(Backend::kShm, Backend::kTcp, Backend::kHier));
 
 // SI-1: factors that differ in their upper bits alone, and in their lowest.
 TEST_P(AgreementTest, FactorsOfPreMulSumAreCompared) {
