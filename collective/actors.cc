@@ -13,6 +13,7 @@
 
 #include "collective/epochs.h"
 #include "collective/forming.h"
+#include "collective/hier_communicator.h"
 #include "collective/rank_net.h"
 #include "collective/shm_communicator.h"
 #include "collective/tcp_communicator.h"
@@ -108,6 +109,41 @@ Result<std::shared_ptr<ShmSegment>> open_memory(const GroupRecord& record, const
   return ShmSegment::attach_from(memory->pid, memory->fd, memory_key(record, node));
 }
 
+/// A number for the node of each rank.
+std::vector<int> node_numbers(const GroupRecord& record) {
+  std::vector<std::string> seen;
+  std::vector<int> numbers;
+  for (const GroupMember& member : record.members) {
+    auto found = std::ranges::find(seen, member.node);
+    if (found == seen.end()) found = seen.insert(found, member.node);
+    numbers.push_back(int(found - seen.begin()));
+  }
+  return numbers;
+}
+
+/// Memory within the node, where it has other ranks, and sockets between nodes.
+Entrance by_both(worker::Core& core, const GroupRecord& record, int rank, std::shared_ptr<TcpLinks> links) {
+  const std::string& node = record.members[std::size_t(rank)].node;
+  std::shared_ptr<ShmSegment> segment;
+  std::unique_ptr<ShmCommunicator> inside;
+  if (std::ranges::find(record.memories, node, &NodeMemory::node) != record.memories.end()) {
+    auto opened = open_memory(record, node);
+    if (!opened.ok()) {
+      const auto lowest = std::ranges::find(record.members, node, &GroupMember::node) - record.members.begin();
+      links->fail(failure_of(opened.error_ptr(), {int(lowest)}));
+      return by_sockets(std::move(links), {});
+    }
+    segment = *std::move(opened);
+    const auto place = std::count_if(record.members.begin(), record.members.begin() + rank, [&](const GroupMember& member) { return member.node == node; });
+    inside = std::make_unique<ShmCommunicator>(segment, int(place));
+  }
+  auto across = std::make_unique<TcpCommunicator>(links, tcp_options(core, record, rank));
+  return {std::make_unique<HierCommunicator>(node_numbers(record), std::move(inside), std::move(across)), [links, segment](std::uint64_t next) {
+            links->supersede();
+            if (segment) segment->supersede(next);
+          }};
+}
+
 Entrance enter(worker::Core& core, const Epochs::Turn& turn, Clock::time_point deadline) {
   const GroupRecord& record = turn.epoch->record;
   const GroupMember& self = record.members[std::size_t(turn.rank)];
@@ -119,7 +155,7 @@ Entrance enter(worker::Core& core, const Epochs::Turn& turn, Clock::time_point d
     return failed_place(record, turn.rank, failure_of(segment.error_ptr(), {0}));
   }
   if (Status dialled = dial_lower_ranks(*turn.links, deadline); !dialled.ok()) turn.links->fail(failure_of(dialled.error_ptr(), {}));
-  return by_sockets(turn.links, tcp_options(core, record, turn.rank));
+  return record.backend == Backend::kHier ? by_both(core, record, turn.rank, turn.links) : by_sockets(turn.links, tcp_options(core, record, turn.rank));
 }
 
 Group take_place(worker::Core& core, const Epochs::Turn& turn, Clock::time_point deadline) {

@@ -150,14 +150,6 @@ std::vector<GroupMember> places_of(worker::Core& core, const std::string& name, 
   return members;
 }
 
-/// Groups of actors have no backend kHier yet: where it would be chosen, sockets do the same, and who asks for it is told.
-FormationPlan plan_that_is_there(const std::vector<GroupMember>& members, Backend asked) {
-  FormationPlan plan = plan_formation(members, asked).value();
-  if (plan.backend != Backend::kHier) return plan;
-  if (asked == Backend::kHier) throw InvalidArgumentError("groups of actors have no backend hier: use auto, shm or tcp");
-  return plan_formation(members, Backend::kTcp).value();
-}
-
 /// The lowest rank of each node that shares memory makes it, and holds its descriptor.
 void make_memories(worker::Core& core, const std::string& name, const std::string& key, const FormationPlan& plan, GroupRecord& record) {
   Words words;
@@ -233,7 +225,7 @@ void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
   const Secret secret = make_secret().value();
   GroupRecord record{.epoch = wanted.old ? wanted.old->epoch + 1 : 1, .timeout_ns = wanted.timeout.count(), .deterministic = wanted.deterministic, .id = number_of(secret, "id"),
                      .secret = hex_of(secret), .founder = core.self(), .memories = {}, .members = places_of(core, wanted.name, handles, ids)};
-  const FormationPlan plan = plan_that_is_there(record.members, wanted.backend);
+  const FormationPlan plan = plan_formation(record.members, wanted.backend).value();
   record.backend = plan.backend;
   record.asked = wanted.backend;
   make_memories(core, wanted.name, wanted.key, plan, record);

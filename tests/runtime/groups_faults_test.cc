@@ -12,7 +12,7 @@ struct Placement {
   const char* name;
   std::vector<int> nodes;
 };
-const std::vector<Placement> kPlacements = {{"shm", {1, 1, 1}}, {"tcp", {0, 1, 2}}};
+const std::vector<Placement> kPlacements = {{"shm", {1, 1, 1}}, {"tcp", {0, 1, 2}}, {"hier", {1, 2, 2}}};
 
 bool has(const Said& said, const std::string& word) { return said.text.find(word) != std::string::npos; }
 

@@ -26,7 +26,11 @@ void every_operation(const Case& c) {
 }
 
 void on_sockets() { every_operation({"t3", {0, 1, 2}, Backend::kAuto, Backend::kTcp}); }
-void on_sockets_where_nodes_are_shared() { every_operation({"t4", {0, 1, 0, 1}, Backend::kAuto, Backend::kTcp}); }
+void on_sockets_where_nodes_are_shared() { every_operation({"t4", {0, 1, 0, 1}, Backend::kTcp, Backend::kTcp}); }
+void on_both() {
+  every_operation({"h4", {0, 1, 0, 1}, Backend::kAuto, Backend::kHier});
+  every_operation({"h3", {2, 2, 1}, Backend::kAuto, Backend::kHier});
+}
 void on_memory_elsewhere() { every_operation({"s2", {1, 1}, Backend::kAuto, Backend::kShm}); }
 void sockets_of_one_node() { every_operation({"t2", {1, 1}, Backend::kTcp, Backend::kTcp}); }
 
@@ -101,6 +105,7 @@ int main(int argc, char** argv) {
     return run_promises(arguments,
                         {{"every operation on sockets between nodes", on_sockets},
                          {"every operation on sockets where some ranks share a node", on_sockets_where_nodes_are_shared},
+                         {"every operation in memory with sockets between nodes", on_both},
                          {"every operation in memory of a node that is not the founder's", on_memory_elsewhere},
                          {"sockets when they are asked for", sockets_of_one_node},
                          {"a choice that cannot be is refused by rank and node", choices_that_cannot_be},
