@@ -6,15 +6,21 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace troupe::collective::detail {
 
 namespace {
+constexpr std::size_t kCountsShown = 64;
 constexpr auto kCheckEvery = std::chrono::milliseconds(100);  // a thread that waits looks for a cancel this often
 
 Clock::time_point after(Duration timeout) {
   const auto now = Clock::now();
   return timeout >= Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout;
+}
+std::string beginning_of(const std::vector<std::size_t>& counts) {
+  const std::size_t shown = std::min(counts.size(), kCountsShown);
+  return fmt::format("{}{}", fmt::join(counts.begin(), counts.begin() + std::ptrdiff_t(shown), ", "), shown < counts.size() ? ", ..." : "");
 }
 bool is_message(const Operation& operation) { return operation.kind == Kind::kSend || operation.kind == Kind::kRecv; }
 }  // namespace
@@ -32,10 +38,24 @@ Member::~Member() {
 
 bool Member::on_fiber() const { return options_.environment && options_.environment->on_fiber(); }
 
+void Member::tell_failure(const Failure& failure) {
+  if (options_.on_failed && !told_failure_.exchange(true)) options_.on_failed(failure);
+}
+
+/// The call that waits was cancelled, or its deadline passed: that ends the group.
+void Member::interrupted(const std::exception& error) {
+  const Failure why{Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}};
+  communicator_->fail(why);
+  tell_failure(why);
+}
+
 CollectiveError Member::error_of(const Operation& operation, std::uint64_t number) {
   const Failure failure = communicator_->failure().value_or(Failure{Reason::kBackend, "no reason was given", {}});
+  tell_failure(failure);
+  // Signatures hold a hash of counts only: each rank's error adds its own.
+  const bool counted = failure.reason == Reason::kMismatch && !operation.counts.empty();
   return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
-                               failure.text);
+                               counted ? fmt::format("{}; the counts of rank {} are {}", failure.text, communicator_->rank(), beginning_of(operation.counts)) : failure.text);
 }
 
 void Member::check_usable(const Operation& operation, std::uint64_t number) {
@@ -52,8 +72,13 @@ void Member::run(const Operation& operation) {
       const std::uint64_t number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
       check_usable(operation, number);
       Patience patience(timeout_of(operation), options_.environment.get());
-      if (!communicator_->run(operation, patience)) throw error_of(operation, number);
-      return;
+      try {
+        if (communicator_->run(operation, patience)) return;
+      } catch (const std::exception& error) {  // what Patience::check throws
+        interrupted(error);
+        throw;
+      }
+      throw error_of(operation, number);
     }
   }
   const std::shared_ptr<Pending> pending = enqueue(operation);
@@ -129,7 +154,7 @@ bool Member::wait(Pending& pending, Duration timeout) {
           try {
             environment->check();
           } catch (const std::exception& error) {
-            communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+            interrupted(error);
             throw;
           }
         }
@@ -159,7 +184,7 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
       if (!suspension.wait(deadline) && Clock::now() >= deadline) break;
   } catch (const std::exception& error) {
     attach(nullptr);
-    communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+    interrupted(error);
     throw;
   }
   attach(nullptr);
@@ -169,7 +194,9 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
 bool Member::done(Pending& pending) { return pending.done.load(std::memory_order_acquire); }
 
 void Member::abort(const std::string& reason) {
-  communicator_->fail({Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}});
+  const Failure why{Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}};
+  communicator_->fail(why);
+  tell_failure(why);
 }
 
 void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
@@ -278,6 +305,7 @@ Group Member::split(int color, int key, const OpOptions& options) {
       if (communicator_->failure()) throw error_of(operation, number);
       if (!child) return Group();
       MemberOptions child_options = options_;
+      child_options.on_failed = {};  // a child's failure is its own
       child_options.group = fmt::format("{}/{}", options_.group, color);
       return Group(std::make_shared<Member>(std::move(child), std::move(child_options)));
     }
