@@ -1,17 +1,19 @@
 // Attention as products over blocks of kBlock query rows: a block's scores stay in the cache between the product, the
-// softmax and the next product, and columns beyond the block's last row are never calculated.
+// softmax and the next product, and columns beyond the block's last row are never calculated. The keys and values of a head are
+// packed once for all of its blocks.
 #include "kernels/attention.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/matmul.h"
 #include "kernels/rows.h"
 
 namespace troupe::kernels {
 namespace {
 
-constexpr std::size_t kBlock = 64;
+constexpr std::size_t kBlock = 48;  // whole tiles of both vector versions
+// Rows of a block of gradients stand this much further apart than `time`: powers of two would fall into one set of the cache.
+constexpr std::size_t kGap = 16;
 
 // One head of one sequence.
 template <class T>
@@ -34,11 +36,21 @@ Head<T> head_of(const AttentionShape& s, const T* qkv, std::size_t index) {
           .v = q + 2 * s.channels};
 }
 
+template <class T>
+MatmulFactor<T> keys_of(const Head<T>& h) {
+  return {.data = h.k, .stride = h.stride};
+}
+template <class T>
+MatmulFactor<T> transposed(MatmulFactor<T> factor) {
+  factor.transposed = !factor.transposed;
+  return factor;
+}
+
 // scores[rows][..first + rows) = q k^T of the block's rows, not scaled.
 template <class T>
-void scores_of(Isa isa, const Head<T>& h, std::size_t first, std::size_t rows, T* scores, std::size_t stride) {
+void scores_of(Isa isa, const Head<T>& h, std::size_t first, std::size_t rows, const PackedFactor<T>& keys_transposed, T* scores) {
   matmul<T>(isa, {.m = rows, .n = first + rows, .k = h.width}, {.data = h.q + first * h.stride, .stride = h.stride},
-            {.data = h.k, .stride = h.stride, .transposed = true}, {.data = scores, .stride = stride});
+            keys_transposed, {.data = scores, .stride = h.time});
 }
 
 }  // namespace
@@ -50,18 +62,20 @@ void attention_forward(Isa isa, const AttentionShape& s, const T* qkv, T* out, c
   workspace.scores.resize(std::max(workspace.scores.size(), kBlock * s.time));
   for (std::size_t index = 0; index < s.batch * s.heads; ++index) {
     const Head<T> h = head_of(s, qkv, index);
+    workspace.keys_transposed.pack(isa, h.width, h.time, transposed(keys_of(h)));
+    workspace.values.pack(isa, h.time, h.width, {.data = h.v, .stride = h.stride});
     T* out_head = out + index / s.heads * s.time * s.channels + index % s.heads * h.width;
     for (std::size_t first = 0; first < s.time; first += kBlock) {
       const std::size_t rows = std::min(kBlock, s.time - first), columns = first + rows;
       T* probs = state.probs != nullptr ? state.probs + (index * s.time + first) * s.time : workspace.scores.data();
-      scores_of(isa, h, first, rows, probs, s.time);
+      scores_of(isa, h, first, rows, workspace.keys_transposed, probs);
       for (std::size_t r = 0; r < rows; ++r) {
         T* row = probs + r * s.time;
         state.lse[index * s.time + first + r] = version.softmax(first + r + 1, row, row, h.scale);
         std::fill(row + first + r + 1, row + (state.probs != nullptr ? s.time : columns), T{0});
       }
       matmul<T>(isa, {.m = rows, .n = h.width, .k = columns}, {.data = probs, .stride = s.time},
-                {.data = h.v, .stride = h.stride}, {.data = out_head + first * s.channels, .stride = s.channels});
+                workspace.values, {.data = out_head + first * s.channels, .stride = s.channels});
     }
   }
 }
@@ -75,25 +89,25 @@ struct HeadGradients {
   T *dq, *dk, *dv;
 };
 
-// One block of rows: its dq is written, its shares of dk and dv are added.
+// One block of rows: its dq is written, its shares of dk and dv are added. workspace.values holds v^T.
 template <class T>
 void backward_block(Isa isa, const Head<T>& h, const HeadGradients<T>& g, std::size_t first, std::size_t rows,
-                    const T* probs, T* dscores) {
+                    const T* probs, AttentionWorkspace<T>& workspace) {
   const auto& version = detail::rows_version<T>(isa);
-  const std::size_t columns = first + rows;
+  const std::size_t columns = first + rows, stride = h.time + kGap;
+  T* dscores = workspace.gradients.data();
   const MatmulFactor<T> dout{.data = g.dout + first * g.out_stride, .stride = g.out_stride};
-  matmul<T>(isa, {.m = rows, .n = columns, .k = h.width}, dout,
-            {.data = h.v, .stride = h.stride, .transposed = true}, {.data = dscores, .stride = h.time});
+  matmul<T>(isa, {.m = rows, .n = columns, .k = h.width}, dout, workspace.values, {.data = dscores, .stride = stride});
   matmul<T>(isa, {.m = columns, .n = h.width, .k = rows}, {.data = probs, .stride = h.time, .transposed = true}, dout,
             {.data = g.dv, .stride = h.stride, .accumulate = true});
   for (std::size_t r = 0; r < rows; ++r) {
-    T* row = dscores + r * h.time;
+    T* row = dscores + r * stride;
     version.softmax_back(first + r + 1, probs + r * h.time, row, row, h.scale);
     std::fill(row + first + r + 1, row + columns, T{0});
   }
-  matmul<T>(isa, {.m = rows, .n = h.width, .k = columns}, {.data = dscores, .stride = h.time},
-            {.data = h.k, .stride = h.stride}, {.data = g.dq + first * h.stride, .stride = h.stride});
-  matmul<T>(isa, {.m = columns, .n = h.width, .k = rows}, {.data = dscores, .stride = h.time, .transposed = true},
+  matmul<T>(isa, {.m = rows, .n = h.width, .k = columns}, {.data = dscores, .stride = stride}, workspace.keys,
+            {.data = g.dq + first * h.stride, .stride = h.stride});
+  matmul<T>(isa, {.m = columns, .n = h.width, .k = rows}, {.data = dscores, .stride = stride, .transposed = true},
             {.data = h.q + first * h.stride, .stride = h.stride},
             {.data = g.dk, .stride = h.stride, .accumulate = true});
 }
@@ -105,7 +119,7 @@ void attention_backward(Isa isa, const AttentionShape& s, const T* qkv, const At
                         T* dqkv, AttentionWorkspace<T>& workspace) {
   const auto& version = detail::rows_version<T>(isa);
   workspace.scores.resize(std::max(workspace.scores.size(), kBlock * s.time));
-  workspace.gradients.resize(std::max(workspace.gradients.size(), kBlock * s.time));
+  workspace.gradients.resize(std::max(workspace.gradients.size(), kBlock * (s.time + kGap)));
   for (std::size_t index = 0; index < s.batch * s.heads; ++index) {
     const Head<T> h = head_of(s, qkv, index);
     T* dq = dqkv + (h.q - qkv);
@@ -114,6 +128,9 @@ void attention_backward(Isa isa, const AttentionShape& s, const T* qkv, const At
                              .dq = dq,
                              .dk = dq + s.channels,
                              .dv = dq + 2 * s.channels};
+    workspace.keys.pack(isa, h.time, h.width, keys_of(h));
+    workspace.values.pack(isa, h.width, h.time, {.data = h.v, .stride = h.stride, .transposed = true});
+    if (state.probs == nullptr) workspace.keys_transposed.pack(isa, h.width, h.time, transposed(keys_of(h)));
     for (std::size_t t = 0; t < s.time; ++t) {
       std::fill_n(g.dk + t * h.stride, h.width, T{0});
       std::fill_n(g.dv + t * h.stride, h.width, T{0});
@@ -123,7 +140,7 @@ void attention_backward(Isa isa, const AttentionShape& s, const T* qkv, const At
       const T* probs = state.probs != nullptr ? state.probs + (index * s.time + first) * s.time : nullptr;
       if (probs == nullptr) {
         T* again = workspace.scores.data();
-        scores_of(isa, h, first, rows, again, s.time);
+        scores_of(isa, h, first, rows, workspace.keys_transposed, again);
         for (std::size_t r = 0; r < rows; ++r) {
           T* row = again + r * s.time;
           version.exponentials(first + r + 1, row, row, h.scale, state.lse[index * s.time + first + r]);
@@ -131,7 +148,7 @@ void attention_backward(Isa isa, const AttentionShape& s, const T* qkv, const At
         }
         probs = again;
       }
-      backward_block(isa, h, g, first, rows, probs, workspace.gradients.data());
+      backward_block(isa, h, g, first, rows, probs, workspace);
     }
   }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/isa.h"
+#include "kernels/matmul.h"
 
 namespace troupe::kernels {
 
@@ -20,10 +21,11 @@ struct AttentionShape {
   std::size_t batch = 0, time = 0, heads = 0, channels = 0;  ///< heads divides channels
 };
 
-/// Scores of one block of rows; grows to the largest shape seen.
+/// Scores of one block of rows, and the keys and values of one head as products read them; grows to the largest shape seen.
 template <class T>
 struct AttentionWorkspace {
   std::vector<T> scores, gradients;
+  PackedFactor<T> keys, keys_transposed, values;
 };
 
 template <class T>

@@ -1,9 +1,6 @@
 // The reference products and the choice of a version.
 #include "kernels/matmul.h"
 
-#include <algorithm>
-#include <memory>
-#include <new>
 #include <type_traits>
 
 namespace troupe::kernels {
@@ -15,15 +12,10 @@ const detail::MatmulVersion* version_for(Isa isa) {
   return nullptr;
 }
 
-struct AlignedDelete {
-  void operator()(float* p) const { ::operator delete[](p, std::align_val_t{64}); }
-};
-
 // No call gives up the thread between taking it and its end, so fibers of one thread can share it.
-float* scratch() {
-  thread_local std::unique_ptr<float[], AlignedDelete> memory(
-      static_cast<float*>(::operator new[](detail::matmul_scratch_floats() * sizeof(float), std::align_val_t{64})));
-  return memory.get();
+detail::AlignedFloats& scratch() {
+  thread_local detail::AlignedFloats memory;
+  return memory;
 }
 
 template <class T>
@@ -40,6 +32,7 @@ void matmul_reference(const MatmulShape& s, const MatmulFactor<T>& a, const Matm
       T sum{0};
       for (std::size_t p = 0; p < s.k; ++p) sum += at(a, i, p) * at(b, p, j);
       if (c.bias != nullptr) sum += c.bias[j];
+      if (c.residual != nullptr) sum += c.residual[i * c.stride + j];
       row[j] = c.accumulate ? row[j] + sum : sum;
     }
   }
@@ -54,11 +47,37 @@ void matmul(Isa isa, const MatmulShape& shape, const MatmulFactor<T>& a, const M
   if constexpr (std::is_same_v<T, float>) {
     const detail::MatmulVersion* version = version_for(isa);
     if (version != nullptr && shape.k != 0) {
-      version->run({.shape = shape, .a = a, .b = b, .c = c, .scratch = scratch()});
+      version->run({.shape = shape, .a = a, .b = b, .packed_b = {}, .c = c, .scratch = &scratch()});
       return;
     }
   }
   matmul_reference(shape, a, b, c);
+}
+
+template <class T>
+void PackedFactor<T>::pack(Isa isa, std::size_t k, std::size_t n, const MatmulFactor<T>& b) {
+  source_ = b;
+  k_ = k;
+  n_ = n;
+  isa_ = isa;
+  packed_ = false;
+  if constexpr (std::is_same_v<T, float>) {
+    const detail::MatmulVersion* version = version_for(isa);
+    if (version == nullptr || k == 0 || n == 0) return;
+    version->pack_b(k, n, b, memory_.at_least(version->packed_size(k, n)));
+    packed_ = true;
+  }
+}
+
+template <class T>
+void matmul(Isa isa, const MatmulShape& shape, const MatmulFactor<T>& a, const PackedFactor<T>& b, const MatmulResult<T>& c) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (const float* panels = b.panels(isa); panels != nullptr && shape.m != 0 && shape.n != 0 && shape.k != 0) {
+      version_for(isa)->run({.shape = shape, .a = a, .b = {}, .packed_b = {panels, b.k(), b.n()}, .c = c, .scratch = &scratch()});
+      return;
+    }
+  }
+  matmul(isa, shape, a, b.source(), c);
 }
 
 template <class T>
@@ -92,6 +111,12 @@ template void matmul<float>(Isa, const MatmulShape&, const MatmulFactor<float>&,
                             const MatmulResult<float>&);
 template void matmul<double>(Isa, const MatmulShape&, const MatmulFactor<double>&, const MatmulFactor<double>&,
                              const MatmulResult<double>&);
+template void matmul<float>(Isa, const MatmulShape&, const MatmulFactor<float>&, const PackedFactor<float>&,
+                            const MatmulResult<float>&);
+template void matmul<double>(Isa, const MatmulShape&, const MatmulFactor<double>&, const PackedFactor<double>&,
+                             const MatmulResult<double>&);
+template class PackedFactor<float>;
+template class PackedFactor<double>;
 template void linear_forward<float>(Isa, const LinearShape&, const float*, const float*, const float*, float*);
 template void linear_forward<double>(Isa, const LinearShape&, const double*, const double*, const double*, double*);
 template void linear_backward<float>(Isa, const LinearShape&, const float*, const float*, const float*,

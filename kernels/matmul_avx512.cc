@@ -3,11 +3,13 @@
 // In this order: the register type, then what is written over it.
 #include "kernels/simd_avx512.inc"
 
+#include "kernels/matmul_pack_simd.inc"
+
 #include "kernels/matmul_simd.inc"
 
 namespace troupe::kernels::detail {
 const MatmulVersion* matmul_avx512() {
-  static constexpr MatmulVersion kVersion{&multiply, &add_rows};
+  static constexpr MatmulVersion kVersion{&multiply, &packed_size, &pack_b, &add_rows};
   return &kVersion;
 }
 }  // namespace troupe::kernels::detail

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <type_traits>
 
 namespace troupe::kernels {
@@ -126,15 +127,25 @@ void sgd_step(Isa isa, std::span<T> params, std::span<const T> grads, std::span<
 
 template <class T>
 void square_sums(std::span<const T> values, std::span<double> sums) {
-  for (std::size_t i = 0; i * kNormBlock < values.size(); ++i)
-    sums[i] = square_sum(values.subspan(i * kNormBlock, std::min(kNormBlock, values.size() - i * kNormBlock)));
+  std::size_t done = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (const detail::VectorVersion* version = version_for(best_isa())) {
+      done = values.size() / kNormBlock;
+      version->square_sums(values.data(), done, sums.data());
+    }
+  }
+  for (; done * kNormBlock < values.size(); ++done)
+    sums[done] = square_sum(values.subspan(done * kNormBlock, std::min(kNormBlock, values.size() - done * kNormBlock)));
 }
 
 template <class T>
 double global_norm(std::span<const T> values) {
-  double total = 0;
-  for (std::size_t start = 0; start < values.size(); start += kNormBlock)
-    total += square_sum(values.subspan(start, std::min(kNormBlock, values.size() - start)));
+  double total = 0, sums[64];
+  for (std::size_t start = 0; start < values.size(); start += std::size(sums) * kNormBlock) {
+    const std::span<const T> part = values.subspan(start, std::min(std::size(sums) * kNormBlock, values.size() - start));
+    square_sums<T>(part, sums);
+    for (std::size_t b = 0; b * kNormBlock < part.size(); ++b) total += sums[b];
+  }
   return std::sqrt(total);
 }
 

@@ -101,6 +101,7 @@ struct VectorVersion {
   void (*adam)(float* p, const float* g, float* m, float* v, std::size_t count, const AdamConstants<float>&);
   void (*sgd)(float* p, const float* g, float* buffer, std::size_t count, const SgdConstants<float>&);
   void (*tanh_all)(const float* in, float* out, std::size_t count);
+  void (*square_sums)(const float* values, std::size_t blocks, double* sums);  // of whole blocks of kNormBlock; KO-2
 };
 const VectorVersion* vector_avx2();  // null where it was not built
 const VectorVersion* vector_avx512();

@@ -9,7 +9,7 @@
 
 namespace troupe::kernels::detail {
 const VectorVersion* vector_avx512() {
-  static constexpr VectorVersion kVersion{&adam, &sgd, &tanh_all};
+  static constexpr VectorVersion kVersion{&adam, &sgd, &tanh_all, &square_sum_blocks};
   return &kVersion;
 }
 }  // namespace troupe::kernels::detail

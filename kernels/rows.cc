@@ -28,12 +28,22 @@ void layernorm_forward(Isa isa, RowsShape s, const T* x, const T* w, const T* b,
 }
 
 template <class T>
-void layernorm_backward(Isa isa, RowsShape s, const T* x, const T* w, const NormStatistics<T>& statistics, const T* dy,
-                        T* dx, T* dw, T* db) {
+void layernorm_again(Isa isa, RowsShape s, const T* x, const T* w, const T* b, const NormStatistics<T>& statistics, T* y) {
   const auto& version = detail::rows_version<T>(isa);
   for (std::size_t r = 0; r < s.rows; ++r) {
     const std::size_t at = r * s.columns;
-    version.layernorm_back(s.columns, x + at, w, statistics.mean[r], statistics.rstd[r], dy + at, dx + at, dw, db);
+    version.layernorm_again(s.columns, x + at, w, b, statistics.mean[r], statistics.rstd[r], y + at);
+  }
+}
+
+template <class T>
+void layernorm_backward(Isa isa, RowsShape s, const T* x, const T* w, const NormStatistics<T>& statistics, const T* dy,
+                        T* dx, T* dw, T* db, const T* residual) {
+  const auto& version = detail::rows_version<T>(isa);
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const std::size_t at = r * s.columns;
+    version.layernorm_back(s.columns, x + at, w, statistics.mean[r], statistics.rstd[r], dy + at,
+                           residual != nullptr ? residual + at : nullptr, dx + at, dw, db);
   }
 }
 
@@ -99,6 +109,11 @@ void gelu_backward(Isa isa, std::size_t count, const T* x, const T* dy, T* dx) {
 }
 
 template <class T>
+void gelu_backward_again(Isa isa, std::size_t count, const T* x, const T* dy, T* dx, T* y) {
+  detail::rows_version<T>(isa).gelu_back_again(count, x, dy, dx, y);
+}
+
+template <class T>
 CrossEntropyResult cross_entropy(Isa isa, RowsShape s, const T* logits, const std::int32_t* targets,
                                  const CrossEntropyOutput<T>& out) {
   const auto& version = detail::rows_version<T>(isa);
@@ -140,8 +155,9 @@ CrossEntropyResult cross_entropy(Isa isa, RowsShape s, const T* logits, const st
 #define TROUPE_INSTANTIATE(T)                                                                                          \
   template const detail::RowsVersion<T>& detail::rows_version<T>(Isa);                                                 \
   template void layernorm_forward<T>(Isa, RowsShape, const T*, const T*, const T*, T*, const NormStatistics<T>&, T);   \
+  template void layernorm_again<T>(Isa, RowsShape, const T*, const T*, const T*, const NormStatistics<T>&, T*);         \
   template void layernorm_backward<T>(Isa, RowsShape, const T*, const T*, const NormStatistics<T>&, const T*, T*, T*,  \
-                                      T*);                                                                             \
+                                      T*, const T*);                                                                   \
   template void rmsnorm_forward<T>(Isa, RowsShape, const T*, const T*, T*, T*, T);                                     \
   template void rmsnorm_backward<T>(Isa, RowsShape, const T*, const T*, const T*, const T*, T*, T*);                   \
   template void softmax_forward<T>(Isa, RowsShape, const T*, const std::uint8_t*, T*);                                 \
@@ -149,6 +165,7 @@ CrossEntropyResult cross_entropy(Isa isa, RowsShape s, const T* logits, const st
   template void softmax_backward<T>(Isa, RowsShape, const T*, const T*, T*);                                           \
   template void gelu_forward<T>(Isa, std::size_t, const T*, T*);                                                       \
   template void gelu_backward<T>(Isa, std::size_t, const T*, const T*, T*);                                            \
+  template void gelu_backward_again<T>(Isa, std::size_t, const T*, const T*, T*, T*);                                  \
   template CrossEntropyResult cross_entropy<T>(Isa, RowsShape, const T*, const std::int32_t*,                          \
                                                const CrossEntropyOutput<T>&)
 TROUPE_INSTANTIATE(float);

@@ -31,10 +31,13 @@ struct NormStatistics {
 template <class T>
 void layernorm_forward(Isa isa, RowsShape shape, const T* x, const T* w, const T* b, T* y,
                        const NormStatistics<T>& statistics, T epsilon = T(1e-5));
-/// dx in place of dy is allowed.
+/// The y of a forward pass again, the same bits, from its statistics: cheaper than keeping it.
+template <class T>
+void layernorm_again(Isa isa, RowsShape shape, const T* x, const T* w, const T* b, const NormStatistics<T>& statistics, T* y);
+/// residual, when not null, is added to dx: the gradient that went round the norm. dx in place of dy or of residual is allowed.
 template <class T>
 void layernorm_backward(Isa isa, RowsShape shape, const T* x, const T* w, const NormStatistics<T>& statistics,
-                        const T* dy, T* dx, T* dw, T* db);
+                        const T* dy, T* dx, T* dw, T* db, const T* residual = nullptr);
 
 /// y = x * rstd * w, rstd = 1 / sqrt(mean of squares + epsilon).
 template <class T>
@@ -58,6 +61,9 @@ void gelu_forward(Isa isa, std::size_t count, const T* x, T* y);
 /// dx in place of dy is allowed.
 template <class T>
 void gelu_backward(Isa isa, std::size_t count, const T* x, const T* dy, T* dx);
+/// The same dx, and the y of forward again, the same bits: cheaper together than keeping y. dx in place of dy is allowed.
+template <class T>
+void gelu_backward_again(Isa isa, std::size_t count, const T* x, const T* dy, T* dx, T* y);
 
 struct CrossEntropyResult {
   double loss_sum = 0;      ///< over the counted rows, in row order
@@ -80,7 +86,10 @@ namespace detail {
 template <class T>
 struct RowsVersion {
   void (*layernorm)(std::size_t n, const T* x, const T* w, const T* b, T* y, T* mean, T* rstd, T epsilon);
-  void (*layernorm_back)(std::size_t n, const T* x, const T* w, T mean, T rstd, const T* dy, T* dx, T* dw, T* db);
+  void (*layernorm_again)(std::size_t n, const T* x, const T* w, const T* b, T mean, T rstd, T* y);
+  /// residual may be null.
+  void (*layernorm_back)(std::size_t n, const T* x, const T* w, T mean, T rstd, const T* dy, const T* residual, T* dx,
+                         T* dw, T* db);
   void (*rmsnorm)(std::size_t n, const T* x, const T* w, T* y, T* rstd, T epsilon);
   void (*rmsnorm_back)(std::size_t n, const T* x, const T* w, T rstd, const T* dy, T* dx, T* dw);
   /// y = softmax(scale x); gives the logarithm of the sum of exp(scale x).
@@ -91,6 +100,7 @@ struct RowsVersion {
   void (*softmax_back)(std::size_t n, const T* y, const T* dy, T* dx, T scale);
   void (*gelu)(std::size_t n, const T* x, T* y);
   void (*gelu_back)(std::size_t n, const T* x, const T* dy, T* dx);
+  void (*gelu_back_again)(std::size_t n, const T* x, const T* dy, T* dx, T* y);
 };
 template <class T>
 const RowsVersion<T>& rows_reference();

@@ -20,7 +20,13 @@ void layernorm(std::size_t n, const T* x, const T* w, const T* b, T* y, T* mean,
 }
 
 template <class T>
-void layernorm_back(std::size_t n, const T* x, const T* w, T mean, T rstd, const T* dy, T* dx, T* dw, T* db) {
+void layernorm_again(std::size_t n, const T* x, const T* w, const T* b, T mean, T rstd, T* y) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * w[i] + b[i];
+}
+
+template <class T>
+void layernorm_back(std::size_t n, const T* x, const T* w, T mean, T rstd, const T* dy, const T* residual, T* dx, T* dw,
+                    T* db) {
   T sum{0}, dot{0};
   for (std::size_t i = 0; i < n; ++i) {
     const T g = dy[i] * w[i];
@@ -34,7 +40,7 @@ void layernorm_back(std::size_t n, const T* x, const T* w, T mean, T rstd, const
     const T g = dy[i];
     dw[i] += g * normal;
     db[i] += g;
-    dx[i] = rstd * (g * w[i] - sum - normal * dot);
+    dx[i] = rstd * (g * w[i] - sum - normal * dot) + (residual != nullptr ? residual[i] : T{0});
   }
 }
 
@@ -107,8 +113,14 @@ void gelu_back(std::size_t n, const T* x, const T* dy, T* dx) {
 }
 
 template <class T>
-constexpr RowsVersion<T> kVersion{&layernorm<T>,    &layernorm_back<T>, &rmsnorm<T>,      &rmsnorm_back<T>, &softmax<T>,
-                                  &exponentials<T>, &softmax_back<T>,   &gelu<T>,         &gelu_back<T>};
+void gelu_back_again(std::size_t n, const T* x, const T* dy, T* dx, T* y) {
+  gelu_back(n, x, dy, dx);
+  gelu(n, x, y);
+}
+
+template <class T>
+constexpr RowsVersion<T> kVersion{&layernorm<T>, &layernorm_again<T>, &layernorm_back<T>, &rmsnorm<T>, &rmsnorm_back<T>, &softmax<T>,
+                                  &exponentials<T>, &softmax_back<T>, &gelu<T>, &gelu_back<T>, &gelu_back_again<T>};
 
 }  // namespace
 

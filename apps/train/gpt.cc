@@ -2,7 +2,6 @@
 #include "apps/train/gpt.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <new>
 #include <string>
@@ -10,21 +9,18 @@
 #include "apps/train/draws.h"
 #include "kernels/embedding.h"
 #include "kernels/matmul.h"
-#include "kernels/reduce.h"
 
 namespace troupe::train {
 
 using kernels::LinearShape;
-using kernels::RowsShape;
+using kernels::NormStatistics;
 
 namespace {
-
 constexpr double kDeviation = 0.02;
 // Positions a slice of a block (GP-2).
 constexpr std::size_t kSlicePositions = 256;
 // Logits held at a time: 256 Ki elements stay in the second-level cache.
 constexpr std::size_t kHeadLogits = std::size_t{1} << 18;
-
 constexpr std::size_t kAlign = 64;
 
 // Hands out aligned ranges of one allocation; with no memory yet it only counts.
@@ -44,20 +40,12 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-// to += what
+// y = x w^T + bias, and + residual where there is one; w is packed as w^T.
 template <class T>
-void add(kernels::Isa isa, T* to, const T* what, std::size_t count) {
-  const std::array<const void*, 2> inputs{to, what};
-  kernels::reduce(isa, to, inputs, count, kernels::dtype_of<T>(), {});
-}
-
-// y = residual + x w^T + bias: a layer that ends in the residual stream.
-template <class T>
-void linear_onto(kernels::Isa isa, const LinearShape& s, const T* x, const T* w, const T* bias, const T* residual, T* y) {
-  std::copy_n(residual, s.rows * s.out, y);
-  kernels::matmul<T>(isa, {.m = s.rows, .n = s.out, .k = s.in}, {.data = x, .stride = s.in},
-                     {.data = w, .stride = s.in, .transposed = true},
-                     {.data = y, .stride = s.out, .accumulate = true, .bias = bias});
+void linear(kernels::Isa isa, const LinearShape& s, const T* x, const kernels::PackedFactor<T>& w, const T* bias, T* y,
+            const T* residual = nullptr) {
+  kernels::matmul<T>(isa, {.m = s.rows, .n = s.out, .k = s.in}, {.data = x, .stride = s.in}, w,
+                     {.data = y, .stride = s.out, .bias = bias, .residual = residual});
 }
 
 void tell(const FinalFrom& final_from, std::size_t offset) {
@@ -79,11 +67,10 @@ template <class T>
 void Gpt<T>::Free::operator()(T* p) const { ::operator delete[](p, std::align_val_t{kAlign}); }
 
 template <class T>
-Gpt<T>::Gpt(const GptOptions& options, kernels::Isa isa) : options_(options), isa_(isa) {
+Gpt<T>::Gpt(const GptOptions& options, kernels::Isa isa)
+    : options_(options), isa_(isa), streams_(options.layers + 1), tapes_(options.layers) {
   check(options).value();
   make_layout();
-  streams_.resize(options_.layers + 1);
-  tapes_.resize(options_.layers);
 }
 
 template <class T>
@@ -207,8 +194,8 @@ void Gpt<T>::prepare(std::size_t rows, std::size_t time) {
     Carver<T> carver(memory);
     for (T*& stream : streams_) stream = carver.take(n * c);
     for (Tape& t : tapes_) {
-      for (T** narrow : {&t.norm1, &t.heads, &t.middle, &t.norm2}) *narrow = carver.take(n * c);
-      for (T** wide : {&t.fc, &t.gelu}) *wide = carver.take(n * 4 * c);
+      for (T** narrow : {&t.heads, &t.middle}) *narrow = carver.take(n * c);
+      t.fc = carver.take(n * 4 * c);
       for (T** one : {&t.mean1, &t.rstd1, &t.mean2, &t.rstd2}) *one = carver.take(n);
       t.qkv = carver.take(n * 3 * c);
       t.lse = carver.take(n * options_.heads);
@@ -217,9 +204,9 @@ void Gpt<T>::prepare(std::size_t rows, std::size_t time) {
     for (T** narrow : {&final_norm_, &dstream_}) *narrow = carver.take(n * c);
     for (T** one : {&final_mean_, &final_rstd_}) *one = carver.take(n);
     logits_ = carver.take(std::min(head_positions_, n) * options_.vocab);
-    dwide_ = carver.take(slice_positions * 4 * c);
+    for (T** wide : {&gelu_, &dwide_}) *wide = carver.take(slice_positions * 4 * c);
     dqkv_ = carver.take(slice_positions * 3 * c);
-    dnarrow_ = carver.take(slice_positions * c);
+    for (T** narrow : {&norm_, &dnarrow_}) *narrow = carver.take(slice_positions * c);
     return carver.used();
   };
   const std::size_t size = carve(nullptr);
@@ -241,10 +228,26 @@ void Gpt<T>::forward(const std::int32_t* tokens, const T* parameters) {
   kernels::embedding_forward<T>({.batch = rows_, .time = time_, .channels = channels}, tokens, parameters,
                                 parameters + options_.vocab * channels, streams_[0]);
   for (std::size_t layer = 0; layer < options_.layers; ++layer) {
-    for (std::size_t s = 0; s < slices(); ++s) forward_block(layer, slice(s), block_of(parameters, layer));
+    const T* w = block_of(parameters, layer);
+    pack(w, Direction::kForward);
+    for (std::size_t s = 0; s < slices(); ++s) forward_block(layer, slice(s), w);
   }
   kernels::layernorm_forward<T>(isa_, {positions(), channels}, streams_.back(), parameters + ln_f_,
                                 parameters + ln_f_ + channels, final_norm_, {final_mean_, final_rstd_});
+}
+
+// A block's weights, for all of its slices: forward multiplies by their transposes, backward by themselves.
+template <class T>
+void Gpt<T>::pack(const T* w, Direction direction) {
+  const std::size_t c = options_.channels;
+  const auto one = [&](kernels::PackedFactor<T>& packed, std::size_t weight, std::size_t out, std::size_t in) {
+    if (direction == Direction::kForward) packed.pack(isa_, in, out, {.data = w + weight, .stride = in, .transposed = true});
+    else packed.pack(isa_, out, in, {.data = w + weight, .stride = in});
+  };
+  one(packed_.qkv, block_.qkv_w, 3 * c, c);
+  one(packed_.out, block_.out_w, c, c);
+  one(packed_.fc, block_.fc_w, 4 * c, c);
+  one(packed_.proj, block_.proj_w, c, 4 * c);
 }
 
 template <class T>
@@ -252,26 +255,21 @@ void Gpt<T>::forward_block(std::size_t layer, Slice slice, const T* w) {
   const std::size_t c = options_.channels, first = slice.first * time_, n = slice.rows * time_;
   const Tape& t = tapes_[layer];
   const T* x = streams_[layer] + first * c;
-  T* norm1 = t.norm1 + first * c;
-  kernels::layernorm_forward<T>(isa_, {n, c}, x, w + block_.ln1_w, w + block_.ln1_b, norm1,
-                                {t.mean1 + first, t.rstd1 + first});
+  kernels::layernorm_forward<T>(isa_, {n, c}, x, w + block_.ln1_w, w + block_.ln1_b, norm_, {t.mean1 + first, t.rstd1 + first});
   T* qkv = t.qkv + first * 3 * c;
-  kernels::linear_forward<T>(isa_, {n, c, 3 * c}, norm1, w + block_.qkv_w, w + block_.qkv_b, qkv);
+  linear<T>(isa_, {n, c, 3 * c}, norm_, packed_.qkv, w + block_.qkv_b, qkv);
   T* heads = t.heads + first * c;
   const std::size_t head_rows = first * options_.heads;
   kernels::attention_forward<T>(isa_, {.batch = slice.rows, .time = time_, .heads = options_.heads, .channels = c}, qkv,
                                 heads, {.lse = t.lse + head_rows, .probs = t.probs + head_rows * time_}, attention_);
   T* middle = t.middle + first * c;
-  linear_onto<T>(isa_, {n, c, c}, heads, w + block_.out_w, w + block_.out_b, x, middle);
-
-  T* norm2 = t.norm2 + first * c;
-  kernels::layernorm_forward<T>(isa_, {n, c}, middle, w + block_.ln2_w, w + block_.ln2_b, norm2,
+  linear<T>(isa_, {n, c, c}, heads, packed_.out, w + block_.out_b, middle, x);
+  kernels::layernorm_forward<T>(isa_, {n, c}, middle, w + block_.ln2_w, w + block_.ln2_b, norm_,
                                 {t.mean2 + first, t.rstd2 + first});
   T* fc = t.fc + first * 4 * c;
-  T* gelu = t.gelu + first * 4 * c;
-  kernels::linear_forward<T>(isa_, {n, c, 4 * c}, norm2, w + block_.fc_w, w + block_.fc_b, fc);
-  kernels::gelu_forward<T>(isa_, n * 4 * c, fc, gelu);
-  linear_onto<T>(isa_, {n, 4 * c, c}, gelu, w + block_.proj_w, w + block_.proj_b, middle, streams_[layer + 1] + first * c);
+  linear<T>(isa_, {n, c, 4 * c}, norm_, packed_.fc, w + block_.fc_b, fc);
+  kernels::gelu_forward<T>(isa_, n * 4 * c, fc, gelu_);
+  linear<T>(isa_, {n, 4 * c, c}, gelu_, packed_.proj, w + block_.proj_b, streams_[layer + 1] + first * c, middle);
 }
 
 // dstream_ comes as the gradient of the block's output and leaves as that of its input.
@@ -281,31 +279,40 @@ void Gpt<T>::backward_block(std::size_t layer, Slice slice, const T* w, T* dw, c
   const std::size_t offset = first_block_ + layer * block_.size;
   const Tape& t = tapes_[layer];
   T* d = dstream_ + first * c;
-  const auto linear = [&](const LinearShape& shape, const T* x, std::size_t weight, std::size_t bias, const T* dy, T* dx) {
-    kernels::linear_backward<T>(isa_, shape, x, w + weight, dy, {.dx = dx, .dw = dw + weight, .dbias = dw + bias});
+  const NormStatistics<T> norm1{t.mean1 + first, t.rstd1 + first}, norm2{t.mean2 + first, t.rstd2 + first};
+  const auto input_gradient = [&](const LinearShape& shape, const kernels::PackedFactor<T>& weight, const T* dy, T* dx) {
+    kernels::matmul<T>(isa_, {.m = shape.rows, .n = shape.in, .k = shape.out}, {.data = dy, .stride = shape.out}, weight,
+                       {.data = dx, .stride = shape.in});
+  };
+  const auto weight_gradient = [&](const LinearShape& shape, const T* x, std::size_t weight, std::size_t bias, const T* dy) {
+    kernels::linear_backward<T>(isa_, shape, x, w + weight, dy, {.dw = dw + weight, .dbias = dw + bias});
     tell(final_from, offset + weight);
   };
-  const T* fc = t.fc + first * 4 * c;
-  linear({n, 4 * c, c}, t.gelu + first * 4 * c, block_.proj_w, block_.proj_b, d, dwide_);
-  kernels::gelu_backward<T>(isa_, n * 4 * c, fc, dwide_, dwide_);
-  linear({n, c, 4 * c}, t.norm2 + first * c, block_.fc_w, block_.fc_b, dwide_, dnarrow_);
-  kernels::layernorm_backward<T>(isa_, {n, c}, t.middle + first * c, w + block_.ln2_w, {t.mean2 + first, t.rstd2 + first},
-                                 dnarrow_, dnarrow_, dw + block_.ln2_w, dw + block_.ln2_b);
-  tell(final_from, offset + block_.ln2_w);
-  add(isa_, d, dnarrow_, n * c);
+  const auto norm_back = [&](const T* x, const NormStatistics<T>& statistics, std::size_t weight, std::size_t bias) {
+    kernels::layernorm_backward<T>(isa_, {n, c}, x, w + weight, statistics, dnarrow_, d, dw + weight, dw + bias, d);
+    tell(final_from, offset + weight);
+  };
 
-  linear({n, c, c}, t.heads + first * c, block_.out_w, block_.out_b, d, dnarrow_);
+  const T* middle = t.middle + first * c;
+  input_gradient({n, 4 * c, c}, packed_.proj, d, dwide_);
+  kernels::gelu_backward_again<T>(isa_, n * 4 * c, t.fc + first * 4 * c, dwide_, dwide_, gelu_);
+  weight_gradient({n, 4 * c, c}, gelu_, block_.proj_w, block_.proj_b, d);
+  input_gradient({n, c, 4 * c}, packed_.fc, dwide_, dnarrow_);
+  kernels::layernorm_again<T>(isa_, {n, c}, middle, w + block_.ln2_w, w + block_.ln2_b, norm2, norm_);
+  weight_gradient({n, c, 4 * c}, norm_, block_.fc_w, block_.fc_b, dwide_);
+  norm_back(middle, norm2, block_.ln2_w, block_.ln2_b);
+
+  input_gradient({n, c, c}, packed_.out, d, dnarrow_);
+  weight_gradient({n, c, c}, t.heads + first * c, block_.out_w, block_.out_b, d);
   const std::size_t head_rows = first * options_.heads;
   kernels::attention_backward<T>(isa_, {.batch = slice.rows, .time = time_, .heads = options_.heads, .channels = c},
-                                 t.qkv + first * 3 * c,
-                                 {.lse = t.lse + head_rows, .probs = t.probs + head_rows * time_}, dnarrow_, dqkv_,
-                                 attention_);
-  linear({n, c, 3 * c}, t.norm1 + first * c, block_.qkv_w, block_.qkv_b, dqkv_, dnarrow_);
-  kernels::layernorm_backward<T>(isa_, {n, c}, streams_[layer] + first * c, w + block_.ln1_w,
-                                 {t.mean1 + first, t.rstd1 + first}, dnarrow_, dnarrow_, dw + block_.ln1_w,
-                                 dw + block_.ln1_b);
-  tell(final_from, offset + block_.ln1_w);
-  add(isa_, d, dnarrow_, n * c);
+                                 t.qkv + first * 3 * c, {.lse = t.lse + head_rows, .probs = t.probs + head_rows * time_},
+                                 dnarrow_, dqkv_, attention_);
+  const T* x = streams_[layer] + first * c;
+  input_gradient({n, c, 3 * c}, packed_.qkv, dqkv_, dnarrow_);
+  kernels::layernorm_again<T>(isa_, {n, c}, x, w + block_.ln1_w, w + block_.ln1_b, norm1, norm_);
+  weight_gradient({n, c, 3 * c}, norm_, block_.qkv_w, block_.qkv_b, dqkv_);
+  norm_back(x, norm1, block_.ln1_w, block_.ln1_b);
 }
 
 // Loss over all positions; with gradients dstream_ is written and the head's share of dwte added.
@@ -347,6 +354,7 @@ Loss Gpt<T>::step(const Batch& batch, std::span<const T> parameters, std::span<T
                                  dstream_, dw + ln_f_, dw + ln_f_ + c);
   tell(final_from, ln_f_);
   for (std::size_t layer = options_.layers; layer-- > 0;) {
+    pack(block_of(w, layer), Direction::kBackward);
     for (std::size_t s = 0; s < slices(); ++s)
       backward_block(layer, slice(s), block_of(w, layer), block_of(dw, layer), s + 1 == slices() ? final_from : nullptr);
   }

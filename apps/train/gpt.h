@@ -4,9 +4,10 @@
 // the token embedding transposed (tied), so the gradient of wte is the sum of both uses and final only at the very end (MD-3).
 // Biases everywhere but in the head, tanh-GELU, no dropout. Weights of linear layers are [out][in]; c_attn's rows are q, k, v.
 //
-// Memory: what backward needs of every block is kept, about (34 C + heads T) elements a position and block with inner width
-// 4 C; it is allocated at the first batch and again only when a batch has more rows than any before. The head runs in slices
-// of rows, forward and backward at once, so that logits of a large vocabulary are never held for the whole batch.
+// Memory: what backward needs of every block is kept, about (10 C + heads T) elements a position and block with inner width
+// 4 C; it is allocated at the first batch and again only when a batch has more rows than any before. What norms and GELU gave
+// is calculated again: that is cheaper than the way to memory and back. The head runs in slices of rows, forward and backward
+// at once, so that logits of a large vocabulary are never held for the whole batch.
 //
 // Invariants
 //   GP-1  A step equals the recorded one: tests/train/golden_gpt_test.cc.
@@ -23,6 +24,7 @@
 #include "apps/train/model.h"
 #include "kernels/attention.h"
 #include "kernels/isa.h"
+#include "kernels/matmul.h"
 #include "kernels/rows.h"
 
 namespace troupe::train {
@@ -72,12 +74,18 @@ class Gpt final : public Model<T> {
   };
   // What one block keeps of forward for backward.
   struct Tape {
-    T *norm1, *qkv, *heads, *middle, *norm2, *fc, *gelu;
+    T *qkv, *heads, *middle, *fc;
     T *mean1, *rstd1, *mean2, *rstd2, *lse, *probs;
   };
   struct Slice {
     std::size_t first, rows;  // sequences
   };
+
+  // The four weights of the block in hand, as its products read them.
+  struct Packed {
+    kernels::PackedFactor<T> qkv, out, fc, proj;
+  };
+  enum class Direction : std::uint8_t { kForward, kBackward };
 
   void make_layout();
   void check_parameters(std::size_t parameters) const;
@@ -92,6 +100,7 @@ class Gpt final : public Model<T> {
   T* block_of(T* flat, std::size_t layer) const { return flat + first_block_ + layer * block_.size; }
 
   void forward(const std::int32_t* tokens, const T* parameters);
+  void pack(const T* w, Direction direction);
   void forward_block(std::size_t layer, Slice slice, const T* w);
   void backward_block(std::size_t layer, Slice slice, const T* w, T* dw, const FinalFrom& final_from);
   Loss head(const std::int32_t* targets, const T* parameters, T* gradients, double divisor);
@@ -112,9 +121,11 @@ class Gpt final : public Model<T> {
   std::vector<T*> streams_;  // layers + 1
   std::vector<Tape> tapes_;
   T *final_norm_ = nullptr, *final_mean_ = nullptr, *final_rstd_ = nullptr, *logits_ = nullptr;
+  T *norm_ = nullptr, *gelu_ = nullptr;  // of one slice, as all below but dstream_
   T *dstream_ = nullptr, *dwide_ = nullptr, *dqkv_ = nullptr, *dnarrow_ = nullptr;
   std::size_t head_positions_ = 0;  // positions a slice of the head
   kernels::AttentionWorkspace<T> attention_;
+  Packed packed_;
 };
 
 extern template class Gpt<float>;

@@ -1,4 +1,7 @@
 // Matrix products against double, in every form that forward and backward passes use.
+#include <cstring>
+#include <type_traits>
+
 #include "kernels/matmul.h"
 #include "tests/kernels/support.h"
 
@@ -15,7 +18,8 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> out;
-  std::vector<MatmulShape> shapes{{64, 1, 300}, {300, 33, 17}, {13, 129, 257}, {241, 32, 513}, {25, 530, 40}, {29, 70, 1024}};
+  std::vector<MatmulShape> shapes{{64, 1, 300}, {300, 33, 17}, {13, 129, 257}, {241, 32, 513}, {25, 530, 40}, {29, 70, 1024},
+                                  {5, 3100, 20}, {270, 40, 800}};
   for (std::size_t a : {1, 2, 12, 15, 17, 33}) {
     for (std::size_t b : {1, 15, 16, 17, 33, 65}) shapes.push_back({a, b, 1 + (a * 31 + b) % 48});
   }
@@ -39,20 +43,33 @@ TEST_P(MatmulKernel, EveryFormAndAwkwardShapeMatchesDouble) {
     const auto a = random_values<float>(random, a_stride * (c.a_transposed ? k : m), 1);
     const auto b = random_values<float>(random, b_stride * (c.b_transposed ? n : k), 1);
     const auto bias = random_values<float>(random, n, 1);
-    const auto before = random_values<float>(random, c_stride * m, 1);
-    const auto wide_a = widen(a), wide_b = widen(b), wide_bias = widen(bias);
-    for (int variant = 0; variant < 4; ++variant) {
+    const auto before = random_values<float>(random, c_stride * m, 1), residual = random_values<float>(random, c_stride * m, 1);
+    const auto wide_a = widen(a), wide_b = widen(b), wide_bias = widen(bias), wide_residual = widen(residual);
+    PackedFactor<float> packed;
+    packed.pack(GetParam(), k, n, {b.data(), b_stride, c.b_transposed});
+    for (int variant = 0; variant < 6; ++variant) {
+      SCOPED_TRACE(testing::Message() << "variant " << variant);
       auto got = before;
       auto want = widen(before);
-      matmul<float>(GetParam(), c.shape, {a.data(), a_stride, c.a_transposed}, {b.data(), b_stride, c.b_transposed},
-                    {got.data(), c_stride, variant % 2 == 1, variant / 2 == 1 ? bias.data() : nullptr});
+      const auto result = [&](auto& memory, const auto* bias_row, const auto* residual) {
+        return MatmulResult<std::remove_cvref_t<decltype(memory[0])>>{.data = memory.data(),
+                                                                      .stride = c_stride,
+                                                                      .accumulate = variant % 3 == 1,
+                                                                      .bias = variant / 3 == 1 ? bias_row : nullptr,
+                                                                      .residual = variant % 3 == 2 ? residual : nullptr};
+      };
+      const MatmulFactor<float> factor_a{a.data(), a_stride, c.a_transposed};
+      matmul<float>(GetParam(), c.shape, factor_a, {b.data(), b_stride, c.b_transposed},
+                    result(got, bias.data(), residual.data()));
       matmul<double>(GetParam(), c.shape, {wide_a.data(), a_stride, c.a_transposed},
-                     {wide_b.data(), b_stride, c.b_transposed},
-                     {want.data(), c_stride, variant % 2 == 1, variant / 2 == 1 ? wide_bias.data() : nullptr});
-      ASSERT_LT(deviation(got, want, 1.0), 3e-6) << "variant " << variant;
+                     {wide_b.data(), b_stride, c.b_transposed}, result(want, wide_bias.data(), wide_residual.data()));
+      ASSERT_LT(deviation(got, want, 1.0), 3e-6);
       for (std::size_t i = 0; i < m; ++i) {
         for (std::size_t j = n; j < c_stride; ++j) ASSERT_EQ(got[i * c_stride + j], before[i * c_stride + j]) << "gap";
       }
+      auto again = before;  // MM-4
+      matmul<float>(GetParam(), c.shape, factor_a, packed, result(again, bias.data(), residual.data()));
+      ASSERT_EQ(std::memcmp(again.data(), got.data(), got.size() * sizeof(float)), 0) << "packed";
     }
   }
 }
@@ -66,6 +83,24 @@ TEST_P(MatmulKernel, MM2_RowsDoNotInfluenceEachOther) {
   for (std::size_t i = 0; i < 31; ++i) {
     matmul<float>(GetParam(), {1, n, k}, {a.data() + i * k, k}, {b.data(), k, true}, {one.data(), n});
     ASSERT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(i * n))) << i;
+  }
+}
+
+TEST_P(MatmulKernel, MM4_APackedFactorIsPackedAgainForAnother) {
+  std::mt19937_64 random(8);
+  PackedFactor<float> packed;
+  for (const MatmulShape& s : {MatmulShape{9, 130, 300}, MatmulShape{9, 20, 500}, MatmulShape{3, 1, 1}}) {
+    const auto a = random_values<float>(random, s.m * s.k, 1), b = random_values<float>(random, s.n * s.k, 1);
+    std::vector<float> want(s.m * s.n), got(want.size());
+    packed.pack(GetParam(), s.k, s.n, {b.data(), s.n});
+    matmul<float>(GetParam(), s, {a.data(), s.k}, {b.data(), s.n}, {.data = want.data(), .stride = s.n});
+    matmul<float>(GetParam(), s, {a.data(), s.k}, packed, {.data = got.data(), .stride = s.n});
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0);
+    // Packed for one set, used with another: the source serves.
+    const Isa other = GetParam() == Isa::kReference ? best_isa() : Isa::kReference;
+    matmul<float>(other, s, {a.data(), s.k}, {b.data(), s.n}, {.data = want.data(), .stride = s.n});
+    matmul<float>(other, s, {a.data(), s.k}, packed, {.data = got.data(), .stride = s.n});
+    EXPECT_EQ(std::memcmp(got.data(), want.data(), got.size() * sizeof(float)), 0);
   }
 }
 
