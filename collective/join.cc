@@ -22,6 +22,7 @@
 #include <fmt/ranges.h>
 
 #include "collective/member.h"
+#include "collective/own_gpu.h"
 #include "collective/rendezvous.h"
 #include "collective/shm_communicator.h"
 #include "core/base/environment.h"
@@ -180,7 +181,8 @@ Backend chosen(Backend asked) {
   if (forced.empty() || forced == "auto") return Backend::kAuto;
   if (forced == "shm") return Backend::kShm;
   if (forced == "tcp") return Backend::kTcp;
-  throw InvalidArgumentError(fmt::format("TROUPE_COLLECTIVE_BACKEND={}: join knows auto, shm and tcp", forced));
+  if (forced == "nccl") return Backend::kNccl;
+  throw InvalidArgumentError(fmt::format("TROUPE_COLLECTIVE_BACKEND={}: join knows auto, shm, tcp and nccl", forced));
 }
 
 }  // namespace
@@ -194,7 +196,7 @@ Group join(const std::string& name, int rank, int size, JoinOptions options) {
     if (!host.empty() && !port.empty()) options.address = host + ":" + port;
   }
   const Backend backend = chosen(options.backend);
-  if (backend != Backend::kAuto && backend != Backend::kShm && backend != Backend::kTcp) throw InvalidArgumentError("join: this backend is not there: use kAuto, kShm or kTcp");
+  if (backend == Backend::kHier) throw InvalidArgumentError("join: this backend is not there: use kAuto, kShm, kTcp or kNccl");
   const auto now = Clock::now();
   const auto deadline = options.timeout >= Clock::time_point::max() - now ? Clock::time_point::max() : now + options.timeout;
   std::unique_ptr<Communicator> communicator;
@@ -206,6 +208,10 @@ Group join(const std::string& name, int rank, int size, JoinOptions options) {
     Meeting meeting{name, options.address, rank, size, deadline};
     if (meeting.path.empty()) meeting.path = fmt::format("/tmp/troupe-join-{}-{}", ::getuid(), name);
     communicator = std::make_unique<ShmCommunicator>(rank == 0 ? receive_all(meeting) : ask(meeting), rank);
+  }
+  if (backend == Backend::kNccl) {  // what has met are the control links
+    Patience patience(deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()), nullptr);
+    communicator = over_own_gpu(std::move(communicator), name, NcclPlan::Otherwise::kFail, patience);
   }
   Group g(std::make_shared<detail::Member>(std::move(communicator), detail::MemberOptions{.group = name, .timeout = std::chrono::seconds(30), .environment = nullptr}));
   g.barrier({.timeout = options.timeout});

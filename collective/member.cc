@@ -11,6 +11,7 @@ namespace troupe::collective::detail {
 
 namespace {
 constexpr auto kCheckEvery = std::chrono::milliseconds(100);  // a thread that waits looks for a cancel this often
+constexpr std::size_t kHandedMax = 64;                        // with a device at once: staging memory is not without end
 
 Clock::time_point after(Duration timeout) {
   const auto now = Clock::now();
@@ -46,13 +47,15 @@ void Member::check_usable(const Operation& operation, std::uint64_t number) {
 
 void Member::run(const Operation& operation) {
   validate(operation);
+  communicator_->check_memory(operation);
   if (queued_.load(std::memory_order_relaxed) == 0 && !is_message(operation) && !on_fiber() && take_role()) {
     struct Role { Member& member; ~Role() { member.release_role(); } } role{*this};
     if (queued_.load(std::memory_order_seq_cst) == 0) {
       const std::uint64_t number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
       check_usable(operation, number);
       Patience patience(timeout_of(operation), options_.environment.get());
-      if (!communicator_->run(operation, patience)) throw error_of(operation, number);
+      const bool handing = communicator_->hands_over(operation);
+      if (!(handing ? run_handed(operation, communicator_->take_turn(), patience) : communicator_->run(operation, patience))) throw error_of(operation, number);
       return;
     }
   }
@@ -72,6 +75,7 @@ void Member::run(const Operation& operation) {
 
 std::shared_ptr<Pending> Member::start(Operation operation) {
   validate(operation);
+  communicator_->check_memory(operation);
   std::shared_ptr<Pending> pending = enqueue(std::move(operation));
   std::lock_guard lock(mutex_);
   start_helper();
@@ -90,12 +94,13 @@ std::shared_ptr<Pending> Member::enqueue(Operation operation) {
                                 : op.type == DType::kI8 || op.type == DType::kU8                  ? 1
                                                                                                   : 4;
     pending->transfer = {.sends = op.kind == Kind::kSend, .peer = op.peer, .tag = op.tag, .type = op.type, .from = static_cast<const std::byte*>(op.in),
-                         .to = static_cast<std::byte*>(op.out), .bytes = op.in_count * element, .deadline = pending->deadline};
+                         .to = static_cast<std::byte*>(op.out), .stream = op.options.stream, .bytes = op.in_count * element, .deadline = pending->deadline};
   }
   {
     std::lock_guard lock(mutex_);
     pending->number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
     check_usable(op, pending->number);
+    if (!is_message(op) && communicator_->hands_over(op)) pending->turn = communicator_->take_turn();
     queue_.push_back(pending);
     queued_.fetch_add(1, std::memory_order_seq_cst);
   }
@@ -168,6 +173,22 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
 
 bool Member::done(Pending& pending) { return pending.done.load(std::memory_order_acquire); }
 
+void Member::wait_on(Pending& pending, Stream stream) {
+  std::shared_ptr<Handed> handed;
+  {
+    std::unique_lock lock(mutex_);
+    start_helper();
+    helper_wakes_.notify_one();
+    waiters_.fetch_add(1, std::memory_order_seq_cst);
+    const auto known = [&] { return pending.handed || pending.done.load(std::memory_order_acquire) || !communicator_->hands_over(pending.operation); };
+    while (!waiters_wake_.wait_for(lock, kCheckEvery, known)) {}  // the operation ends at its deadline
+    waiters_.fetch_sub(1, std::memory_order_seq_cst);
+    handed = pending.handed;
+  }
+  if (handed && !pending.done.load(std::memory_order_acquire) && handed->wait_on(stream)) return;
+  (void)wait(pending, kForever);
+}
+
 void Member::abort(const std::string& reason) {
   communicator_->fail({Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}});
 }
@@ -179,6 +200,56 @@ void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
   pending->done.store(true, std::memory_order_release);  // MB-3
   if (pending->suspension) pending->suspension->notify();
   if (waiters_.load(std::memory_order_seq_cst) != 0) waiters_wake_.notify_all();
+}
+
+/// What a device carries out, from beginning to end.
+bool Member::run_handed(const Operation& operation, std::unique_ptr<Turn> turn, Patience& patience) {
+  const std::shared_ptr<Handed> handed = communicator_->hand_over(operation, std::move(turn), patience);
+  if (!handed) return false;
+  std::exception_ptr interrupted;
+  while (!handed->over()) {
+    try {
+      communicator_->await(*handed, patience);
+    } catch (...) {  // the group has failed by that; the memory is the caller's again when the device has let go of it
+      interrupted = std::current_exception();
+      patience = Patience(patience.timeout(), nullptr);
+    }
+  }
+  const bool ok = handed->settle();
+  if (interrupted) std::rethrow_exception(interrupted);
+  return ok;
+}
+
+/// Gives the next one to the device.
+void Member::hand(const std::shared_ptr<Pending>& pending, Environment* environment) {
+  std::shared_ptr<Handed> handed;
+  try {
+    Patience patience(pending->deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), pending->deadline - Clock::now()), environment);
+    handed = communicator_->hand_over(pending->operation, std::move(pending->turn), patience);
+  } catch (...) {  // this thread was interrupted, and the group has failed by that
+    finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
+    throw;
+  }
+  if (!handed) return finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
+  handed_.push_back(pending);
+  std::lock_guard lock(mutex_);
+  pending->handed = std::move(handed);
+  waiters_wake_.notify_all();
+}
+
+/// MB-5: in order.
+void Member::settle_handed() {
+  while (!handed_.empty() && handed_.front()->handed->over()) {
+    const std::shared_ptr<Pending> first = std::move(handed_.front());
+    handed_.pop_front();
+    finish(first, first->handed->settle() ? nullptr : std::make_shared<const CollectiveError>(error_of(first->operation, first->number)));
+  }
+}
+
+void Member::drain_handed(Environment* environment) {
+  Pending& first = *handed_.front();
+  Patience patience(first.deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), first.deadline - Clock::now()), environment);
+  communicator_->await(*first.handed, patience);
 }
 
 /// Moves the messages under way; true when all are done, false when the caller should look again.
@@ -205,10 +276,12 @@ bool Member::drain_messages(Environment* environment, const Pending* until) {
 /// The holder of the role: carries out what is queued, until `until` is done or nothing is left.
 void Member::drain(const Pending* until, Environment* environment) {
   for (;;) {
+    settle_handed();
+    if (until && until->done.load(std::memory_order_acquire)) return;
     std::shared_ptr<Pending> next;
     {
       std::lock_guard lock(mutex_);
-      while (!queue_.empty() && is_message(queue_.front()->operation)) {
+      while (handed_.empty() && !queue_.empty() && is_message(queue_.front()->operation)) {
         communicator_->post(queue_.front()->transfer);
         active_.push_back(std::move(queue_.front()));
         queue_.pop_front();
@@ -220,10 +293,19 @@ void Member::drain(const Pending* until, Environment* environment) {
       if (until && until->done.load(std::memory_order_acquire)) return;
       if (!all_done || !next) continue;
     }
+    const bool handing = next && !is_message(next->operation) && communicator_->hands_over(next->operation);
+    if (!handed_.empty() && (!handing || handed_.size() >= kHandedMax)) {  // MB-5
+      drain_handed(environment);
+      continue;
+    }
     if (!next) return;
     {
       std::lock_guard lock(mutex_);
       queue_.pop_front();
+    }
+    if (handing) {
+      hand(next, environment);
+      continue;
     }
     ErrorPtr error;
     try {

@@ -153,7 +153,7 @@ Table receive_all(const MeetingPlan& plan, const Card& own) {
   }
   const bool together = std::ranges::all_of(table.cards, [&](const Card& card) { return same_machine(card, own); });
   if (plan.backend == Backend::kShm && !together) fail(plan, Reason::kBackend, "shared memory was asked for, but the ranks are not on one machine");
-  table.backend = plan.backend == Backend::kShm || (plan.backend == Backend::kAuto && together) ? Backend::kShm : Backend::kTcp;
+  table.backend = plan.backend == Backend::kShm || (plan.backend != Backend::kTcp && together) ? Backend::kShm : Backend::kTcp;
   if (table.backend == Backend::kShm) {
     table.segment = ShmSegment::create({.ranks = plan.size, .epoch = 1, .key = table.key}).value();
     table.founder_fd = table.segment->fd();

@@ -4,7 +4,7 @@
 //   rank r -> rank 0    Card     | magic | version | build | rank | size | backend | token | machine | pid | where r listens |
 //   rank 0 -> rank r    Verdict  | 0 or an error text | backend | key | pid and descriptor of the memory | ranks x Card |
 //
-// With kAuto they share memory when all are processes of one machine (the same boot, user and process namespace, so that each
+// With kAuto, and for the control links of kNccl, they share memory when all are processes of one machine (the same boot, user and process namespace, so that each
 // can open what another has open), else they use sockets (tcp_mesh.h).
 //
 // Invariants
