@@ -30,6 +30,7 @@ struct Row {
   std::optional<double> floor{};  ///< what the machine itself needs, measured in the same run
   std::string unit = {};          ///< only for rows that rows.json does not know
   std::string better = {};
+  std::optional<double> round_trip_ns{}, copy_gb_s{};  ///< of a cache line, of memory, while this row was measured: bars scale with them
 };
 
 struct Rate { double mean = 0, deviation = 0; };  ///< per second

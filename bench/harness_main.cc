@@ -42,6 +42,8 @@ void print(const Row& row, bool json) {
   }
   std::printf("{\"row\": \"%s\", \"value\": %.10g, \"spread\": %.6g", row.row.c_str(), row.value, row.spread);
   if (row.floor) std::printf(", \"floor\": %.10g", *row.floor);
+  if (row.round_trip_ns) std::printf(", \"round_trip_ns\": %.10g", *row.round_trip_ns);
+  if (row.copy_gb_s) std::printf(", \"copy_gb_s\": %.10g", *row.copy_gb_s);
   if (!row.unit.empty()) std::printf(", \"unit\": \"%s\", \"better\": \"%s\"", row.unit.c_str(), row.better.c_str());
   std::printf("}\n");
 }

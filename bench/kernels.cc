@@ -264,7 +264,7 @@ void measure(Harness& harness) {
   CopyCeiling copies(budget);
   double peak = 0;
   for (int i = 0; i < 5; ++i) peak = std::max(peak, multiply_add_peak(budget));
-  std::fprintf(stderr, "multiply-add peak of one thread: %.1f GFLOP/s\n%-36s %-10s %12s %16s %8s\n", peak * 1e-9, "kernel",
+  std::printf("# multiply-add peak of one thread: %.1f GFLOP/s\n%-36s %-10s %12s %16s %8s\n", peak * 1e-9, "kernel",
                "version", "time", "rate", "share");
   for (const Case& c : all_cases()) {
     const std::string row = "kernels/" + c.name;
@@ -275,7 +275,7 @@ void measure(Harness& harness) {
     for (Isa isa : kAllIsas) {
       if (!isa_supported(isa) || (isa == Isa::kReference && c.flops > kSlow)) continue;
       const double seconds = least_seconds([&] { run(isa); }, isa == best_isa() ? 2 * budget : budget / 2);
-      std::fprintf(stderr, "%-36s %-10s %9.1f us %9.2f %s %6.1f %%\n", c.name.c_str(), std::string(isa_name(isa)).c_str(),
+      std::printf("%-36s %-10s %9.1f us %9.2f %s %6.1f %%\n", c.name.c_str(), std::string(isa_name(isa)).c_str(),
                    seconds * 1e6, amount / seconds * 1e-9, c.flops != 0 ? "GFLOP/s" : "GB/s   ",
                    100 * amount / seconds / ceiling);
       if (isa == best_isa())

@@ -1,4 +1,6 @@
 // Group and Work: the door, and the checks of what an operation says by itself (GR-2).
+#include <algorithm>
+#include <cstdint>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -74,8 +76,6 @@ void expect(const Operation& operation, const char* which, std::size_t size, std
   if (size != wanted) wrong(operation, fmt::format("{} has {} elements, and must have {}", which, size, wanted));
 }
 
-std::size_t sum(const std::vector<std::size_t>& counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t(0)); }
-
 std::size_t size_of(DType type) {
   switch (type) {
     case DType::kF64: case DType::kI64: case DType::kU64: return 8;
@@ -83,6 +83,23 @@ std::size_t size_of(DType type) {
     case DType::kI8: case DType::kU8: return 1;
     default: return 4;
   }
+}
+
+/// What so many elements take must fit into memory, or nothing after this means anything.
+std::size_t checked_count(const Operation& operation, std::size_t count) {
+  if (count > std::size_t(PTRDIFF_MAX) / size_of(operation.type)) wrong(operation, fmt::format("{} elements of {} bytes are more than memory can hold", count, size_of(operation.type)));
+  return count;
+}
+std::size_t times(const Operation& operation, std::size_t count, std::size_t ranks) {
+  std::size_t product = 0;
+  if (__builtin_mul_overflow(count, ranks, &product)) wrong(operation, fmt::format("{} elements for each of {} ranks are more than memory can hold", count, ranks));
+  return checked_count(operation, product);
+}
+std::size_t sum(const Operation& operation, const std::vector<std::size_t>& counts) {
+  std::size_t total = 0;
+  for (std::size_t count : counts)
+    if (__builtin_add_overflow(total, count, &total)) wrong(operation, "the sum of the counts is more than memory can hold");
+  return checked_count(operation, total);
 }
 
 /// Input and output may be the same memory where that means something, else they are apart.
@@ -108,6 +125,8 @@ void Member::validate(const Operation& operation) const {
   };
   const std::size_t in = operation.in_count, out = operation.out_count;
   const bool root = operation.peer == rank;
+  if (operation.op.kind() > Op::kPreMulSum) wrong(operation, fmt::format("there is no reduction {}", int(operation.op.kind())));
+  checked_count(operation, std::max(in, out));
   const auto before = [&](const std::vector<std::size_t>& counts) {
     return std::ptrdiff_t(std::accumulate(counts.begin(), counts.begin() + rank, std::size_t(0)));
   };
@@ -118,38 +137,38 @@ void Member::validate(const Operation& operation) const {
       if (root) expect(operation, "the output", out, in), expect_apart(operation, 0);
       return;
     case Kind::kBroadcast: return check_peer("root");
-    case Kind::kAllGather: expect(operation, "the output", out, in * ranks); return expect_apart(operation, std::ptrdiff_t(in * me));
-    case Kind::kReduceScatter: expect(operation, "the input", in, out * ranks); return expect_apart(operation, -std::ptrdiff_t(out * me));
+    case Kind::kAllGather: expect(operation, "the output", out, times(operation, in, ranks)); return expect_apart(operation, std::ptrdiff_t(in * me));
+    case Kind::kReduceScatter: expect(operation, "the input", in, times(operation, out, ranks)); return expect_apart(operation, -std::ptrdiff_t(out * me));
     case Kind::kAllToAll:
       expect(operation, "the output", out, in);
       if (in % ranks != 0) wrong(operation, fmt::format("{} elements do not divide into {} parts", in, size));
       return expect_apart(operation, PTRDIFF_MAX);
     case Kind::kGather:
       check_peer("root");
-      if (root) expect(operation, "the output", out, in * ranks), expect_apart(operation, std::ptrdiff_t(in * me));
+      if (const auto all = times(operation, in, ranks); root) expect(operation, "the output", out, all), expect_apart(operation, std::ptrdiff_t(in * me));
       return;
     case Kind::kScatter:
       check_peer("root");
-      if (root) expect(operation, "the input", in, out * ranks), expect_apart(operation, -std::ptrdiff_t(out * me));
+      if (const auto all = times(operation, out, ranks); root) expect(operation, "the input", in, all), expect_apart(operation, -std::ptrdiff_t(out * me));
       return;
     case Kind::kAllGatherV:
     case Kind::kGatherV:
       check_counts(operation.counts);
       if (operation.kind == Kind::kGatherV) check_peer("root");
       expect(operation, "the input", in, operation.counts[me]);
-      if (operation.kind == Kind::kAllGatherV || root) expect(operation, "the output", out, sum(operation.counts)), expect_apart(operation, before(operation.counts));
+      if (const auto all = sum(operation, operation.counts); operation.kind == Kind::kAllGatherV || root) expect(operation, "the output", out, all), expect_apart(operation, before(operation.counts));
       return;
     case Kind::kScatterV:
       check_counts(operation.counts);
       check_peer("root");
       expect(operation, "the output", out, operation.counts[me]);
-      if (root) expect(operation, "the input", in, sum(operation.counts)), expect_apart(operation, -before(operation.counts));
+      if (const auto all = sum(operation, operation.counts); root) expect(operation, "the input", in, all), expect_apart(operation, -before(operation.counts));
       return;
     case Kind::kAllToAllV:
       check_counts(operation.counts);
       check_counts(operation.recv_counts);
-      expect(operation, "the input", in, sum(operation.counts));
-      expect(operation, "the output", out, sum(operation.recv_counts));
+      expect(operation, "the input", in, sum(operation, operation.counts));
+      expect(operation, "the output", out, sum(operation, operation.recv_counts));
       return expect_apart(operation, PTRDIFF_MAX);
     case Kind::kSend:
     case Kind::kRecv: return check_peer("peer");

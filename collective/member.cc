@@ -6,16 +6,22 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace troupe::collective::detail {
 
 namespace {
+constexpr std::size_t kCountsShown = 64;
 constexpr auto kCheckEvery = std::chrono::milliseconds(100);  // a thread that waits looks for a cancel this often
 constexpr std::size_t kHandedMax = 64;                        // with a device at once: staging memory is not without end
 
 Clock::time_point after(Duration timeout) {
   const auto now = Clock::now();
   return timeout >= Clock::time_point::max() - now ? Clock::time_point::max() : now + timeout;
+}
+std::string beginning_of(const std::vector<std::size_t>& counts) {
+  const std::size_t shown = std::min(counts.size(), kCountsShown);
+  return fmt::format("{}{}", fmt::join(counts.begin(), counts.begin() + std::ptrdiff_t(shown), ", "), shown < counts.size() ? ", ..." : "");
 }
 bool is_message(const Operation& operation) { return operation.kind == Kind::kSend || operation.kind == Kind::kRecv; }
 }  // namespace
@@ -33,10 +39,24 @@ Member::~Member() {
 
 bool Member::on_fiber() const { return options_.environment && options_.environment->on_fiber(); }
 
+void Member::tell_failure(const Failure& failure) {
+  if (options_.on_failed && !told_failure_.exchange(true)) options_.on_failed(failure);
+}
+
+/// The call that waits was cancelled, or its deadline passed: that ends the group.
+void Member::interrupted(const std::exception& error) {
+  const Failure why{Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}};
+  communicator_->fail(why);
+  tell_failure(why);
+}
+
 CollectiveError Member::error_of(const Operation& operation, std::uint64_t number) {
   const Failure failure = communicator_->failure().value_or(Failure{Reason::kBackend, "no reason was given", {}});
+  tell_failure(failure);
+  // Signatures hold a hash of counts only: each rank's error adds its own.
+  const bool counted = failure.reason == Reason::kMismatch && !operation.counts.empty();
   return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
-                               failure.text);
+                               counted ? fmt::format("{}; the counts of rank {} are {}", failure.text, communicator_->rank(), beginning_of(operation.counts)) : failure.text);
 }
 
 void Member::check_usable(const Operation& operation, std::uint64_t number) {
@@ -54,9 +74,14 @@ void Member::run(const Operation& operation) {
       const std::uint64_t number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
       check_usable(operation, number);
       Patience patience(timeout_of(operation), options_.environment.get());
-      const bool handing = communicator_->hands_over(operation);
-      if (!(handing ? run_handed(operation, communicator_->take_turn(), patience) : communicator_->run(operation, patience))) throw error_of(operation, number);
-      return;
+      try {
+        const bool handing = communicator_->hands_over(operation);
+        if (handing ? run_handed(operation, communicator_->take_turn(), patience) : communicator_->run(operation, patience)) return;
+      } catch (const std::exception& error) {  // what Patience::check throws
+        interrupted(error);
+        throw;
+      }
+      throw error_of(operation, number);
     }
   }
   const std::shared_ptr<Pending> pending = enqueue(operation);
@@ -134,7 +159,7 @@ bool Member::wait(Pending& pending, Duration timeout) {
           try {
             environment->check();
           } catch (const std::exception& error) {
-            communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+            interrupted(error);
             throw;
           }
         }
@@ -164,7 +189,7 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
       if (!suspension.wait(deadline) && Clock::now() >= deadline) break;
   } catch (const std::exception& error) {
     attach(nullptr);
-    communicator_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}});
+    interrupted(error);
     throw;
   }
   attach(nullptr);
@@ -173,24 +198,10 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
 
 bool Member::done(Pending& pending) { return pending.done.load(std::memory_order_acquire); }
 
-void Member::wait_on(Pending& pending, Stream stream) {
-  std::shared_ptr<Handed> handed;
-  {
-    std::unique_lock lock(mutex_);
-    start_helper();
-    helper_wakes_.notify_one();
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-    const auto known = [&] { return pending.handed || pending.done.load(std::memory_order_acquire) || !communicator_->hands_over(pending.operation); };
-    while (!waiters_wake_.wait_for(lock, kCheckEvery, known)) {}  // the operation ends at its deadline
-    waiters_.fetch_sub(1, std::memory_order_seq_cst);
-    handed = pending.handed;
-  }
-  if (handed && !pending.done.load(std::memory_order_acquire) && handed->wait_on(stream)) return;
-  (void)wait(pending, kForever);
-}
-
 void Member::abort(const std::string& reason) {
-  communicator_->fail({Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}});
+  const Failure why{Reason::kAborted, fmt::format("rank {} said: {}", communicator_->rank(), reason), {}};
+  communicator_->fail(why);
+  tell_failure(why);
 }
 
 void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
@@ -200,56 +211,6 @@ void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
   pending->done.store(true, std::memory_order_release);  // MB-3
   if (pending->suspension) pending->suspension->notify();
   if (waiters_.load(std::memory_order_seq_cst) != 0) waiters_wake_.notify_all();
-}
-
-/// What a device carries out, from beginning to end.
-bool Member::run_handed(const Operation& operation, std::unique_ptr<Turn> turn, Patience& patience) {
-  const std::shared_ptr<Handed> handed = communicator_->hand_over(operation, std::move(turn), patience);
-  if (!handed) return false;
-  std::exception_ptr interrupted;
-  while (!handed->over()) {
-    try {
-      communicator_->await(*handed, patience);
-    } catch (...) {  // the group has failed by that; the memory is the caller's again when the device has let go of it
-      interrupted = std::current_exception();
-      patience = Patience(patience.timeout(), nullptr);
-    }
-  }
-  const bool ok = handed->settle();
-  if (interrupted) std::rethrow_exception(interrupted);
-  return ok;
-}
-
-/// Gives the next one to the device.
-void Member::hand(const std::shared_ptr<Pending>& pending, Environment* environment) {
-  std::shared_ptr<Handed> handed;
-  try {
-    Patience patience(pending->deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), pending->deadline - Clock::now()), environment);
-    handed = communicator_->hand_over(pending->operation, std::move(pending->turn), patience);
-  } catch (...) {  // this thread was interrupted, and the group has failed by that
-    finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
-    throw;
-  }
-  if (!handed) return finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
-  handed_.push_back(pending);
-  std::lock_guard lock(mutex_);
-  pending->handed = std::move(handed);
-  waiters_wake_.notify_all();
-}
-
-/// MB-5: in order.
-void Member::settle_handed() {
-  while (!handed_.empty() && handed_.front()->handed->over()) {
-    const std::shared_ptr<Pending> first = std::move(handed_.front());
-    handed_.pop_front();
-    finish(first, first->handed->settle() ? nullptr : std::make_shared<const CollectiveError>(error_of(first->operation, first->number)));
-  }
-}
-
-void Member::drain_handed(Environment* environment) {
-  Pending& first = *handed_.front();
-  Patience patience(first.deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), first.deadline - Clock::now()), environment);
-  communicator_->await(*first.handed, patience);
 }
 
 /// Moves the messages under way; true when all are done, false when the caller should look again.
@@ -360,6 +321,7 @@ Group Member::split(int color, int key, const OpOptions& options) {
       if (communicator_->failure()) throw error_of(operation, number);
       if (!child) return Group();
       MemberOptions child_options = options_;
+      child_options.on_failed = {};  // a child's failure is its own
       child_options.group = fmt::format("{}/{}", options_.group, color);
       return Group(std::make_shared<Member>(std::move(child), std::move(child_options)));
     }

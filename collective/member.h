@@ -18,6 +18,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,6 +46,7 @@ struct MemberOptions {
   std::string group;
   Duration timeout = std::chrono::seconds(30);
   std::shared_ptr<Environment> environment;  // may be null
+  std::function<void(const Failure&)> on_failed = {};  // called once, when this rank first sees that the group has failed
 };
 
 class Member : public std::enable_shared_from_this<Member> {
@@ -84,6 +86,8 @@ class Member : public std::enable_shared_from_this<Member> {
   void help();
   void validate(const Operation& operation) const;
   void check_usable(const Operation& operation, std::uint64_t number);
+  void tell_failure(const Failure& failure);
+  void interrupted(const std::exception& error);
   CollectiveError error_of(const Operation& operation, std::uint64_t number);
   Duration timeout_of(const Operation& operation) const { return operation.options.timeout == kGroupTimeout ? options_.timeout : operation.options.timeout; }
   bool on_fiber() const;
@@ -93,6 +97,7 @@ class Member : public std::enable_shared_from_this<Member> {
   std::atomic<bool> role_{false};
   std::atomic<std::uint32_t> queued_{0};  // in queue_ and active_
   std::atomic<std::uint64_t> issued_{0};
+  std::atomic<bool> told_failure_{false};
   std::mutex mutex_;
   std::condition_variable helper_wakes_, waiters_wake_;
   std::deque<std::shared_ptr<Pending>> queue_;

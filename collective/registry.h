@@ -3,24 +3,40 @@
 // Pure; any thread.
 #pragma once
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/ids.h"
 #include <troupe/collective_types.h>
 #include <troupe/result.h>
 
 namespace troupe::collective {
 
-/// One epoch of one group. The memory is opened through the founder's process, which holds its descriptor; the key proves
-/// that it is the right one.
+/// A rank: which actor, in which of its lives, in which process, and where others reach that process's daemon.
+struct GroupMember {
+  std::string actor, node, data_address;
+  ProcessId process;
+  int restarts = 0;
+};
+
+/// The memory of the ranks on one node: opened through the process of the lowest of them, which holds its descriptor.
+struct NodeMemory {
+  std::string node;
+  int pid = 0, fd = -1;
+};
+
+/// One epoch of one group. The secret is known to who can read the table: the job's processes. All keys are made of it.
 struct GroupRecord {
   std::uint64_t epoch = 0;
   bool destroyed = false;              ///< the name is free again; the epoch stays, so that the next one is larger
   std::int64_t timeout_ns = 0;
-  int founder_pid = 0, founder_fd = -1;
-  std::uint64_t key = 0;
-  std::vector<std::string> members;    ///< actor ids, by rank
+  Backend backend = Backend::kShm, asked = Backend::kAuto;  ///< asked: for the next epoch's choice
+  bool deterministic = false;
+  std::uint64_t id = 0;                ///< a random number for this epoch of this group
+  std::string secret;                  ///< 64 hexadecimal digits
+  ProcessId founder;                   ///< hears of failures, tells them to all
+  std::vector<NodeMemory> memories;
+  std::vector<GroupMember> members;    ///< by rank
 };
 
 std::string encode(const GroupRecord& record);
@@ -28,5 +44,7 @@ std::string encode(const GroupRecord& record);
 Result<GroupRecord> decode_record(const std::string& text);
 /// Where a group's record stands.
 std::string record_key(const std::string& job, const std::string& name);
+/// "auto", "shm", "tcp", "hier", "nccl".
+const char* backend_name(Backend backend);
 
 }  // namespace troupe::collective

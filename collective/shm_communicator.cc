@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -88,6 +87,7 @@ void ShmCommunicator::publish(std::uint64_t sequence) {
   FlagLine& line = segment_->flag(rank_, sequence);
   line.signature = current_.what;
   line.count = current_.count;
+  if (current_.scaled()) line.set_scale(current_.scale);
   line.sequence.store(sequence, std::memory_order_release);
   segment_->wake_sleepers();
 }
@@ -112,7 +112,7 @@ bool ShmCommunicator::meet(std::uint64_t sequence, Patience& patience) {
       if (step == Wait::Step::kTimeout) return timed_out(sequence, patience);
       if (!sleep(patience, [&] { return met(sequence); })) return false;
     }
-    if (line.signature != current_.what || line.count != current_.count) return mismatch(r, sequence);
+    if (line.signature != current_.what || line.count != current_.count || (current_.scaled() && line.scale() != current_.scale)) return mismatch(r, sequence);
   }
   return true;
 }
@@ -122,7 +122,7 @@ template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready rea
   try {
     patience.check();
   } catch (const std::exception& error) {
-    segment_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", rank_, error.what()), {}});
+    segment_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", name(rank_), error.what()), {}});
     throw;
   }
   watch_members();
@@ -131,7 +131,8 @@ template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready rea
     segment_->fail({why.reason, fmt::format("the group that this one was split from has failed: {}", why.text), {}});
   }
   if (segment_->has_failed()) return false;
-  segment_->sleep(rank_, std::min(patience.deadline(), Clock::now() + kSlice), ready);
+  const auto again = part_.waiting ? part_.waiting() : Clock::time_point::max();
+  segment_->sleep(rank_, std::min({patience.deadline(), again, Clock::now() + kSlice}), ready);
   return !segment_->has_failed();
 }
 
@@ -148,7 +149,8 @@ void ShmCommunicator::watch_members() {
         const int rank = own ? who : who - ranks_;
         const int pid = segment.lines(rank).pid.load(std::memory_order_acquire);
         if (pid == -1) return;  // it had left
-        segment.fail({Reason::kDied, fmt::format("rank {} (process {}) died", rank, pid), {rank}});
+        const int named = own ? name(rank) : rank;
+        segment.fail({Reason::kDied, fmt::format("rank {} (process {}) died", named, pid), {named}});
       });
     }
     watch_->add(int(index), pid, segment.lines(rank).started.load(std::memory_order_relaxed));
@@ -159,10 +161,11 @@ void ShmCommunicator::watch_members() {
 }
 
 bool ShmCommunicator::timed_out(std::uint64_t sequence, Patience& patience) {
-  Failure failure{Reason::kTimeout, "", {}};
-  for (int r = 0; r < ranks_; ++r)
-    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence) failure.missing_ranks.push_back(r);
-  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", rank_, std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
+  Failure failure{Reason::kTimeout, "", part_.missing ? part_.missing() : std::vector<int>()};
+  const bool asked = !failure.missing_ranks.empty();  // who waits for others is not to blame
+  for (int r = 0; r < ranks_ && !asked; ++r)
+    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence) failure.missing_ranks.push_back(name(r));
+  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", name(rank_), std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
                              failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "), describe(current_));
   segment_->fail(failure);
   return false;
@@ -170,50 +173,17 @@ bool ShmCommunicator::timed_out(std::uint64_t sequence, Patience& patience) {
 
 bool ShmCommunicator::mismatch(int peer, std::uint64_t sequence) {
   const FlagLine& line = segment_->flag(peer, sequence);
-  const Signature theirs{line.signature, line.count};
+  Signature theirs{line.signature, line.count};
+  if (theirs.scaled()) theirs.scale = line.scale();
   const bool in_order = rank_ < peer;
-  segment_->fail({Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", std::min(rank_, peer), describe(in_order ? current_ : theirs),
-                                                 std::max(rank_, peer), describe(in_order ? theirs : current_)), {}});
+  segment_->fail({Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", name(std::min(rank_, peer)), describe(in_order ? current_ : theirs),
+                                                 name(std::max(rank_, peer)), describe(in_order ? theirs : current_)), {}});
   return false;
 }
 
-ShmCommunicator::Signature ShmCommunicator::signature_of(const detail::Operation& operation) {
-  Signature s;
-  s.what = std::uint64_t(operation.kind) | std::uint64_t(operation.type) << 8 | std::uint64_t(operation.op.kind()) << 16 | std::uint64_t(std::uint16_t(operation.peer)) << 24;
-  if (operation.op.kind() == Op::kPreMulSum) s.what ^= (std::bit_cast<std::uint64_t>(operation.op.scale()) * 0x9e3779b97f4a7c15u) << 40;
-  switch (operation.kind) {
-    case Kind::kReduceScatter:
-    case Kind::kScatter: s.count = operation.out_count; break;
-    case Kind::kAllToAllV: break;  // its counts differ by right; the operation compares them itself
-    case Kind::kAllGatherV:
-    case Kind::kGatherV:
-    case Kind::kScatterV:
-      for (std::size_t count : operation.counts) s.count = (s.count ^ count) * 0x100000001b3u + 1;
-      break;
-    default: s.count = operation.in_count;
-  }
-  return s;
-}
-
-std::string ShmCommunicator::describe(const Signature& s) {
-  const auto kind = Kind(s.what & 0xff);
-  const auto type = kernels::DType(s.what >> 8 & 0xff);
-  const auto op = kernels::ReduceOp(s.what >> 16 & 0xff);
-  std::string text = detail::kind_name(kind);
-  if (kind == Kind::kBarrier) return text;
-  const bool hashed = kind == Kind::kAllGatherV || kind == Kind::kGatherV || kind == Kind::kScatterV;
-  if (hashed) text += fmt::format(" of {} (counts {:x})", kernels::name_of(type), s.count);
-  else if (kind == Kind::kAllToAllV) text += fmt::format(" of {}", kernels::name_of(type));
-  else text += fmt::format(" of {} {}", s.count, kernels::name_of(type));
-  if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter) text += fmt::format(" ({})", kernels::name_of(op));
-  if (kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter || kind == Kind::kGatherV || kind == Kind::kScatterV)
-    text += fmt::format(", root {}", s.what >> 24 & 0xffff);
-  return text;
-}
-
-bool ShmCommunicator::run(const detail::Operation& operation, Patience& patience) {
+bool ShmCommunicator::run(const detail::Operation& operation, const Signature& as, Patience& patience) {
   if (segment_->has_failed()) return false;
-  current_ = signature_of(operation);
+  current_ = as;
   type_ = kernels::DType(operation.type);
   element_ = kernels::size_of(type_);
   reduce_ = {kernels::ReduceOp(operation.op.kind()), operation.op.scale(), ranks_, false};

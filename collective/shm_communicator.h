@@ -18,6 +18,7 @@
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,11 +26,26 @@
 #include "collective/communicator.h"
 #include "collective/shm_messages.h"
 #include "collective/shm_segment.h"
+#include "collective/signature.h"
 #include "collective/watch.h"
 #include "kernels/dtype.h"
 #include "kernels/reduce.h"
 
 namespace troupe::collective {
+
+/// What a larger group tells its part on one node: so that errors speak of that group's ranks, and long waits are known there.
+struct ShmPart {
+  std::vector<int> names;                       ///< the ranks here, in the larger group
+  std::function<Clock::time_point()> waiting;   ///< called before each sleep, by the rank's thread; when to be called again
+  std::function<std::vector<int>()> missing;    ///< the ranks, in the larger group, that have not come to its operation
+};
+
+/// Bytes that one rank gives to the others, or to some.
+struct ShmParcel {
+  const std::byte* from = nullptr;  ///< on the rank that gives it
+  std::byte* to = nullptr;          ///< on the ranks that want it; null on the others
+  std::size_t bytes = 0;            ///< the same on all
+};
 
 class ShmCommunicator final : public Communicator {
  public:
@@ -41,7 +57,7 @@ class ShmCommunicator final : public Communicator {
   int size() const override { return ranks_; }
   Backend backend() const override { return Backend::kShm; }
   std::uint64_t epoch() const override { return segment_->epoch(); }
-  bool run(const detail::Operation& operation, Patience& patience) override;
+  bool run(const detail::Operation& operation, Patience& patience) override { return run(operation, signature_of(operation), patience); }
   void post(Transfer& transfer) override { messages_.post(transfer); }
   bool pump() override;
   bool wait_messages(Clock::time_point deadline, Environment* environment) override;
@@ -52,12 +68,16 @@ class ShmCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
   const std::shared_ptr<ShmSegment>& segment() const { return segment_; }
 
+  /// Before the first operation.
+  void belong_to(ShmPart part) { part_ = std::move(part); }
+  /// One step of a larger operation, which all ranks know by `as`.
+  bool run(const detail::Operation& operation, const Signature& as, Patience& patience);
+  /// Hands parcels over: by giver, each giver's in an order that all ranks share. Nobody leaves before all have come.
+  bool deliver(const std::vector<std::vector<ShmParcel>>& parcels, const Signature& as, Patience& patience);
+
  private:
   class Wait;
-  struct Signature { std::uint64_t what = 0, count = 0; };
   struct Share { std::size_t begin, size; };
-  static Signature signature_of(const detail::Operation& operation);
-  static std::string describe(const Signature& signature);
 
   void publish(std::uint64_t sequence);
   bool meet(std::uint64_t sequence, Patience& patience);
@@ -82,10 +102,12 @@ class ShmCommunicator final : public Communicator {
   /// `also`: the result a second time; stream is about that one then.
   void reduce_into(void* out, std::size_t count, bool stream, void* also = nullptr);
   void copy(void* to, const void* from, std::size_t bytes, bool stream = false);
+  int name(int rank) const { return part_.names.empty() ? rank : part_.names[std::size_t(rank)]; }
   bool wants_result(const detail::Operation& operation) const { return operation.kind != detail::Kind::kReduce || operation.peer == rank_; }
 
   std::shared_ptr<ShmSegment> segment_, parent_;
   int rank_, ranks_;
+  ShmPart part_;
   std::uint64_t sequence_ = 0;
   Signature current_;
   std::size_t element_ = 1;                  // bytes, of the operation that runs

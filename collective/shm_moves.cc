@@ -126,4 +126,39 @@ bool ShmCommunicator::all_to_all_parts(const detail::Operation& operation, const
       });
 }
 
+// The parcels of a giver are one stream, which goes through its buffers.
+bool ShmCommunicator::deliver(const std::vector<std::vector<ShmParcel>>& parcels, const Signature& as, Patience& patience) {
+  if (segment_->has_failed()) return false;
+  current_ = as;
+  const std::size_t piece = segment_->slot_bytes();
+  std::size_t longest = 0;
+  for (const auto& of_giver : parcels) {
+    std::size_t bytes = 0;
+    for (const ShmParcel& parcel : of_giver) bytes += parcel.bytes;
+    longest = std::max(longest, bytes);
+  }
+  // What of the giver's parcels lies in piece i: move(parcel, place in it, place in the piece, bytes).
+  const auto cut = [&](int giver, std::size_t i, const auto& move) {
+    const std::size_t begin = i * piece, end = begin + piece;
+    std::size_t at = 0;
+    for (const ShmParcel& parcel : parcels[std::size_t(giver)]) {
+      const std::size_t from = std::max(at, begin), to = std::min(at + parcel.bytes, end);
+      if (from < to) move(parcel, from - at, from - begin, to - from);
+      at += parcel.bytes;
+    }
+  };
+  return rounds(
+      rounds_for(longest, piece), patience,
+      [&](std::size_t i, std::byte* buffer) {
+        cut(rank_, i, [&](const ShmParcel& parcel, std::size_t in_parcel, std::size_t in_piece, std::size_t n) { copy(buffer + in_piece, parcel.from + in_parcel, n); });
+      },
+      [&](std::size_t i, std::uint64_t sequence) {
+        for (int r = 0; r < ranks_; ++r)
+          if (r != rank_)
+            cut(r, i, [&](const ShmParcel& parcel, std::size_t in_parcel, std::size_t in_piece, std::size_t n) {
+              if (parcel.to) copy(parcel.to + in_parcel, segment_->buffer(r, sequence) + in_piece, n);
+            });
+      });
+}
+
 }  // namespace troupe::collective

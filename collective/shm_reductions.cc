@@ -32,7 +32,7 @@ void ShmCommunicator::reduce_into(void* out, std::size_t count, bool stream, voi
 
 bool ShmCommunicator::all_reduce(const detail::Operation& operation, Patience& patience) {
   const std::size_t bytes = operation.in_count * element_;
-  if (bytes <= kPayload) return all_reduce_tiny(operation, patience);
+  if (bytes <= (current_.scaled() ? kScaledPayload : kPayload)) return all_reduce_tiny(operation, patience);
   const std::size_t one_shot = std::min(kOneShotMax * 2 / std::size_t(ranks_), segment_->slot_bytes());
   return bytes <= one_shot ? all_reduce_one_shot(operation, patience) : all_reduce_shares(operation, patience);
 }

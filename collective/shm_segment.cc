@@ -160,8 +160,8 @@ void ShmSegment::leave(int rank) { lines_[rank].pid.store(-1, std::memory_order_
 
 Failure ShmSegment::failure() const {
   Failure failure{Reason(control_->reason), control_->text, {}};
-  for (std::size_t r = 0; r < ranks_; ++r)
-    if (control_->missing[r / 32] >> (r % 32) & 1) failure.missing_ranks.push_back(int(r));
+  for (int r = 0; r < kShmRanksMax; ++r)  // of a larger group, perhaps
+    if (control_->missing[r / 32] >> (r % 32) & 1) failure.missing_ranks.push_back(r);
   return failure;
 }
 
@@ -169,7 +169,7 @@ void ShmSegment::fail(const Failure& failure) {
   if (control_->failing.exchange(1, std::memory_order_acq_rel) == 0) {  // SG-3
     control_->reason = std::uint8_t(failure.reason);
     for (int rank : failure.missing_ranks)
-      if (rank >= 0 && std::size_t(rank) < ranks_) control_->missing[rank / 32] |= 1u << (rank % 32);
+      if (rank >= 0 && rank < kShmRanksMax) control_->missing[rank / 32] |= 1u << (rank % 32);
     const std::size_t n = std::min(failure.text.size(), sizeof control_->text - 1);
     std::memcpy(control_->text, failure.text.data(), n);
     control_->text[n] = 0;

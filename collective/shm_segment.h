@@ -10,6 +10,8 @@
 //
 //   a flag line:     | sequence | signature | count | 40 bytes of payload |   one cache line, one writer
 //
+// The factor of pre_mul_sum takes the last eight bytes of the payload.
+//
 // Invariants
 //   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset.
 //   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2 of all ranks,
@@ -23,6 +25,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,15 +38,21 @@ namespace troupe::collective {
 
 inline constexpr int kShmRanksMax = 512;
 inline constexpr unsigned kRing = 4;
-inline constexpr std::size_t kPayload = 40;
+inline constexpr std::size_t kPayload = 40, kScaledPayload = 32;
 
 struct alignas(64) FlagLine {
   std::atomic<std::uint64_t> sequence;
   std::uint64_t signature;
   std::uint64_t count;
   std::byte payload[kPayload];
+  std::uint64_t scale() const {
+    std::uint64_t bits;
+    std::memcpy(&bits, payload + kScaledPayload, sizeof bits);
+    return bits;
+  }
+  void set_scale(std::uint64_t bits) { std::memcpy(payload + kScaledPayload, &bits, sizeof bits); }
 };
-static_assert(sizeof(FlagLine) == 64);
+static_assert(kScaledPayload + sizeof(std::uint64_t) == kPayload && sizeof(FlagLine) == 64);
 
 /// One rank's own lines. The gaps keep the processor's fetching of line pairs from joining two writers.
 struct RankLines {

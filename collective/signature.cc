@@ -14,7 +14,7 @@ using detail::Kind;
 Signature signature_of(const detail::Operation& operation) {
   Signature s;
   s.what = std::uint64_t(operation.kind) | std::uint64_t(operation.type) << 8 | std::uint64_t(operation.op.kind()) << 16 | std::uint64_t(std::uint16_t(operation.peer)) << 24;
-  if (operation.op.kind() == Op::kPreMulSum) s.what ^= (std::bit_cast<std::uint64_t>(operation.op.scale()) * 0x9e3779b97f4a7c15u) << 40;
+  if (s.scaled()) s.scale = std::bit_cast<std::uint64_t>(operation.op.scale());
   switch (operation.kind) {
     case Kind::kReduceScatter:
     case Kind::kScatter: s.count = operation.out_count; break;
@@ -39,7 +39,8 @@ std::string describe(const Signature& s) {
   if (hashed) text += fmt::format(" of {} (counts {:x})", kernels::name_of(type), s.count);
   else if (kind == Kind::kAllToAllV) text += fmt::format(" of {}", kernels::name_of(type));
   else text += fmt::format(" of {} {}", s.count, kernels::name_of(type));
-  if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter) text += fmt::format(" ({})", kernels::name_of(op));
+  if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter)
+    text += s.scaled() ? fmt::format(" ({} by {})", kernels::name_of(op), std::bit_cast<double>(s.scale)) : fmt::format(" ({})", kernels::name_of(op));
   if (kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter || kind == Kind::kGatherV || kind == Kind::kScatterV)
     text += fmt::format(", root {}", s.what >> 24 & 0xffff);
   return text;

@@ -1,7 +1,12 @@
-// Signature: what an operation is, in two words, so that ranks can compare what they do before data moves.
+// Signature: what an operation is, in three words, so that ranks can compare what they do before data moves.
 //
-//   what    | kind 8 | type 8 | op 8 | root 16 | hash of pre_mul_sum's factor |
+//   what    | kind 8 | type 8 | op 8 | root 16 | nothing 24 |
 //   count   elements; of the v-variants a hash of the counts; nothing for all_to_all_v, whose counts differ by right
+//   scale   the bits of pre_mul_sum's factor; 0 for the other operations
+//
+// Invariants
+//   SI-1  Ranks that reduce alike have equal signatures, others different ones: every bit of the factor counts.
+//   SI-2  One signature for all backends, so that one mismatch reads the same wherever it is found.
 //
 // Pure; any thread.
 #pragma once
@@ -13,12 +18,14 @@
 namespace troupe::collective {
 
 struct Signature {
-  std::uint64_t what = 0, count = 0;
+  std::uint64_t what = 0, count = 0, scale = 0;
   bool operator==(const Signature&) const = default;
+  /// Does the scale say anything?
+  bool scaled() const { return (what >> 16 & 0xff) == Op::kPreMulSum; }
 };
 
 Signature signature_of(const detail::Operation& operation);
-/// In words, for an error: "all_reduce of 1000 float32 (sum)".
+/// In words, for an error: "all_reduce of 1000 float32 (sum)", "reduce of 8 float64 (pre_mul_sum by 0.5), root 1".
 std::string describe(const Signature& signature);
 
 }  // namespace troupe::collective

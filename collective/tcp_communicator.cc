@@ -46,20 +46,28 @@ std::byte* TcpCommunicator::scratch(std::size_t bytes) {
   return scratch_.get();
 }
 
-bool TcpCommunicator::run(const detail::Operation& operation, Patience& patience) { return run_among(all_, ++sequence_, operation, patience); }
+bool TcpCommunicator::run(const detail::Operation& operation, Patience& patience) { return run_among(all_, {++sequence_, signature_of(operation)}, operation, patience); }
 
-bool TcpCommunicator::run_among(const std::vector<int>& members, std::uint64_t number, const detail::Operation& operation, Patience& patience) {
+bool TcpCommunicator::run_among(const std::vector<int>& members, const Progress& as, const detail::Operation& operation, Patience& patience) {
+  type_ = kernels::DType(operation.type);
+  reduce_ = {kernels::ReduceOp(operation.op.kind()), operation.op.scale(), int(members.size()), false};
+  return step(members, as, [&] { return dispatch(operation, patience); });
+}
+
+bool TcpCommunicator::run_moves(const Progress& as, const Schedule& schedule, const Memories& memories, Patience& patience) {
+  return step(all_, as, [&] { return execute(schedule, memories, patience); });
+}
+
+template <class Body> bool TcpCommunicator::step(const std::vector<int>& members, const Progress& as, Body body) {
   links_->look();
   if (links_->has_failed()) return false;
   map_ = members;
   at_ = int(std::ranges::find(map_, links_->rank()) - map_.begin());
-  current_ = {number, signature_of(operation)};
+  current_ = as;
   links_->working_on(current_);
   streams_.begin(current_);
-  type_ = kernels::DType(operation.type);
-  reduce_ = {kernels::ReduceOp(operation.op.kind()), operation.op.scale(), int(map_.size()), false};
   idle_ = 0;
-  const bool ok = dispatch(operation, patience);
+  const bool ok = body();
   streams_.end();
   return ok && !links_->has_failed();
 }
@@ -188,8 +196,9 @@ bool TcpCommunicator::timed_out(Patience& patience) {
 }
 
 bool TcpCommunicator::pump() {
-  const auto moved = streams_.pump();
-  if (moved == TcpStreams::Moved::kFailed) streams_.clear();  // the transfers belong to others, who now let go of them
+  // What was under way when the group failed belongs to others, who have let go of it or do so now.
+  const auto moved = links_->has_failed() ? TcpStreams::Moved::kFailed : streams_.pump();
+  if (moved == TcpStreams::Moved::kFailed) streams_.clear();
   return moved == TcpStreams::Moved::kSomething;
 }
 

@@ -66,18 +66,25 @@ class TcpCommunicator final : public Communicator {
 
   const std::shared_ptr<TcpLinks>& links() const { return links_; }
   const TcpOptions& options() const { return options_; }
-  /// One operation of some of the ranks, with a number of its own (larger than those before); `operation` counts in them.
-  bool run_among(const std::vector<int>& members, std::uint64_t number, const detail::Operation& operation, Patience& patience);
+
+  struct Memories { const std::byte* input = nullptr; std::byte* data = nullptr; std::byte* scratch = nullptr; std::size_t element = 1; };
+  /// Steps of larger operations, each with a number of its own, which all ranks take at the same point, whether they take part in
+  /// the step or not; `as` says what the larger operation is.
   std::uint64_t next_number() { return ++sequence_; }
+  /// One operation of some of the ranks; its root is a rank of the group, its counts are the members'.
+  bool run_among(const std::vector<int>& members, const Progress& as, const detail::Operation& operation, Patience& patience);
+  /// A schedule over all ranks, without steps that reduce.
+  bool run_moves(const Progress& as, const Schedule& schedule, const Memories& memories, Patience& patience);
 
  private:
-  struct Memories { const std::byte* input = nullptr; std::byte* data = nullptr; std::byte* scratch = nullptr; std::size_t element = 1; };
   struct Window { const std::byte *begin, *end; int peer; std::uint64_t number; };
+  template <class Body> bool step(const std::vector<int>& members, const Progress& as, Body body);
   bool dispatch(const detail::Operation& operation, Patience& patience);
   bool all_reduce(const detail::Operation& operation, Patience& patience);
   bool reduce(const detail::Operation& operation, Patience& patience);
   bool reduce_scatter(const detail::Operation& operation, Patience& patience);
   bool broadcast(const detail::Operation& operation, Patience& patience);
+  bool all_to_all_v(const detail::Operation& operation, Patience& patience);
   bool move_parts(const detail::Operation& operation, Patience& patience);
   bool execute(const Schedule& schedule, const Memories& memories, Patience& patience);
   bool issue(const Step& step, const Memories& memories);

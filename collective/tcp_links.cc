@@ -35,7 +35,11 @@ void set_options(int fd, Channel channel) {
   if (!tcp) return;
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (channel != Channel::kControl) return;
+  if (channel != Channel::kControl) {
+    const int never = 0;  // a daemon that accepted it has set a limit: a rank that is frozen for longer is slow, not dead
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof never);
+    return;
+  }
   // A peer's machine that is gone without a word: seen within 4 to 5 seconds.
   const int second = 1, times = 4, unanswered_ms = 5000;
   ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -216,7 +220,7 @@ void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
   if (frame.word == Word::kGoodbye) {
     peer.goodbye = true;
   } else if (frame.word == Word::kProgress) {
-    peer.progress = {frame.sequence, {frame.what, frame.count}};
+    peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
     compare(index);
   } else if (frame.word == Word::kFailure) {
     if (frame.stale) stale_.store(true, std::memory_order_release);
@@ -271,6 +275,7 @@ void TcpLinks::tell_progress() {
     frame.sequence = own_.sequence;
     frame.what = own_.signature.what;
     frame.count = own_.signature.count;
+    frame.scale = own_.signature.scale;
     send_all(frame);
     for (std::size_t r = 0; r < std::size_t(place_.ranks); ++r) compare(r);
     differ = failure_.has_value();

@@ -66,7 +66,13 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   void fail(const Failure& failure);
   /// The group was formed again or destroyed: fails with kStale, on all.
   void supersede();
-  bool stale() const { return stale_.load(std::memory_order_acquire); }
+  bool stale() const {
+    if (stale_.load(std::memory_order_acquire)) return true;
+    const auto parent = parent_.lock();
+    return parent && parent->stale();
+  }
+  /// These links are of a part of that group, and stale with it. Before any other thread knows them.
+  void follow(const std::shared_ptr<TcpLinks>& parent) { parent_ = parent; }
   /// Called once, when it fails (or at once, when it has failed), on whatever thread.
   void on_failure(std::function<void(const Failure&)> action);
 
@@ -89,6 +95,9 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   int wake_fd() const { return wake_.get(); }
   void clear_wake();
 
+  /// Lives as long as the links: whatever brings their sockets.
+  void keep(std::shared_ptr<void> companion) { companion_ = std::move(companion); }
+
   /// Goodbye to all: this rank's end is no failure. Stops the thread.
   void leave();
 
@@ -98,9 +107,9 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     std::uint32_t magic = 0;
     Word word{};
     std::uint8_t reason = 0, stale = 0, reserved = 0;
-    std::uint64_t sequence = 0, what = 0, count = 0;
+    std::uint64_t sequence = 0, what = 0, count = 0, scale = 0;
     std::array<std::uint64_t, kTcpRanksMax / 64> missing{};
-    std::array<char, 928> text{};
+    std::array<char, 920> text{};
   };
   static_assert(sizeof(ControlFrame) == 1024);
   struct Peer {
@@ -123,6 +132,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   ControlFrame frame_of_failure() const;
   void run_actions();
 
+  std::shared_ptr<void> companion_;
+  std::weak_ptr<TcpLinks> parent_;
   const Place place_;
   std::vector<std::atomic<int>> data_;
   std::atomic<bool> failed_{false}, stale_{false}, stopping_{false};

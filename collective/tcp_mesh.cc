@@ -26,16 +26,12 @@ struct Introduction {
   std::uint64_t key = 0;
 };
 
-int milliseconds_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min<Clock::duration>(deadline - Clock::now(), std::chrono::hours(1)));
-  return int(std::max<std::int64_t>(0, left.count()));
-}
 bool wait_for(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     pollfd one{fd, events, 0};
     const int n = ::poll(&one, 1, milliseconds_until(deadline));
-    if (n < 0 && errno == EINTR) continue;
-    return n > 0;
+    if (n > 0) return true;
+    if ((n < 0 && errno != EINTR) || Clock::now() >= deadline) return false;
   }
 }
 
@@ -52,6 +48,11 @@ std::string local_host(TcpLinks& links) {
 }
 
 }  // namespace
+
+int milliseconds_until(Clock::time_point deadline) {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min<Clock::duration>(deadline - Clock::now(), std::chrono::hours(1)));
+  return int(std::max<std::int64_t>(0, left.count()));
+}
 
 bool send_whole(int fd, const void* bytes, std::size_t size, Clock::time_point deadline) {
   for (std::size_t done = 0; done < size;) {

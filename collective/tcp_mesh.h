@@ -45,6 +45,8 @@ Result<std::shared_ptr<TcpLinks>> connect_subgroup(TcpLinks& old, const Subgroup
 
 /// A connection to HOST:PORT, blocking, or why there is none.
 Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline);
+/// For poll: milliseconds until the deadline, rounded up, an hour at most.
+int milliseconds_until(Clock::time_point deadline);
 /// Whole or nothing, until the deadline.
 bool send_whole(int fd, const void* bytes, std::size_t size, Clock::time_point deadline);
 bool receive_whole(int fd, void* bytes, std::size_t size, Clock::time_point deadline);

@@ -48,8 +48,8 @@ bool TcpCommunicator::dispatch(const detail::Operation& operation, Patience& pat
     case Kind::kScatter:
     case Kind::kScatterV:
     case Kind::kAllToAll:
-    case Kind::kAllToAllV:
     case Kind::kSplit: return move_parts(operation, patience);
+    case Kind::kAllToAllV: return all_to_all_v(operation, patience);
     default: break;
   }
   return execute(barrier_schedule(place()), {}, patience);
@@ -105,6 +105,25 @@ bool TcpCommunicator::broadcast(const detail::Operation& operation, Patience& pa
   return execute(met(scattered ? scattered_broadcast_schedule(place(), root, bytes) : broadcast_schedule(place(), root, bytes), place()), {data, data, nullptr, 1}, patience);
 }
 
+// First every rank tells all others what it sends and what it wants, so that all find the same mismatch before any data moves.
+bool TcpCommunicator::all_to_all_v(const detail::Operation& operation, Patience& patience) {
+  const auto n = map_.size();
+  std::vector<std::uint64_t> own(operation.counts.begin(), operation.counts.end()), all(2 * n * n);
+  own.insert(own.end(), operation.recv_counts.begin(), operation.recv_counts.end());
+  detail::Operation exchange{.kind = Kind::kAllGather, .type = detail::DType::kU64, .in = own.data(), .in_count = own.size(), .out = all.data(), .out_count = all.size()};
+  type_ = kernels::DType(exchange.type);
+  if (!move_parts(exchange, patience)) return false;
+  type_ = kernels::DType(operation.type);
+  for (std::size_t from = 0; from < n; ++from)
+    for (std::size_t to = 0; to < n; ++to) {
+      const std::uint64_t sent = all[2 * n * from + to], wanted = all[2 * n * to + n + from];
+      if (sent == wanted) continue;
+      links_->fail({Reason::kMismatch, fmt::format("all_to_all_v: rank {} sends {} elements to rank {}, which wants {}", map_[from], sent, map_[to], wanted), {}});
+      return false;
+    }
+  return move_parts(operation, patience);
+}
+
 // Parts that go from rank to rank as they are. Every pair exchanges one frame at most, empty ones too: they carry the signature.
 bool TcpCommunicator::move_parts(const detail::Operation& operation, Patience& patience) {
   const auto n = map_.size(), me = std::size_t(at_);
@@ -158,6 +177,7 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key, Patienc
     return nullptr;
   }
   if (!*links) return nullptr;
+  (*links)->follow(links_);
   // A child ends with its parent: with any of its members, and when it is formed again.
   links_->on_failure([weak = std::weak_ptr<TcpLinks>(*links)](const Failure& failure) {
     const auto child = weak.lock();

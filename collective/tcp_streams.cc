@@ -33,14 +33,14 @@ void TcpStreams::begin(const Progress& progress) {
 }
 
 void TcpStreams::send(int to, const std::byte* data, std::size_t bytes) {
-  peers_[std::size_t(to)].out.push_back({{bytes, current_.sequence, current_.signature.what, current_.signature.count}, data, 0, nullptr});
+  peers_[std::size_t(to)].out.push_back({{bytes, current_.sequence, current_.signature.what, current_.signature.count, current_.signature.scale}, data, 0, nullptr});
 }
 void TcpStreams::receive(int from, std::byte* to, std::size_t bytes) { peers_[std::size_t(from)].in.push_back({to, bytes}); }
 
 void TcpStreams::post(Transfer& transfer) {
   Peer& peer = peers_[std::size_t(transfer.peer)];
   if (!transfer.sends) return peer.recvs.push_back(&transfer);
-  peer.out.push_back({{transfer.bytes, 0, kMessage | std::uint64_t(transfer.type) << 8, std::uint64_t(std::int64_t(transfer.tag))}, transfer.from, 0, &transfer});
+  peer.out.push_back({{transfer.bytes, 0, kMessage | std::uint64_t(transfer.type) << 8, std::uint64_t(std::int64_t(transfer.tag)), 0}, transfer.from, 0, &transfer});
 }
 
 void TcpStreams::clear() {
@@ -155,7 +155,7 @@ bool TcpStreams::read_some(int index) {
       peer.begin += sizeof(Header);
       peer.has_header = true;
       peer.got = 0;
-      if (peer.header.sequence != 0) links_.seen(index, {peer.header.sequence, {peer.header.what, peer.header.count}});
+      if (peer.header.sequence != 0) links_.seen(index, {peer.header.sequence, {peer.header.what, peer.header.count, peer.header.scale}});
     }
     if (!peer.target && !decide(index)) return moved;
     const std::size_t before = peer.got;
@@ -208,7 +208,7 @@ bool TcpStreams::decide(int index) {
   static std::byte nowhere[1];
   if (header.sequence == 0) return decide_message(index);
   if (!in_operation_ || header.sequence > current_.sequence) return false;
-  const Signature theirs{header.what, header.count};
+  const Signature theirs{header.what, header.count, header.scale};
   if (header.sequence == current_.sequence && theirs != current_.signature) {
     const bool in_order = links_.rank() < index;
     links_.fail({Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", std::min(links_.rank(), index), describe(in_order ? current_.signature : theirs),

@@ -1,6 +1,6 @@
 // TcpStreams: the data sockets of a rank as streams of frames, in both directions at once, without ever waiting.
 //
-//   a frame:   | bytes | sequence | what | count | payload ... |
+//   a frame:   | bytes | sequence | what | count | scale | payload ... |
 //
 // Frames of an operation carry its number and signature, and are received in the order in which the operation asks for them.
 // Frames of messages carry tag and type (sequence 0); they go to the first recv with that tag, or into memory of our own until
@@ -51,7 +51,7 @@ class TcpStreams {
   void clear();
 
  private:
-  struct Header { std::uint64_t bytes = 0, sequence = 0, what = 0, count = 0; };
+  struct Header { std::uint64_t bytes = 0, sequence = 0, what = 0, count = 0, scale = 0; };
   struct Out { Header header; const std::byte* data = nullptr; std::size_t done = 0; Transfer* transfer = nullptr; };
   struct In { std::byte* to = nullptr; std::size_t bytes = 0; };
   struct Stash { Header header; std::vector<std::byte> data; bool whole = false; };

@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZERS = ["asan", "tsan", "ubsan"]
+ALONE_MAX = 12  # more failures than that are no matter of a busy machine
 
 
 class Tally:
@@ -55,9 +56,12 @@ def skip_reason(text, case=None):
     return reason or "no reason given"
 
 
-def read_results(path, tally):
+def read_results(path):
+    """What each test of ctest's report has done: name -> Tally."""
+    results = {}
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name, status = case.get("name"), case.get("status")
+        tally = results[name] = Tally()
         text = case.findtext("system-out") or ""
         whole = "[==========] Running" in text and len(re.findall(r"^\[ RUN      \]", text, re.M)) > 1
         if status == "run":
@@ -72,6 +76,17 @@ def read_results(path, tally):
                 tally.failed.append(f"{name} (not run: {message or status})")
         elif not (whole and cases_of_program(name, text, tally)):
             tally.failed.append(name)
+    return results
+
+
+def run_ctest(preset, build, name, flags):
+    """One run of ctest: its exit code, and name -> Tally."""
+    report = os.path.join(build, name)
+    if os.path.exists(report):
+        os.remove(report)
+    code = call(["ctest", "--preset", preset, "--output-on-failure", "--output-junit", report, "--test-output-size-passed", "1000000",
+                 "--test-output-size-failed", "1000000", *flags])
+    return code, read_results(report) if os.path.exists(report) else {}
 
 
 def run_preset(preset, only, jobs, tally):
@@ -85,21 +100,24 @@ def run_preset(preset, only, jobs, tally):
     if call(["cmake", "--build", "--preset", preset, "-j", str(jobs)]):
         tally.failed.append(f"{preset}: cmake --build --preset {preset}")
         return
-    results = os.path.join(build, "test_results.xml")
-    if os.path.exists(results):
-        os.remove(results)
-    command = ["ctest", "--preset", preset, "-j", str(jobs), "--output-on-failure", "--output-junit", results,
-               "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"]
-    # Tests of real processes share two cores with everything else: one that fails is tried once more, and ctest's output
-    # shows both tries. A test that fails twice has failed.
-    command += ["--repeat", "until-pass:2"]
-    if only:
-        command += ["-R", only, "--no-tests=ignore"]
     say(f"{preset}: testing")
-    code = call(command)
+    # Tests of real processes share two cores with everything else: one that fails is tried once more, and ctest's output
+    # shows both tries.
+    flags = ["--repeat", "until-pass:2"] + (["-R", only, "--no-tests=ignore"] if only else [])
+    code, results = run_ctest(preset, build, "test_results.xml", ["-j", str(jobs), *flags])
+    failed = [name for name, tally_of in results.items() if tally_of.failed]
+    if code and 0 < len(failed) <= ALONE_MAX:
+        # What still failed is tried a last time with the machine to itself. A test that fails then too has failed; one that
+        # passes is named, since it should not need that.
+        say(f"{preset}: {len(failed)} failed; once more, alone")
+        code, alone = run_ctest(preset, build, "test_results_alone.xml", ["--rerun-failed", "-j", "1"])
+        results.update(alone)
+        for name in failed:
+            if not results[name].failed:
+                print(f"passed only alone: {name}")
     counted = Tally()
-    if os.path.exists(results):
-        read_results(results, counted)
+    for tally_of in results.values():
+        counted.add(tally_of)
     if code and not counted.failed:
         counted.failed.append(f"{preset}: ctest ended with code {code}")
     prefix = "" if preset == "dev" else f"{preset}: "

@@ -44,7 +44,7 @@ std::string escaped(const std::string& text) {
 bool drawn(const Point& point) { return std::isfinite(point.x) && std::isfinite(point.y); }
 
 Plot plot_of(const LineChartOptions& options, std::span<const Series> series) {
-  double max_x = 0, min_y = std::numeric_limits<double>::infinity(), max_y = -min_y;
+  double max_x = options.x_end, min_y = std::numeric_limits<double>::infinity(), max_y = -min_y;
   for (const Series& one : series) {
     for (const Point& point : one.points) {
       if (!drawn(point)) continue;
@@ -53,6 +53,11 @@ Plot plot_of(const LineChartOptions& options, std::span<const Series> series) {
       max_y = std::max(max_y, point.y);
     }
   }
+  for (const Level& level : options.levels) {
+    min_y = std::min(min_y, level.y);
+    max_y = std::max(max_y, level.y);
+  }
+  if (options.y_from) min_y = *options.y_from, max_y = std::max(max_y, min_y);
   if (min_y > max_y) min_y = 0, max_y = 1;
   if (max_y - min_y < 1e-9) min_y -= 0.5, max_y += 0.5;
   const double step = tick_size(max_y - min_y, 5);
@@ -89,6 +94,7 @@ void axes(const Plot& plot, const LineChartOptions& options, std::string& svg) {
 
 void draw(const Plot& plot, const Series& series, std::string& svg) {
   auto out = std::back_inserter(svg);
+  if (std::ranges::none_of(series.points, drawn)) return;
   fmt::format_to(out, "<polyline fill='none' stroke='{}' stroke-width='{:g}' points='", series.color, series.width);
   for (const Point& point : series.points)
     if (drawn(point)) fmt::format_to(out, "{:.1f},{:.1f} ", plot.x(point.x), plot.y(point.y));
@@ -98,6 +104,14 @@ void draw(const Plot& plot, const Series& series, std::string& svg) {
     if (drawn(point))
       fmt::format_to(out, "<circle cx='{:.1f}' cy='{:.1f}' r='4' fill='{}'/>\n", plot.x(point.x), plot.y(point.y),
                      series.color);
+}
+
+void draw_levels(const Plot& plot, const LineChartOptions& options, std::string& svg) {
+  for (const Level& level : options.levels)
+    fmt::format_to(std::back_inserter(svg),
+                   "<line x1='{0:.1f}' x2='{1:.1f}' y1='{2:.1f}' y2='{2:.1f}' stroke='{5}' stroke-dasharray='6 4'/>\n"
+                   "<text x='{3:.1f}' y='{4:.1f}' fill='{5}'>{6}</text>\n",
+                   kLeft, plot.width - kRight, plot.y(level.y), kLeft + 8, plot.y(level.y) - 6, level.color, escaped(level.name));
 }
 
 }  // namespace
@@ -113,6 +127,7 @@ std::string line_chart_svg(const LineChartOptions& options, std::span<const Seri
       "<text x='{2:.1f}' y='28' font-size='16'>{3}</text>\n",
       options.width, options.height, kLeft, escaped(options.title));
   axes(plot, options, svg);
+  draw_levels(plot, options, svg);
   double legend = kTop + 12;
   for (const Series& one : series) {
     draw(plot, one, svg);

@@ -7,13 +7,7 @@
 
 namespace rl {
 
-struct ChartOptions {
-  std::string title = "PPO on CartPole-v1";
-  int width = 860;
-  int height = 440;
-};
-
-/// A complete SVG file. An empty curve gives the axes alone.
-[[nodiscard]] std::string learning_curve_svg(const TrainingLog& log, const ChartOptions& options = {});
+/// A complete SVG file. An empty curve gives the axes and the threshold alone.
+[[nodiscard]] std::string learning_curve_svg(const TrainingLog& log, const std::string& title);
 
 }  // namespace rl

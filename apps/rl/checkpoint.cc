@@ -1,8 +1,5 @@
 #include "apps/rl/checkpoint.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -14,6 +11,8 @@
 #include <utility>
 
 #include <xxhash.h>
+
+#include "apps/common/output_file.h"
 
 namespace rl {
 namespace {
@@ -175,78 +174,12 @@ troupe::Result<Contents> read_body(const std::filesystem::path& path) {
   return Contents{head.kind, bytes.substr(sizeof head)};
 }
 
-troupe::Status system_error(const std::string& what, const std::filesystem::path& path) {
-  const std::string message = what + " " + path.string() + ": " + std::strerror(errno);
-  if (errno == ENOSPC || errno == EDQUOT) return troupe::OutOfDiskError(message);
-  return troupe::InvalidArgumentError(message);
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-std::filesystem::path folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-}
-
-troupe::Status write_and_sync(const std::filesystem::path& path, const std::string& bytes) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (file.get() < 0) return system_error("cannot write", path);
-  std::string_view rest(bytes);
-  while (!rest.empty()) {
-    const ssize_t written = ::write(file.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return system_error("cannot write", path);
-    rest.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::fsync(file.get()) != 0) return system_error("cannot sync", path);
-  return {};
-}
-
 }  // namespace
-
-troupe::Status check_writable(const std::filesystem::path& path) {
-  const std::filesystem::path folder = folder_of(path);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return troupe::InvalidArgumentError("cannot make the folder " + folder.string() + ": " + error.message());
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) return system_error("cannot write in", folder);
-  if (std::filesystem::is_directory(path, error))
-    return troupe::InvalidArgumentError(path.string() + " is a folder, not a file");
-  return {};
-}
-
-troupe::Status write_file(const std::filesystem::path& path, const std::string& bytes) {
-  const std::filesystem::path folder = folder_of(path);
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  std::filesystem::path aside = path;
-  aside += ".tmp." + std::to_string(::getpid());
-  troupe::Status status = write_and_sync(aside, bytes);
-  if (status.ok() && ::rename(aside.c_str(), path.c_str()) != 0) status = system_error("cannot rename to", path);
-  if (!status.ok()) {
-    std::filesystem::remove(aside, error);
-    return status;
-  }
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.get() >= 0) ::fsync(opened.get());
-  return {};
-}
 
 troupe::Status save_policy(const std::filesystem::path& path, const Policy& policy) {
   Writer writer;
   policy_fields(writer, policy);
-  return write_file(path, with_head(kPolicyKind, writer.take()));
+  return apps::write_file(path, with_head(kPolicyKind, writer.take()));
 }
 
 troupe::Result<Policy> load_policy(const std::filesystem::path& path) {
@@ -269,7 +202,7 @@ troupe::Result<Policy> load_policy(const std::filesystem::path& path) {
 troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
   Writer writer;
   checkpoint_fields(writer, checkpoint);
-  return write_file(path, with_head(kCheckpointKind, writer.take()));
+  return apps::write_file(path, with_head(kCheckpointKind, writer.take()));
 }
 
 troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {

@@ -57,10 +57,4 @@ troupe::Result<Policy> load_policy(const std::filesystem::path& path);
 troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path);
 
-/// Writes any file as CK-1 says; pictures and results go the same way.
-troupe::Status write_file(const std::filesystem::path& path, const std::string& bytes);
-
-/// Makes the file's folder and says whether write_file could write there; touches no file.
-troupe::Status check_writable(const std::filesystem::path& path);
-
 }  // namespace rl

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <troupe/troupe.h>
 
+#include "apps/common/output_file.h"
 #include "apps/rl/checkpoint.h"
 #include "apps/rl/command_line.h"
 #include "apps/rl/evaluate.h"
@@ -20,7 +21,7 @@ int play(const rl::EvaluateCommand& command) {
     const rl::Evaluation evaluation = rl::evaluate(policy, command.options).value();
     fmt::print("{}: mean return {:.1f} ± {:.1f} over {} episodes\n", policy.env_id, evaluation.mean,
                evaluation.deviation, evaluation.returns.size());
-    if (!command.json.empty()) rl::write_file(command.json, rl::evaluation_json(policy, evaluation)).value();
+    if (!command.json.empty()) apps::write_file(command.json, rl::evaluation_json(policy, evaluation)).value();
     return 0;
   } catch (const troupe::Error& error) {
     fmt::print(stderr, "ppo: {}\n", error.what());

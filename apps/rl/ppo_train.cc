@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <troupe/troupe.h>
 
+#include "apps/common/output_file.h"
+#include "apps/common/progress.h"
 #include "apps/rl/chart.h"
 #include "apps/rl/checkpoint.h"
 #include "apps/rl/ppo_actors.h"
@@ -49,7 +51,7 @@ class TrainingRun {
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
     }
-    progress_.update(view(), true);
+    show(true);
     return finish(interrupted);
   }
 
@@ -73,7 +75,7 @@ class TrainingRun {
     double checkpoint_at = kCheckpointInterval;
     while (!done()) {
       params = iterate(params);
-      progress_.update(view());
+      show(false);
       if (elapsed() < checkpoint_at) continue;
       checkpoint_at = elapsed() + kCheckpointInterval;
       checkpoint().value();
@@ -103,6 +105,11 @@ class TrainingRun {
             .mean_return = log_.mean_return()};
   }
 
+  void show(bool last) {
+    const ProgressView now = view();
+    progress_.update(now.seconds, [&](int bar_width) { return progress_line(now, bar_width); }, last);
+  }
+
   troupe::Status checkpoint() {
     const auto state = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = 8s});
     if (!state.ok()) return state.error_ptr();
@@ -126,10 +133,8 @@ class TrainingRun {
       outcome.policy = command_.out / "policy.bin";
       save_policy(outcome.policy, saved.value().policy).value();
     }
-    write_file(outcome.picture,
-               learning_curve_svg(log_, {.title = fmt::format("PPO on CartPole-v1, seed {}", config_.seed)}))
-        .value();
-    write_file(command_.json, training_json(outcome)).value();
+    apps::write_file(outcome.picture, learning_curve_svg(log_, fmt::format("PPO on CartPole-v1, seed {}", config_.seed))).value();
+    apps::write_file(command_.json, training_json(outcome)).value();
     report(outcome);
     return interrupted ? kExitInterrupted : 0;
   }
@@ -154,7 +159,7 @@ class TrainingRun {
   TrainingLog log_;
   std::int64_t resumed_from_ = 0;
   double seconds_before_ = 0;
-  ProgressReporter progress_;
+  apps::ProgressReporter progress_;
   troupe::ActorHandle<LearnerActor> learner_;
   std::vector<troupe::ActorHandle<RolloutActor>> workers_;
 };
@@ -165,7 +170,7 @@ int train(const TrainCommand& command) {
   try {
     // Before minutes of work, not after them.
     for (const auto& path : {command.checkpoint, command.json, command.out / "policy.bin"})
-      check_writable(path).value();
+      apps::check_writable(path).value();
     std::optional<Checkpoint> resumed;
     if (!command.resume.empty()) resumed = load_checkpoint(command.resume).value();
     const PpoConfig config = command.over(resumed ? resumed->config : PpoConfig{});

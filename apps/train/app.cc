@@ -53,13 +53,16 @@ Result<std::optional<Place>> place_from_environment() {
   return std::optional<Place>();
 }
 
+Status check_device(const AppCommand& command) {
+  if (command.device != "cuda") return {};
+  if (::access("/dev/nvidiactl", F_OK) != 0)
+    return NotFoundError("--device cuda: there is no GPU on this machine (no /dev/nvidiactl); --device cpu trains here");
+  return InvalidArgumentError("--device cuda: this build trains on the CPU; use --device cpu");
+}
+
 Status check_command(const AppCommand& command) {
   const RunSettings& run = run_of(command.job);
-  if (command.device == "cuda") {
-    if (::access("/dev/nvidiactl", F_OK) != 0)
-      return NotFoundError("--device cuda: there is no GPU on this machine (no /dev/nvidiactl); --device cpu trains here");
-    return InvalidArgumentError("--device cuda: this build trains on the CPU; use --device cpu");
-  }
+  if (Status there = check_device(command); !there.ok()) return there;
   if (Status fits = check(trainer_options(run).schedule); !fits.ok())
     return InvalidArgumentError("the learning rate's schedule: " + fits.error().message());
   for (const fs::path& path : {command.json, command.curve})
@@ -86,6 +89,11 @@ void remove_checkpoints(const AppCommand& command) {
 }
 
 int finish(const AppCommand& command, RunReport& report, RunEnd end) {
+  if (!end.error.empty() && run_of(command.job).resume && report.log().recoveries.empty()) {
+    // It never began: picture and result are those of the run that it was to go on with.
+    fmt::print(stderr, "{}: {}\n", command.program, end.error);
+    return 1;
+  }
   report.end(end.seconds);
   end.picture = command.curve;
   end.checkpoint = run_of(command.job).checkpoints;

@@ -35,12 +35,15 @@ using CommandLine = std::variant<AppCommand, ExitNow> (*)(std::span<char* const>
 
 int train_main(int argc, char** argv, CommandLine parse);
 
+/// The part of check_command that every process must ask for itself.
+Status check_device(const AppCommand& command);
 /// Before minutes of work, not after them: device, folders, checkpoints, settings. Errors name the flag.
 Status check_command(const AppCommand& command);
 /// After the check: --overwrite.
 void remove_checkpoints(const AppCommand& command);
 
-/// Picture, result and closing lines. Returns the exit code.
+/// Picture, result and closing lines; of a --resume that was refused only the error, and no file is touched. Returns the exit
+/// code.
 int finish(const AppCommand& command, RunReport& report, RunEnd end);
 
 /// The place that mpirun or torchrun has given this process; none: nobody has. InvalidArgumentError for half of one.

@@ -1,5 +1,6 @@
 #include "apps/train/checkpoint.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -80,6 +81,33 @@ Status compare(const std::map<std::string, std::string>& words, const std::map<s
   return {};
 }
 
+/// Is it the format of these files at all?
+bool is_checkpoint(const std::map<std::string, std::string>& words) {
+  const auto format = words.find("format");
+  return format != words.end() && format->second == kFormat;
+}
+
+/// A larger model holds all arrays of a smaller one, and more.
+Status check_arrays(const ArrayFile& file, const Layout& layout) {
+  for (const ArrayFile::Entry& entry : file.entries) {
+    std::string_view name = entry.name;
+    if (name.starts_with("moment.")) name = name.substr(std::min(name.size(), name.find('.', 7) + 1));
+    if (std::ranges::find(layout, name, &Tensor::name) == layout.end())
+      return InvalidArgumentError("the checkpoint has " + entry.name + ", which this model has not: it is of another model");
+  }
+  return {};
+}
+
+/// Everything that can be wrong with the file of a step (CK-3).
+template <class T>
+Result<Snapshot<T>> load_good(const std::filesystem::path& path, std::int64_t step, const Layout& layout,
+                              const std::map<std::string, std::string>& setting) {
+  auto snapshot = load_snapshot<T>(path, layout, setting);
+  if (snapshot.ok() && snapshot->step != step)
+    return SerializationError(path.string() + " holds step " + std::to_string(snapshot->step) + ", not what its name says");
+  return snapshot;
+}
+
 }  // namespace
 
 template <class T>
@@ -125,8 +153,7 @@ Result<Snapshot<T>> load_snapshot(const std::filesystem::path& path, const Layou
   if (!file.ok()) return file.error_ptr();
   const auto& words = file->metadata;
   Snapshot<T> snapshot;
-  const auto format = words.find("format");
-  if (format == words.end() || format->second != kFormat)
+  if (!is_checkpoint(words))
     return SerializationError(path.string() + " holds arrays, but is no checkpoint of a run");
   if (!parse(words, "step", snapshot.step) || snapshot.step < 0 || !parse(words, "watch.seen", snapshot.watch.seen) ||
       !parse(words, "watch.above", snapshot.watch.above) ||
@@ -153,6 +180,7 @@ Result<Snapshot<T>> load_snapshot(const std::filesystem::path& path, const Layou
           !status.ok())
         return status.error_ptr();
   }
+  if (Status status = check_arrays(*file, layout); !status.ok()) return status.error_ptr();
   return snapshot;
 }
 
@@ -173,7 +201,7 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
     std::int64_t step = 0;
     if (!name.starts_with("step-")) continue;
     const auto result = std::from_chars(name.data() + 5, name.data() + name.size(), step);
-    if (result.ec == std::errc() && std::string_view(result.ptr) == ".safetensors") steps.push_back(step);
+    if (result.ec == std::errc() && step >= 0 && name == file_of(step).filename()) steps.push_back(step);
   }
   std::ranges::sort(steps);
   return steps;
@@ -184,14 +212,19 @@ Status CheckpointFolder::save(const Layout& layout, const Snapshot<T>& snapshot,
                               const std::map<std::string, std::string>& setting, std::optional<double> score) {
   if (Status status = save_snapshot(file_of(snapshot.step), layout, snapshot, with_score(setting, score)); !status.ok())
     return status;
-  if (Status status = keep_best(snapshot.step, score); !status.ok()) return status;
-  remove_old();
+  if (const auto seen = look_at(snapshot.step)) good_[snapshot.step] = *seen;
+  if (Status status = keep_best(snapshot.step, score, setting); !status.ok()) return status;
+  remove_old(snapshot.step, [&](const std::filesystem::path& path, std::int64_t step) -> Status {
+    const auto loaded = load_good<T>(path, step, layout, setting);
+    return loaded.ok() ? Status() : Status(loaded.error_ptr());
+  });
   return {};
 }
 
-Status CheckpointFolder::keep_best(std::int64_t step, std::optional<double> score) {
+/// A damaged file, or one of another run, is no best to compare with.
+Status CheckpointFolder::keep_best(std::int64_t step, std::optional<double> score, const std::map<std::string, std::string>& setting) {
   if (!score || !std::isfinite(*score)) return {};
-  if (const auto words = read_metadata(best_file()); words.ok()) {
+  if (const auto words = read_metadata(best_file()); words.ok() && is_checkpoint(*words) && compare(*words, setting).ok()) {
     double best = 0;
     if (parse_bits(*words, "score", best) && best <= *score) return {};
   }
@@ -204,11 +237,35 @@ Status CheckpointFolder::keep_best(std::int64_t step, std::optional<double> scor
   return {};
 }
 
-void CheckpointFolder::remove_old() const {
-  const std::vector<std::int64_t> all = steps();
+std::optional<CheckpointFolder::Seen> CheckpointFolder::look_at(std::int64_t step) const {
+  struct stat facts {};
+  if (::stat(file_of(step).c_str(), &facts) != 0) return std::nullopt;
+  return Seen{.inode = facts.st_ino,
+              .size = static_cast<std::uint64_t>(facts.st_size),
+              .changed_ns = std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec};
+}
+
+/// CK-4. What this object did not write is read once, whole.
+void CheckpointFolder::remove_old(std::int64_t saved, const Check& check) {
+  std::vector<std::int64_t> counted;
+  for (const std::int64_t step : steps()) {
+    if (step > saved) break;
+    const auto seen = look_at(step);
+    if (!seen) continue;
+    const auto known = good_.find(step);
+    if (known == good_.end() || known->second != *seen) {
+      good_.erase(step);
+      if (!check(file_of(step), step).ok()) continue;
+      good_[step] = *seen;
+    }
+    counted.push_back(step);
+  }
   const std::size_t keep = std::max<std::size_t>(options_.keep_last, 1);
   std::error_code ignored;
-  for (std::size_t i = 0; i + keep < all.size(); ++i) std::filesystem::remove(file_of(all[i]), ignored);
+  for (std::size_t i = 0; i + keep < counted.size(); ++i) {
+    std::filesystem::remove(file_of(counted[i]), ignored);
+    good_.erase(counted[i]);
+  }
 }
 
 template <class T>
@@ -218,10 +275,9 @@ Result<Snapshot<T>> CheckpointFolder::load_newest(const Layout& layout,
   std::vector<std::int64_t> all = steps();
   ErrorPtr first;
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
-    auto snapshot = load_snapshot<T>(file_of(*step), layout, setting);
+    auto snapshot = load_good<T>(file_of(*step), *step, layout, setting);
     if (snapshot.ok()) return snapshot;
-    if (snapshot.error().code() == ErrorCode::kInvalidArgument) return snapshot;  // whole, but not of this run
-    if (passed_over != nullptr) passed_over->push_back(snapshot.error().message());
+    if (passed_over != nullptr) passed_over->push_back(file_of(*step).filename().string() + ": " + snapshot.error().message());
     if (!first) first = snapshot.error_ptr();
   }
   if (first) return first;

@@ -8,14 +8,17 @@
 //
 // Invariants
 //   CK-1  A resumed run repeats the loss curve bit for bit with the same number of ranks.
-//   CK-2  Files appear whole or not at all (ST-1); older ones go only after the newer one is safe. Of what is kept, the
-//   last
+//   CK-2  Files appear whole or not at all (ST-1); older ones go only after the newer one is safe. Of what is kept, the last
 //         `keep_last` and the best survive.
-//   CK-3  A damaged newest file is not the end: the newest one that can be read is taken, and the reason is told.
+//   CK-3  A damaged or foreign newest file is not the end: the newest good one is taken, and what is passed over is told, with
+//         the reason. Good: whole, of this run's model and setting, and of the step that its name says.
+//   CK-4  Only good files count as kept, and only good ones are removed: what is damaged, foreign or later than the one just
+//         saved neither goes nor makes a good one go.
 // Thread rule: one rank writes a folder.
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,8 +66,7 @@ class CheckpointFolder {
   template <class T>
   Status save(const Layout& layout, const Snapshot<T>& snapshot, const std::map<std::string, std::string>& setting,
               std::optional<double> score = {});
-  /// The newest one that can be read (CK-3). NotFoundError when there is none; the error of the newest when all are
-  /// bad.
+  /// The newest good one (CK-3). NotFoundError when there is none; the error of the newest when all are bad.
   template <class T>
   Result<Snapshot<T>> load_newest(const Layout& layout, const std::map<std::string, std::string>& setting,
                                   std::vector<std::string>* passed_over = nullptr) const;
@@ -74,9 +76,19 @@ class CheckpointFolder {
   std::filesystem::path best_file() const { return options_.path / "best.safetensors"; }
 
  private:
-  Status keep_best(std::int64_t step, std::optional<double> score);
-  void remove_old() const;
+  /// A file as it was when it was found good: one that is touched later is looked at again.
+  struct Seen {
+    std::uint64_t inode = 0, size = 0;
+    std::int64_t changed_ns = 0;
+    bool operator==(const Seen&) const = default;
+  };
+  using Check = std::function<Status(const std::filesystem::path&, std::int64_t step)>;
+  Status keep_best(std::int64_t step, std::optional<double> score, const std::map<std::string, std::string>& setting);
+  void remove_old(std::int64_t saved, const Check& check);
+  std::optional<Seen> look_at(std::int64_t step) const;
+
   FolderOptions options_;
+  std::map<std::int64_t, Seen> good_ = {};
 };
 
 /// All ranks call it: rank 0 gets the state, the others an empty one. Throws CollectiveError.

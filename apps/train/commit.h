@@ -42,12 +42,13 @@ struct CommitHeader {
 };
 inline constexpr std::size_t kGenerations = 2;
 inline constexpr std::size_t kHeaderNumbers = 5;
-/// Of one rank: has it ever trained, and its generations.
+/// Of one rank: has it ever trained, its generations, and is it to begin with a checkpoint where nothing else is left?
 struct RankHeader {
   std::int64_t trained = 0;
   std::array<CommitHeader, kGenerations> generations{};
+  std::int64_t resumes = 0;
 };
-static_assert(sizeof(RankHeader) == (1 + kGenerations * kHeaderNumbers) * sizeof(std::int64_t));
+static_assert(sizeof(RankHeader) == (2 + kGenerations * kHeaderNumbers) * sizeof(std::int64_t));
 
 struct CommitChoice {
   CommitName name;

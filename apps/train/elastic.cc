@@ -77,14 +77,18 @@ auto ElasticRun<T>::run_in(collective::Group group) -> Result<Next> {
 template <class T>
 Status ElasticRun<T>::synchronize() {
   const Zero zero = trainer_->options().zero;
-  const std::vector<RankHeader> headers = exchange(trainer_->group(), commits_.header(trained_));
+  RankHeader own = commits_.header(trained_);
+  own.resumes = options_.resume ? 1 : 0;
+  const std::vector<RankHeader> headers = exchange(trainer_->group(), own);
   if (const auto choice = choose_commit(headers, zero)) {
     commits_.restore(*trainer_, *choice);
+    trained_ = true;
     report(Recovery::From::kCommit, "goes on from the commit of step " + std::to_string(choice->name.step));
     return {};
   }
   const bool lost = std::ranges::any_of(headers, [](const RankHeader& header) { return header.trained != 0; });
-  if (lost || options_.resume) return from_disk(lost);
+  const bool resumes = std::ranges::any_of(headers, [](const RankHeader& header) { return header.resumes != 0; });  // EL-1
+  if (lost || resumes) return from_disk(lost);  // a state that nobody has trained yet can be made again (EL-6)
   if (Status status = trainer_->start(); !status.ok()) return status;
   report(Recovery::From::kStart, "begins");
   return {};
@@ -116,6 +120,7 @@ Status ElasticRun<T>::from_disk(bool lost) {
     return {};
   }
   scatter_snapshot(*trainer_, snapshot);
+  trained_ = trained_ || lost;
   std::string text =
       lost ? "a shard and its copy in the partner's memory are both lost: goes back to the checkpoint of step "
            : "resumes the checkpoint of step ";
@@ -131,10 +136,10 @@ auto ElasticRun<T>::train() -> Result<Next> {
     auto metrics = trainer_->step();
     if (!metrics.ok()) {
       const ErrorPtr error = metrics.error_ptr();
-      if (dynamic_cast<const DivergedError*>(error.get()) != nullptr && folder_)
-        if (Status saved = checkpoint(false); !saved.ok()) return saved.error_ptr();
-      return error;
+      const auto* diverged = dynamic_cast<const DivergedError*>(error.get());
+      return diverged != nullptr && folder_ ? stopped_with_checkpoint(*diverged) : error;
     }
+    trained_ = true;
     reached_ = std::max(reached_, metrics->step);
     if (options_.on_step) options_.on_step(*metrics);
     if (options_.stop && ask(trainer_->group().rank() == 0 && options_.stop()) != 0) {
@@ -157,6 +162,16 @@ auto ElasticRun<T>::train() -> Result<Next> {
   return Next::kDone;
 }
 
+/// The error that ends the run, with what is left of it. Where nothing could be saved it says that, too.
+template <class T>
+ErrorPtr ElasticRun<T>::stopped_with_checkpoint(const DivergedError& diverged) {
+  const std::string at = std::to_string(trainer_->steps_done());
+  const Status saved = checkpoint(false);
+  const std::string kept = saved.ok() ? "; the parameters before it are in the checkpoint of step " + at
+                                      : "; the checkpoint of step " + at + " failed: " + saved.error().message();
+  return make_error<DivergedError>(diverged.step(), diverged.loss(), diverged.message() + kept);
+}
+
 template <class T>
 Status ElasticRun<T>::checkpoint(bool scored) {
   const std::optional<double> score = scored && options_.score ? options_.score() : std::nullopt;
@@ -177,7 +192,6 @@ std::int64_t ElasticRun<T>::ask(std::int64_t answer) {
 
 template <class T>
 void ElasticRun<T>::report(Recovery::From from, const std::string& text) {
-  trained_ = true;
   const std::int64_t step = trainer_->steps_done();
   Recovery recovery{.from = from,
                     .ranks = trainer_->group().size(),

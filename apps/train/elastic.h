@@ -24,6 +24,8 @@
 //         ObjectLostError.
 //   EL-4  A newcomer is taken in right after a commit: nothing is done twice.
 //   EL-5  A group is formed again immediately followed by a commit: the ring of partners is whole before the next step.
+//   EL-6  Ranks that are lost before the first commit is whole and before any step lose nothing: the others begin, or resume,
+//         as they had.
 // Thread rule: one thread a rank.
 #pragma once
 #include <cstdint>
@@ -96,6 +98,7 @@ class ElasticRun {
   Status from_disk(bool lost);
   Result<Next> train();
   Status checkpoint(bool scored);
+  ErrorPtr stopped_with_checkpoint(const DivergedError& diverged);
   std::int64_t ask(std::int64_t answer);
   void report(Recovery::From from, const std::string& text);
   bool is_due(std::int64_t every) const { return every > 0 && trainer_->steps_done() % every == 0; }
@@ -107,7 +110,7 @@ class ElasticRun {
   ElasticOutcome outcome_;
   std::int64_t reached_ = 0;  // steps that this rank has done, undone ones included
   std::string why_;
-  bool trained_ = false;  // has ever had a state
+  bool trained_ = false;  // has more than a start or a resumption would give
 };
 
 extern template class ElasticRun<float>;

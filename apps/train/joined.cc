@@ -42,7 +42,7 @@ int train_joined(const AppCommand& command, const Place& place) {
   AppCommand mine = command;
   RunSettings& run = run_of(mine.job);
   run.workers = place.size;
-  if (place.rank == 0) check_command(mine).value();
+  (place.rank == 0 ? check_command(mine) : check_device(mine)).value();
   const std::unique_ptr<Job> job = make_job(mine.job).value();
   if (place.rank == 0) remove_checkpoints(mine);
   const auto started = Clock::now();

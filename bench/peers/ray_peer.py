@@ -12,28 +12,11 @@ import signal
 import subprocess
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PACKAGE = "ray[cpp]==2.60.0"
+import common
+
+FAMILIES = ("task", "actor", "put", "get", "wait", "refs", "node")
+PACKAGES = ["ray[cpp]==2.60.0", "numpy"]
 ENVIRONMENT = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
-
-
-def install(folder, say):
-    """The environment's folder, or None: a peer that cannot be had is no failure of ours."""
-    venv = os.path.join(folder, "venv")
-    mark = os.path.join(venv, "installed")
-    if os.path.exists(mark):
-        return venv
-    say(f"installing {PACKAGE}")
-    os.makedirs(folder, exist_ok=True)
-    for command in ([os.path.join(ROOT, "cmake", "install-deps"), "peers"], ["python3", "-m", "venv", venv],
-                    [os.path.join(venv, "bin", "pip"), "install", "-q", PACKAGE, "numpy"]):
-        if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-            say(f"no peer: {' '.join(command)} failed")
-            return None
-    with open(mark, "w", encoding="utf-8") as file:
-        file.write(PACKAGE + "\n")
-    return venv
 
 
 def build_cpp(folder, venv, say):
@@ -42,12 +25,12 @@ def build_cpp(folder, venv, say):
     if not found:
         say("no C++ peer: the package has no ray/cpp")
         return None
-    source, driver, library = os.path.join(HERE, "ray_rows.cc"), os.path.join(folder, "ray_rows"), os.path.join(folder, "libray_rows.so")
+    source, driver, library = os.path.join(common.HERE, "ray_rows.cc"), os.path.join(folder, "ray_rows"), os.path.join(folder, "libray_rows.so")
     if os.path.exists(driver) and os.path.getmtime(driver) > os.path.getmtime(source):
         return driver, library
-    common = ["g++", "-std=c++17", "-O2", "-w", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{found[0]}/include", f"-I{found[0]}/include/ray/thirdparty", source]
+    compiler = ["g++", "-std=c++17", "-O2", "-w", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{found[0]}/include", f"-I{found[0]}/include/ray/thirdparty", source]
     link = ["-Wl,--no-as-needed", f"-L{found[0]}/lib", "-lray_api", f"-Wl,-rpath,{found[0]}/lib", "-lpthread", "-ldl"]
-    for command in ([*common, "-fPIC", "-shared", "-o", library, *link], [*common, "-DDRIVER", "-o", driver, *link]):
+    for command in ([*compiler, "-fPIC", "-shared", "-o", library, *link], [*compiler, "-DDRIVER", "-o", driver, *link]):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             say(f"no C++ peer: {done.stderr[-800:]}")
@@ -112,18 +95,18 @@ def rows(command, environment, say, name, timeout):
 
 
 def measure(folder, only, quick, say, timeout=900):
-    """{"Ray Python": {row: value}, "Ray C++": {row: value}}; less where it could not be had."""
-    venv = install(folder, say)
+    """({"Ray Python": {row: value}, "Ray C++": {row: value}}, ""); less where it could not be had."""
+    venv = common.install_venv(os.path.join(folder, "venv"), PACKAGES, say)
     if venv is None:
-        return {}
+        return {}, ""
     flags = (["--only", only] if only else []) + (["--quick"] if quick else [])
-    environment = {**{key: value for key, value in os.environ.items() if not key.startswith("RAY_")}, **ENVIRONMENT,
+    environment = {**{key: value for key, value in common.environment().items() if not key.startswith("RAY_")}, **ENVIRONMENT,
                    "PATH": os.path.join(venv, "bin") + ":" + os.environ["PATH"]}
     say("Ray, Python")
-    peers = {"Ray Python": rows([os.path.join(venv, "bin", "python"), os.path.join(HERE, "ray_rows.py"), *flags], environment, say, "Ray, Python", timeout)}
+    peers = {"Ray Python": rows([os.path.join(venv, "bin", "python"), os.path.join(common.HERE, "ray_rows.py"), *flags], environment, say, "Ray, Python", timeout)}
     built = build_cpp(folder, venv, say)
     if built:
         say("Ray, C++")
         command = [built[0], *flags, built[1]]
         peers["Ray C++"] = rows(command, environment, say, "Ray, C++", timeout) or rows(command, environment, say, "Ray, C++, again", timeout)
-    return peers
+    return peers, ""

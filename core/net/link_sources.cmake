@@ -7,6 +7,7 @@ troupe_library(link
     ${CMAKE_CURRENT_LIST_DIR}/data_socket_client.cc
     ${CMAKE_CURRENT_LIST_DIR}/data_socket_connection.cc
     ${CMAKE_CURRENT_LIST_DIR}/data_socket_server.cc
+    ${CMAKE_CURRENT_LIST_DIR}/introduction.cc
     ${CMAKE_CURRENT_LIST_DIR}/link.cc
     ${CMAKE_CURRENT_LIST_DIR}/link_hub.cc
     ${CMAKE_CURRENT_LIST_DIR}/link_hub_dial.cc

@@ -142,16 +142,18 @@ bool Token::equals(const Token& other) const noexcept {
   return same && set_ && other.set_;
 }
 
-Token::Digest Token::sign(std::string_view message) const {
+Token::Digest Token::sign(std::string_view message) const { return hmac_sha256(bytes_, message); }
+
+Token::Digest hmac_sha256(const std::array<std::uint8_t, Token::kBytes>& key, std::string_view message) {
   std::string inner(64, '\x36'), outer(64, '\x5c');
-  for (std::size_t i = 0; i < kBytes; ++i) {
-    inner[i] = char(inner[i] ^ char(bytes_[i]));
-    outer[i] = char(outer[i] ^ char(bytes_[i]));
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    inner[i] = char(inner[i] ^ char(key[i]));
+    outer[i] = char(outer[i] ^ char(key[i]));
   }
   inner += message;
-  const Digest first = sha256(inner);
+  const Token::Digest first = sha256(inner);
   outer.append(reinterpret_cast<const char*>(first.data()), first.size());
-  const Digest result = sha256(outer);
+  const Token::Digest result = sha256(outer);
   ::explicit_bzero(inner.data(), inner.size());
   ::explicit_bzero(outer.data(), outer.size());
   return result;

@@ -63,8 +63,10 @@ class Token {
   bool set_ = false;
 };
 
-/// SHA-256, for HMAC above.
+/// SHA-256, for HMAC.
 Token::Digest sha256(std::string_view message);
+/// HMAC-SHA256 under any key of 32 bytes.
+Token::Digest hmac_sha256(const std::array<std::uint8_t, Token::kBytes>& key, std::string_view message);
 /// Fills with the kernel's random bytes.
 Status fill_random(std::span<std::uint8_t> bytes);
 

@@ -23,6 +23,7 @@
 #include "core/node/daemon_config.h"
 #include "core/node/daemon_links.h"
 #include "core/node/exports.h"
+#include "core/node/hand_overs.h"
 #include "core/node/local_node.h"
 #include "core/node/log_pump.h"
 #include "core/node/loop.h"
@@ -146,6 +147,12 @@ class Daemon final : private net::Handler {
   void end_job(const wire::JobEnded& ended);
   void kill_strays();
 
+  // daemon_groups.cc: ranks at the data port
+  void rank_connected(UniqueFd connection, ByteView body);
+  void expect_ranks(ProcessId owner, const wire::ExpectRanks& ranks);
+  void pass_rank(HandOvers::Passed passed);
+  void tend_door();
+
   // daemon_mail.cc: frames for the daemon
   void on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) override;
   void on_broken(ProcessId peer, const ErrorPtr& why) override;
@@ -175,6 +182,8 @@ class Daemon final : private net::Handler {
   std::unique_ptr<LogPumps> logs_;
   RoleProcess head_;
   std::unique_ptr<Exports> exports_;
+  HandOvers hand_overs_;
+  std::optional<Loop::TimerId> door_timer_;
   std::unique_ptr<net::DataServer> data_server_;
   std::unique_ptr<net::DataClient> data_client_;
   std::map<JobId, Job> jobs_;

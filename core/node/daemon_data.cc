@@ -63,6 +63,7 @@ Status Daemon::start_data(const net::Token& token) {
   net::DataServerOptions server;
   server.token = token;
   server.address = config_.bind;
+  server.hand_over = [this](UniqueFd connection, ByteView body) { rank_connected(std::move(connection), body); };
   Result<std::unique_ptr<net::DataServer>> opened = net::DataServer::open(*exports_, std::move(server));
   if (!opened.ok()) return opened.error_ptr();
   data_server_ = std::move(*opened);

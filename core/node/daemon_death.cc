@@ -155,6 +155,7 @@ void Daemon::finish_death(ProcessId id) {
       endpoint_->ring_always(peer);  // the dead one may have died between publishing and ringing
     }
   mail_->process_lost(id);
+  hand_overs_.process_died(id);
   spread_death(death);
   if (waiting.empty()) death_acked(id, {});
   else loop_->after(kAckWait, [this, id] { death_acked(id, {}); });

@@ -54,6 +54,7 @@ void Daemon::handle_request(const net::FrameHeader& header, ByteView payload) {
     case wire::Method::kKillProcess: return with<wire::KillProcess>(header, payload, [&](auto& m) { kill_request(header, m); });
     case wire::Method::kQueryState: return with<wire::StateQuery>(header, payload, [&](auto& m) { query_state(header, m); });
     case wire::Method::kPing: return mail_->respond(header, wire::Empty{});
+    case wire::Method::kRankDoor: return mail_->respond(header, hand_overs_.door());
     case wire::Method::kJobImage:
       return with<wire::JobImageRequest>(header, payload, [&](auto& m) {
         Job* job = job_of(m.job);
@@ -87,6 +88,8 @@ void Daemon::handle_notice(const net::FrameHeader& header, ByteView payload) {
     case wire::Method::kStoreFree: with<wire::StoreFree>(header, payload, [&](auto& m) { store_->free(header.source, m); }); break;
     case wire::Method::kStoreUnhold: with<wire::StoreHoldRequest>(header, payload, [&](auto& m) { store_->unhold(m); }); break;
     case wire::Method::kCopiesVoid: with<wire::StoreHoldRequest>(header, payload, [&](auto& m) { store_->copies_void(m); }); break;
+    case wire::Method::kExpectRanks: with<wire::ExpectRanks>(header, payload, [&](auto& m) { expect_ranks(header.source, m); }); break;
+    case wire::Method::kRankLeft: with<wire::RankLeft>(header, payload, [&](auto& m) { hand_overs_.left(header.source, m); }); break;
     case wire::Method::kProcessDiedAck: with<wire::ConnectRequest>(header, payload, [&](auto& m) { death_acked(m.peer, header.source); }); break;
     case wire::Method::kProcessDied: with<wire::ProcessDied>(header, payload, [&](auto& m) { on_remote_death(m); }); break;
     case wire::Method::kNodeDied: with<wire::NodeDied>(header, payload, [&](auto& m) { on_node_died(m); }); break;

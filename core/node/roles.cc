@@ -24,11 +24,16 @@
 namespace troupe::node {
 namespace {
 
+constexpr int kDaemonEndWait = 2000;  // milliseconds; RO-2 promises 5 s for everything
+
 /// RO-2: when the daemon beside an embedded head was killed, the head is the last one: it ends what is left.
-void clean_after_daemon(const HeadConfig& config, int daemon_pidfd) {
-  pollfd poll{daemon_pidfd, POLLIN, 0};
-  const bool gone = daemon_pidfd < 0 || ::poll(&poll, 1, 0) > 0;
-  if (!config.embedded || !gone) return;
+void clean_after_daemon(const HeadConfig& config, int daemon_pidfd, int lifeline) {
+  if (!config.embedded) return;
+  // A dying process closes its sockets before its end shows at its pidfd: whoever has hung up is waited for. A daemon that ends
+  // in order keeps the lifeline until this process is gone.
+  pollfd hung_up{lifeline, 0, 0}, ended{daemon_pidfd, POLLIN, 0};
+  const bool leaving = ::poll(&hung_up, 1, 0) > 0;
+  if (daemon_pidfd >= 0 && ::poll(&ended, 1, leaving ? kDaemonEndWait : 0) <= 0) return;
   kill_marked(std::filesystem::path(config.session_dir).filename().string() + "/", std::chrono::seconds(2));
   clean_session(config.session_dir, {});
 }
@@ -64,7 +69,7 @@ int head_role() {
     (void)send_message(lifeline.get(), wire::BootKind::kWelcome, report).ok();
   };
   const int code = head::head_main(options);
-  clean_after_daemon(*config, daemon.get());
+  clean_after_daemon(*config, daemon.get(), lifeline.get());
   return code;
 }
 

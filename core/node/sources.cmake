@@ -8,9 +8,11 @@ troupe_library(node
     node/daemon_config.cc
     node/daemon_data.cc
     node/daemon_death.cc
+    node/daemon_groups.cc
     node/daemon_links.cc
     node/daemon_mail.cc
     node/daemon_workers.cc
+    node/hand_overs.cc
     node/launcher.cc
     node/log_filter.cc
     node/local_links.cc

@@ -66,7 +66,7 @@ inline constexpr std::size_t kInlineMax = 100 * 1024;
 // SOCK_SEQPACKET, one message a packet: u32 BootKind then the struct; descriptors ride by SCM_RIGHTS in the order given.
 
 enum class BootKind : std::uint32_t {
-  kHello = 1, kWelcome = 2, kRefused = 3, kPair = 4,        // process <-> daemon
+  kHello = 1, kWelcome = 2, kRefused = 3, kPair = 4, kRankSocket = 5,  // process <-> daemon
   kFork = 16, kForked = 17, kExited = 18, kLauncherReady = 19,  // daemon <-> launcher
 };
 enum class Role : std::uint8_t { kDriver = 1, kWorker = 2, kHead = 3, kDaemon = 4, kLauncher = 5, kTool = 6 };
@@ -167,6 +167,7 @@ enum class Method : std::uint16_t {
   kActorHandlesGone = 81, // head -> hosting worker: notice ResolveActor: no handle is left; finish what is queued, then end
   kActorMoved = 82,       // head -> holders: notice ActorLocation
   kEndActor = 83,         // head -> hosting worker: notice EndActor: kill of a light actor
+  kKvAwait = 84,          // request KvAwait -> KvValue, answered when the value differs from the known one, or at the deadline
   // daemon -> head
   kRegisterNode = 96,     // request RegisterNode -> RegisterNodeReply
   kRegisterJob = 97,      // request RegisterJob -> RegisterJobReply
@@ -186,8 +187,11 @@ enum class Method : std::uint16_t {
   kJobImage = 131,        // request JobImageRequest -> JobImageReply: what a job's processes are started with
   kProcessDiedAck = 130,  // notice ConnectRequest: the dead process's last messages were drained (process -> its daemon)
   kCopiesVoid = 132,      // notice StoreHoldRequest (holder: the daemon that says it): these buffers were freed at their origin
-  // collectives (later work)
-  kCollective = 160,
+  // collectives (wire/group_messages.h)
+  kGroupWord = 160,       // request GroupWord -> GroupAnswer, or a notice: between the processes of a group and who forms it
+  kExpectRanks = 161,     // notice ExpectRanks, to one's daemon: ranks that will come to its data port for this process
+  kRankLeft = 162,        // notice RankLeft, to one's daemon
+  kRankDoor = 163,        // request Empty -> RankDoor, to a daemon: what waits at its door
 };
 
 struct Empty {};
@@ -354,6 +358,8 @@ struct LogLines { std::string prefix; std::vector<std::string> lines; bool is_er
 struct KvKey { std::string key; };
 struct KvEntry { std::string key, value; };
 struct KvValue { std::optional<std::string> value; };
+/// timeout_ns: how long the answer may wait, at the head; 0 or less: it does not.
+struct KvAwait { std::string key; std::optional<std::string> known; std::int64_t timeout_ns = 0; };
 struct KvDeleted { bool deleted = false; };
 struct KvKeyList { std::vector<std::string> keys; };
 

@@ -303,7 +303,9 @@ void Core::read_socket() {
     stopped_.store(true);
     return;
   }
-  if (received->state != node::Received::State::kPacket || received->packet.kind != wire::BootKind::kPair) return;
+  if (received->state != node::Received::State::kPacket) return;
+  if (received->packet.kind == wire::BootKind::kRankSocket) return on_rank_socket(std::move(received->packet));
+  if (received->packet.kind != wire::BootKind::kPair) return;
   node::BootPacket& packet = received->packet;
   Result<wire::PairOffer> offer = wire::decode_message<wire::PairOffer>(packet.payload);
   if (!offer.ok() || packet.fds.size() < 3) return;

@@ -140,6 +140,9 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   void on_notice(const net::FrameHeader& header, ByteView payload);
   void on_request(const net::FrameHeader& header, ByteView payload);
   void on_control(const net::FrameHeader& header, ByteView payload);
+  void on_group_word(const net::FrameHeader& header, ByteView payload, bool answer);
+  void on_rank_socket(node::BootPacket packet);
+  void group_member_moved(const wire::ActorLocation& location);
   void describe_state(const wire::StateQuery& query, wire::StateReply& reply);
   void on_process_died(const wire::ProcessDied& died);
   void on_node_died(const wire::NodeDied& died);

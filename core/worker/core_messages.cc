@@ -106,6 +106,7 @@ void Core::on_request(const net::FrameHeader& header, ByteView payload) {
     if (Result<wire::StateQuery> query = wire::decode_message<wire::StateQuery>(payload); query.ok()) describe_state(*query, reply);
     return courier_.send(header.source, answer, wire::encode_message(reply));
   }
+  if (wire::Method(header.arg0) == wire::Method::kGroupWord) return on_group_word(header, payload, true);
   answer.arg0 = 1;
   courier_.send(header.source, answer, wire::encode_message(InvalidArgumentError(fmt::format("a worker does not answer method {}", header.arg0)).record()));
 }
@@ -120,7 +121,11 @@ void Core::on_notice(const net::FrameHeader& header, ByteView payload) {
     case wire::Method::kLeaseRefused: return with(std::type_identity<wire::LeaseRefused>{}, [&](auto m) { tasks_->on_refused(m); });
     case wire::Method::kProcessDied: return with(std::type_identity<wire::ProcessDied>{}, [&](auto m) { on_process_died(m); });
     case wire::Method::kNodeDied: return with(std::type_identity<wire::NodeDied>{}, [&](auto m) { on_node_died(m); });
-    case wire::Method::kActorMoved: return with(std::type_identity<wire::ActorLocation>{}, [&](auto m) { actors_->on_moved(m); });
+    case wire::Method::kActorMoved: return with(std::type_identity<wire::ActorLocation>{}, [&](auto m) {
+        actors_->on_moved(m);
+        group_member_moved(m);
+      });
+    case wire::Method::kGroupWord: return on_group_word(header, payload, false);
     case wire::Method::kConstructActor: return with(std::type_identity<wire::ConstructActor>{}, [&](auto m) { host_->construct(std::move(m)); });
     case wire::Method::kActorHandlesGone: return with(std::type_identity<wire::ResolveActor>{}, [&](auto m) { host_->handles_gone(m.actor); });
     case wire::Method::kEndActor: return with(std::type_identity<wire::EndActor>{}, [&](auto m) { host_->end_actor(m); });

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <new>
 
-#include "collective/tcp_mesh.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {
@@ -39,7 +38,7 @@ class FaultsTest : public ::testing::TestWithParam<Backend> {
  protected:
   static Backend backend() { return GetParam(); }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, FaultsTest, ::testing::Values(Backend::kShm, Backend::kTcp));
+INSTANTIATE_TEST_SUITE_P(Backends, FaultsTest, ::testing::Values(Backend::kShm, Backend::kTcp, Backend::kHier));
 
 // SG-3, WA-1, TL-1, TL-2: killed before its part, the others hear of it long before the deadline.
 TEST_P(FaultsTest, AKilledRankEndsTheOperationOfTheOthersAndIsNamed) {
@@ -205,117 +204,6 @@ TEST_P(FaultsTest, AThousandGroupsLeaveNothing) {
   }
   EXPECT_EQ(entries("/proc/self/fd"), files);
   EXPECT_EQ(entries("/proc/self/task"), threads);
-}
-
-TEST(JoinTest, ProcessesMeetAtAPath) {
-  const std::string path = "/tmp/troupe-join-test-" + std::to_string(::getpid());
-  std::vector<int> pids;
-  for (int r = 0; r < 3; ++r) {
-    const int pid = ::fork();
-    if (pid == 0) {
-      ::alarm(60);
-      int code = 1;
-      try {
-        Group g = join("meet", r, 3, {.address = path});
-        std::vector<int> v{r + 1};
-        g.all_reduce(v);
-        code = v[0] == 6 ? 0 : 2;
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "rank %d: %s\n", r, error.what());
-      }
-      ::_exit(code);
-    }
-    pids.push_back(pid);
-  }
-  for (int pid : pids) {
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    EXPECT_EQ(status, 0);
-  }
-  EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the socket is gone";
-}
-
-TEST(JoinTest, WhoNeverComesIsNamed) {
-  const std::string path = "/tmp/troupe-join-late-" + std::to_string(::getpid());
-  EXPECT_EQ(outcome([&] { (void)join("late", 0, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 1));
-  EXPECT_EQ(outcome([&] { (void)join("late", 1, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 0));
-}
-
-/// Runs `body` as each rank in a process of its own; their exit codes.
-std::vector<int> as_processes(int ranks, const std::function<int(int)>& body) {
-  std::vector<int> pids, codes;
-  for (int r = 0; r < ranks; ++r) {
-    const int pid = ::fork();
-    if (pid == 0) {
-      ::alarm(60);
-      int code = 99;
-      try {
-        code = body(r);
-      } catch (const std::exception& error) {
-        std::fprintf(stderr, "rank %d: %s\n", r, error.what());
-      }
-      ::_exit(code);
-    }
-    pids.push_back(pid);
-  }
-  for (int pid : pids) {
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status));
-  }
-  return codes;
-}
-
-std::string free_address() { return MeshListener::open("127.0.0.1").value().address().text; }
-
-// RV-1, RV-2: both backends, by what is asked for.
-TEST(JoinTest, ProcessesMeetAtAnAddress) {
-  for (const Backend wanted : {Backend::kAuto, Backend::kTcp}) {
-    const std::string address = free_address();
-    const auto codes = as_processes(3, [&](int r) {
-      Group g = join("net", r, 3, {.address = address, .token = "secret", .backend = wanted});
-      std::vector<int> v{r + 1};
-      g.all_reduce(v);
-      Group half = g.split(r == 0 ? 0 : 1, 0);
-      std::vector<int> w{r};
-      half.all_reduce(w);
-      return v[0] == 6 && w[0] == (r == 0 ? 0 : 3) && g.backend() == (wanted == Backend::kAuto ? Backend::kShm : Backend::kTcp) ? 0 : 2;
-    });
-    EXPECT_EQ(codes, (std::vector{0, 0, 0}));
-  }
-}
-
-TEST(JoinTest, WhoDisagreesAtTheAddressIsRefusedByName) {
-  const std::string address = free_address();
-  const auto codes = as_processes(2, [&](int r) {
-    try {
-      (void)join("net", r, r == 0 ? 2 : 3, {.address = address, .timeout = milliseconds(400)});
-    } catch (const CollectiveError& error) {
-      const bool named = std::string(error.what()).find(r == 0 ? "ranks 1 did not come" : "rank 1 says 3 ranks, rank 0 says 2") != std::string::npos;
-      return named && error.reason() == (r == 0 ? Reason::kTimeout : Reason::kMismatch) ? 0 : 3;
-    }
-    return 4;
-  });
-  EXPECT_EQ(codes, (std::vector{0, 0}));
-  const std::string other = free_address();
-  const auto tokens = as_processes(2, [&](int r) { return outcome([&] { (void)join("net", r, 2, {.address = other, .timeout = milliseconds(400), .token = r == 0 ? "right" : "wrong"}); }); });
-  EXPECT_EQ(tokens, (std::vector{code(Reason::kTimeout, 1), code(Reason::kMismatch)}));
-}
-
-TEST(JoinTest, RankSizeAndAddressComeFromTheLauncher) {
-  const std::string address = free_address();
-  const auto codes = as_processes(2, [&](int r) {
-    const auto colon = address.find(':');
-    ::setenv("MASTER_ADDR", address.substr(0, colon).c_str(), 1);
-    ::setenv("MASTER_PORT", address.substr(colon + 1).c_str(), 1);
-    ::setenv(r == 0 ? "RANK" : "OMPI_COMM_WORLD_RANK", std::to_string(r).c_str(), 1);
-    ::setenv(r == 0 ? "WORLD_SIZE" : "OMPI_COMM_WORLD_SIZE", "2", 1);
-    ::setenv("TROUPE_COLLECTIVE_BACKEND", "tcp", 1);
-    Group g = join("launched", kFromEnvironment, kFromEnvironment);
-    return g.rank() == r && g.size() == 2 && g.backend() == Backend::kTcp ? 0 : 2;
-  });
-  EXPECT_EQ(codes, (std::vector{0, 0}));
-  EXPECT_THROW((void)join("nobody", kFromEnvironment, 2), InvalidArgumentError);
 }
 
 TEST(ErrorTest, TheFieldsSurviveTheWire) {

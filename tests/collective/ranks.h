@@ -1,5 +1,5 @@
 // Ranks for tests: as threads of this process, or as forked processes. Each runs the same function with its own Group, over shared
-// memory or over sockets.
+// memory, over sockets, or over both with nodes that are only said to be different ones.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "collective/hier_communicator.h"
 #include "collective/member.h"
 #include "collective/shm_communicator.h"
 #include "collective/tcp_communicator.h"
@@ -25,6 +27,9 @@ struct Setting {
   std::size_t slot_bytes = 0;
   Backend backend = Backend::kShm;
   bool deterministic = false;
+  std::vector<int> nodes = {};  ///< of each rank, for kHier; empty: two ranks a node
+
+  int node_of(int rank) const { return nodes.empty() ? rank / 2 : nodes[std::size_t(rank)]; }
 };
 
 /// A connected pair of stream sockets on loopback, or of the unix kind.
@@ -49,7 +54,7 @@ inline std::pair<UniqueFd, UniqueFd> socket_pair(bool tcp) {
 class Wires {
  public:
   explicit Wires(const Setting& setting) : ranks_(setting.ranks), ends_(std::size_t(setting.ranks * setting.ranks * 2)) {
-    if (setting.backend != Backend::kTcp) return;
+    if (setting.backend == Backend::kShm) return;
     for (int a = 0; a < ranks_; ++a)
       for (int b = a + 1; b < ranks_; ++b)
         for (int channel = 0; channel < 2; ++channel) std::tie(end(a, b, channel), end(b, a, channel)) = socket_pair(true);
@@ -76,24 +81,36 @@ inline std::shared_ptr<ShmSegment> make_segment(const Setting& setting) {
 inline Group group_of(std::unique_ptr<Communicator> communicator, const Setting& setting) {
   return Group(std::make_shared<detail::Member>(std::move(communicator), detail::MemberOptions{.group = "test", .timeout = setting.timeout, .environment = nullptr}));
 }
-inline Group make_group(const std::shared_ptr<ShmSegment>& segment, int rank, const Setting& setting) { return group_of(std::make_unique<ShmCommunicator>(segment, rank), setting); }
 
 /// What the ranks of one group share before they are ranks.
 class Founding {
  public:
   explicit Founding(const Setting& setting) : setting_(setting), wires_(setting) {
-    if (setting.backend == Backend::kShm) segment_ = make_segment(setting);
+    if (setting.backend == Backend::kShm) segments_[0] = make_segment(setting);
+    if (setting.backend != Backend::kHier) return;
+    std::map<int, int> sizes;
+    for (int r = 0; r < setting.ranks; ++r) ++sizes[setting.node_of(r)];
+    for (const auto& [node, size] : sizes)
+      if (size > 1) segments_[node] = make_segment({.ranks = size, .slot_bytes = setting.slot_bytes});
   }
-  Group member(int rank) {
-    if (segment_) return make_group(segment_, rank, setting_);
-    return group_of(std::make_unique<TcpCommunicator>(wires_.links_of(rank), TcpOptions{.deterministic = setting_.deterministic, .key = 0x1234567}), setting_);
+  std::unique_ptr<Communicator> communicator(int rank) {
+    if (setting_.backend == Backend::kShm) return std::make_unique<ShmCommunicator>(segment(), rank);
+    auto across = std::make_unique<TcpCommunicator>(wires_.links_of(rank), TcpOptions{.deterministic = setting_.deterministic, .key = 0x1234567});
+    if (setting_.backend == Backend::kTcp) return across;
+    std::vector<int> nodes;
+    int place = 0;
+    for (int r = 0; r < setting_.ranks; ++r) nodes.push_back(setting_.node_of(r)), place += r < rank && nodes.back() == setting_.node_of(rank);
+    const auto segment = segments_.find(setting_.node_of(rank));
+    return std::make_unique<HierCommunicator>(nodes, segment == segments_.end() ? nullptr : std::make_unique<ShmCommunicator>(segment->second, place), std::move(across));
   }
+  Group member(int rank) { return group_of(communicator(rank), setting_); }
   void close() { wires_.close(); }
-  const std::shared_ptr<ShmSegment>& segment() const { return segment_; }
+  /// Of node 0, where there are several.
+  const std::shared_ptr<ShmSegment>& segment() const { return segments_.at(0); }
 
  private:
   Setting setting_;
-  std::shared_ptr<ShmSegment> segment_;
+  std::map<int, std::shared_ptr<ShmSegment>> segments_;  // by node
   Wires wires_;
 };
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <boost/json.hpp>
 
+#include "apps/common/progress.h"
 #include "apps/rl/chart.h"
 #include "apps/rl/command_line.h"
 #include "apps/rl/progress.h"
@@ -76,10 +77,10 @@ TEST(Progress, LineShowsStepsRateReturnAndTimeLeft) {
 std::string shown(bool terminal) {
   std::FILE* file = std::tmpfile();
   {
-    ProgressReporter reporter(file, terminal);
-    for (int i = 0; i <= 40; ++i)
-      reporter.update({.steps = i, .total_steps = 40, .steps_this_run = i, .seconds = 0.1 * i + 0.001});
-    reporter.update({.steps = 40, .total_steps = 40, .steps_this_run = 40, .seconds = 4.2}, true);
+    apps::ProgressReporter reporter(file, terminal);
+    const auto line = [](int width) { return progress_line({.steps = 4, .total_steps = 40}, width); };
+    for (int i = 0; i <= 40; ++i) reporter.update(0.1 * i + 0.001, line);
+    reporter.update(4.2, line, true);
   }
   std::rewind(file);
   std::string text(100'000, '\0');
@@ -106,14 +107,14 @@ TrainingLog solved_log() {
 }
 
 TEST(Chart, IsAnSvgWithCurveThresholdAndTitle) {
-  const std::string svg = learning_curve_svg(solved_log(), {.title = "a < b & c"});
+  const std::string svg = learning_curve_svg(solved_log(), "a < b & c");
   EXPECT_EQ(svg.substr(0, 5), "<svg ");
   EXPECT_NE(svg.find("<polyline"), std::string::npos);
   EXPECT_NE(svg.find("stroke-dasharray"), std::string::npos);
   EXPECT_NE(svg.find("a &lt; b &amp; c"), std::string::npos);
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
   EXPECT_EQ(svg.find("nan"), std::string::npos);
-  const std::string empty = learning_curve_svg({});
+  const std::string empty = learning_curve_svg({}, "");
   EXPECT_EQ(empty.find("<polyline"), std::string::npos);
   EXPECT_EQ(empty.find("nan"), std::string::npos);
 }

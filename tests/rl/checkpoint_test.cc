@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/common/output_file.h"
 #include "apps/rl/checkpoint.h"
 
 namespace {
@@ -149,18 +150,18 @@ TEST(CheckpointFile, CK1_AFailedWriteLeavesTheOldFileAndNothingAside) {
   Folder folder;
   fs::create_directory(folder / "taken");
   write(folder / "taken" / "inside", "x");
-  EXPECT_FALSE(write_file(folder / "taken", "new").ok()) << "a folder cannot be replaced by a file";
+  EXPECT_FALSE(apps::write_file(folder / "taken", "new").ok()) << "a folder cannot be replaced by a file";
   EXPECT_EQ(folder.files(), 1u);
-  EXPECT_FALSE(write_file(folder / "taken" / "inside" / "below", "new").ok());
+  EXPECT_FALSE(apps::write_file(folder / "taken" / "inside" / "below", "new").ok());
   EXPECT_EQ(read(folder / "taken" / "inside"), "x");
 }
 
 TEST(CheckpointFile, APlaceThatCannotBeWrittenIsToldBeforehand) {
   Folder folder;
   write(folder / "file", "x");
-  EXPECT_TRUE(check_writable(folder / "new" / "deep" / "c.bin").ok());
-  EXPECT_FALSE(check_writable(folder / "file" / "c.bin").ok()) << "below a file";
-  EXPECT_FALSE(check_writable(folder / "new").ok()) << "a folder";
+  EXPECT_TRUE(apps::check_writable(folder / "new" / "deep" / "c.bin").ok());
+  EXPECT_FALSE(apps::check_writable(folder / "file" / "c.bin").ok()) << "below a file";
+  EXPECT_FALSE(apps::check_writable(folder / "new").ok()) << "a folder";
   EXPECT_EQ(folder.files(), 2u);
 }
 

@@ -1,8 +1,9 @@
-"""The scripts that judge everything else can see a failure: tests/run counts what ctest says, bench/run misses a missing row,
-cmake/install-deps refuses what it does not know."""
+"""The scripts that judge everything else can see a failure: tests/run counts what ctest says, cmake/install-deps refuses
+what it does not know. (bench_test.py: bench/run.)"""
+import contextlib
 import importlib.machinery
 import importlib.util
-import json
+import io
 import os
 import re
 import subprocess
@@ -60,47 +61,52 @@ class RunTest(unittest.TestCase):
             file.write(RESULTS)
             file.flush()
             tally = run.Tally()
-            run.read_results(file.name, tally)
+            for result in run.read_results(file.name).values():
+                tally.add(result)
         self.assertEqual(tally.passed, 3)
         self.assertEqual(tally.failed, ["t.A.Fails", "whole.A.Fails", "crashed", "missing (not run: Unable to find executable)"])
         self.assertEqual(tally.skipped, [("t.A.Skips", "no GPU here"), ("whole.A.Skips", "no toolkit"), ("script", "no clang")])
 
+    def judge(self, first, alone):
+        """What tests/run counts when ctest says `first`, then, of what failed, `alone`: (exit code, {test: passed})."""
+        run = load("tests/run.py")
+        answers = [first, alone]
+
+        def run_ctest(preset, build, name, flags):
+            code, passed = answers.pop(0)
+            results = {}
+            for test, ok in passed.items():
+                results[test] = run.Tally()
+                results[test].passed, results[test].failed = int(ok), [] if ok else [test]
+            return code, results
+
+        run.call, run.run_ctest = lambda *arguments, **keywords: 0, run_ctest
+        tally = run.Tally()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            run.run_preset("dev", None, 2, tally)
+        return tally, answers, said.getvalue()
+
+    def test_what_fails_is_tried_alone_and_named(self):
+        tally, left, said = self.judge((8, {"a": True, "b": False}), (0, {"b": True}))
+        self.assertEqual((tally.passed, tally.failed, left), (2, [], []))
+        self.assertIn("passed only alone: b", said)
+
+    def test_what_fails_alone_too_has_failed(self):
+        tally, _, said = self.judge((8, {"a": True, "b": False, "c": False}), (8, {"b": False, "c": True}))
+        self.assertEqual((tally.passed, tally.failed), (2, ["b"]))
+        self.assertNotIn("passed only alone: b", said)
+
+    def test_many_failures_are_not_tried_again(self):
+        tally, left, _ = self.judge((8, {f"t{i}": False for i in range(13)}), (0, {}))
+        self.assertEqual((len(tally.failed), len(left)), (13, 1))
+
+    def test_a_broken_ctest_is_a_failure(self):
+        tally, _, _ = self.judge((8, {}), (0, {}))
+        self.assertEqual(tally.failed, ["dev: ctest ended with code 8"])
+
     def test_a_wrong_expression_is_wrong_usage(self):
         done = subprocess.run([os.path.join(ROOT, "tests", "run"), "--only", "("], capture_output=True)
         self.assertEqual(done.returncode, 2)
-
-
-class BenchTest(unittest.TestCase):
-    KNOWN = [{"row": "a/high", "unit": "1/s", "better": "higher", "must": 10, "aim": 20, "what": ""},
-             {"row": "a/low", "unit": "us", "better": "lower", "must": 5, "aim": 1, "what": ""}]
-
-    def test_a_missing_row_is_seen(self):
-        bench = load("bench/run")
-        _, missing = bench.merge(self.KNOWN, [{"row": "a/high", "value": 12, "spread": 0}], {}, "")
-        self.assertEqual(missing, ["a/low"])
-        self.assertEqual(bench.merge(self.KNOWN, [{"row": "a/high", "value": 12, "spread": 0}], {}, "high")[1], [])
-
-    def test_musts_are_judged_in_their_direction(self):
-        bench = load("bench/run")
-        for high, low, met in ((10, 5, [True, True]), (9, 6, [False, False])):
-            table, _ = bench.merge(self.KNOWN, [{"row": "a/high", "value": high, "spread": 0}, {"row": "a/low", "value": low, "spread": 0}], {}, "")
-            self.assertEqual([row["met"] for row in table], met)
-
-    def test_the_peer_is_the_better_one(self):
-        bench = load("bench/run")
-        seen = [{"row": "a/high", "value": 10, "spread": 0}, {"row": "a/low", "value": 5, "spread": 0}]
-        table, _ = bench.merge(self.KNOWN, seen, {"X": {"a/high": 1, "a/low": 9}, "Y": {"a/high": 2, "a/low": 7}}, "")
-        self.assertEqual([row["peer"] for row in table], [2, 7])
-
-    def test_every_fixed_row_has_a_measure(self):
-        with open(os.path.join(ROOT, "bench", "rows.json"), encoding="utf-8") as file:
-            rows = [row["row"] for row in json.load(file)]
-        text = ""
-        for name in os.listdir(os.path.join(ROOT, "bench")):
-            if name.endswith((".cc", ".py")):
-                with open(os.path.join(ROOT, "bench", name), encoding="utf-8") as file:
-                    text += file.read()
-        self.assertEqual([row for row in rows if f'"{row}"' not in text], [])
 
 
 class InstallDepsTest(unittest.TestCase):

@@ -150,8 +150,12 @@ class AppTest(unittest.TestCase):
         self.assertEqual(parts["validation_loss"], whole["validation_loss"])
         # Another run does not write over its checkpoints, and another model is refused.
         self.assertIn("--overwrite", self.run_program(GPT, *TINY, "--out", self.path("parts"), code=1).stderr)
+        def left():
+            return [open(self.path("parts", name), "rb").read() for name in ("result.json", "learning_curve.svg")]
+        before = left()
         refused = self.run_program(GPT, *TINY, "--clip", "2", "--resume", "--out", self.path("parts"), "--steps", "13", code=1)
-        self.assertTrue(refused.stderr.strip())
+        self.assertIn("clip", refused.stderr)
+        self.assertEqual(left(), before)  # what the run had left is not written over
 
     def test_sample_writes_text(self):
         result = self.gpt("sample", "--steps", "3", "--sample", "40", "--prompt", "The ")

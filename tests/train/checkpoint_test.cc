@@ -152,6 +152,53 @@ TEST_F(TrainCheckpoint, ADamagedNewestIsPassedOverAndNamed) {
   EXPECT_NE(passed_over[0].find("step-000000020"), std::string::npos);
 }
 
+// CK-3: foreign, of another setting, of a larger model, under a wrong name: each is passed over and named.
+TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
+  CheckpointFolder folder({.path = folder_, .keep_last = 9});
+  ASSERT_TRUE(folder.save(layout, snapshot(10), setting).ok());
+  ASSERT_TRUE(save_snapshot(folder.file_of(20), layout, snapshot(20), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
+  const Layout larger{{"w", {2, 4}, 0, 8, true}, {"b", {2}, 8, 2, false}, {"c", {1}, 10, 1, false}};
+  Snapshot<float> wide = snapshot(30);
+  for (auto* values : {&wide.parameters, &wide.moments[0], &wide.moments[1]}) values->push_back(1);
+  ASSERT_TRUE(save_snapshot(folder.file_of(30), larger, wide, setting).ok());
+  ASSERT_TRUE(save_snapshot(folder.file_of(40), layout, snapshot(10), setting).ok());
+  write(folder.file_of(50), "not ours at all");
+  write(folder_ / "step-60.safetensors", "no name of ours");
+  std::vector<std::string> passed_over;
+  const auto newest = folder.load_newest<float>(layout, setting, &passed_over);
+  ASSERT_TRUE(newest.ok()) << newest.error().what();
+  EXPECT_EQ(newest->step, 10);
+  const char* const words[] = {"safetensors", "holds step 10", "moment.0.c", "another schedule"};
+  ASSERT_EQ(passed_over.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NE(passed_over[i].find("step-0000000" + std::to_string(50 - 10 * int(i))), std::string::npos) << passed_over[i];
+    if (i != 2) { EXPECT_NE(passed_over[i].find(words[i]), std::string::npos) << passed_over[i]; }
+  }
+  EXPECT_NE(passed_over[2].find("another model"), std::string::npos) << passed_over[2];
+  EXPECT_EQ(load_snapshot<float>(folder.file_of(30), layout, setting).error().code(), ErrorCode::kInvalidArgument);
+}
+
+// CK-4: with keep_last = 1, whatever lies about: the good one just saved stays, and what is not ours is not touched.
+TEST_F(TrainCheckpoint, KeepLastCountsAndRemovesOnlyGoodOnes) {
+  CheckpointFolder first({.path = folder_, .keep_last = 9});
+  for (int step : {10, 20, 30}) ASSERT_TRUE(first.save(layout, snapshot(step), setting).ok());
+  write(first.file_of(20), read(first.file_of(20)).substr(0, 300));
+  write(first.file_of(900), "foreign");
+  ASSERT_TRUE(save_snapshot(first.file_of(25), layout, snapshot(25), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
+  write(first.best_file(), "foreign, too");
+
+  CheckpointFolder resumed({.path = folder_, .keep_last = 1});
+  ASSERT_TRUE(resumed.save(layout, snapshot(15), setting, 0.5).ok());
+  EXPECT_EQ(resumed.steps(), (std::vector<std::int64_t>{15, 20, 25, 30, 900})) << "10 went for 15; 30 is later";
+  EXPECT_EQ(load_snapshot<float>(resumed.best_file(), layout, setting)->step, 15);
+  ASSERT_TRUE(resumed.save(layout, snapshot(27), setting).ok());
+  EXPECT_EQ(resumed.steps(), (std::vector<std::int64_t>{20, 25, 27, 30, 900}));
+  write(resumed.file_of(27), "damaged after it was saved");
+  ASSERT_TRUE(resumed.save(layout, snapshot(28), setting).ok());
+  ASSERT_TRUE(resumed.save(layout, snapshot(40), setting).ok());
+  EXPECT_EQ(resumed.steps(), (std::vector<std::int64_t>{20, 25, 27, 40, 900})) << "28 and 30 went for 40";
+}
+
 TEST_F(TrainCheckpoint, AFolderThatCannotBeWrittenIsATypedErrorAndLeavesNothing) {
   write(folder_ / "file", "not a folder");
   const Status status = save_snapshot(folder_ / "file" / "a", layout, snapshot(1), setting);

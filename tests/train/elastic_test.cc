@@ -280,6 +280,33 @@ TEST(TrainElastic, ShardAndPartnerBothLostGoesBackToTheCheckpointAndSaysSo) {
   std::filesystem::remove_all(folder);
 }
 
+// EL-6: with ZeRO-1 half of the state is gone, but it is the start's, or the checkpoint's.
+TEST(TrainElastic, ARankThatDiesInTheFirstCommitTakesNothingWithIt) {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
+  const std::filesystem::path folder = ::mkdtemp(name.data());
+  int asked = 0;
+  const Stage before({.epochs = {{0, 1}},
+                      .zero = Zero::k1,
+                      .elastic = {.checkpoints = FolderOptions{.path = folder}, .stop = [asked]() mutable { return ++asked == 5; }}});
+  ASSERT_TRUE(before.left(0).stopped) << before.left(0).message;
+  for (const Zero zero : {Zero::k0, Zero::k1})
+    for (const Event event : {Event::kCommitBegins, Event::kCommitCopied, Event::kCommitEnds}) {
+      const std::vector<Death> deaths{{.process = 1, .event = event, .count = 1}};
+      const Stage begun({.epochs = {{0, 1}, {0}}, .zero = zero, .deaths = deaths, .elastic = {}});
+      ASSERT_TRUE(begun.killed(1));
+      expect_undisturbed_end(begun, {0}, "begun again");
+    }
+  const Stage resumed({.epochs = {{0, 1}, {0}},
+                       .zero = Zero::k1,
+                       .deaths = {{.process = 1, .event = Event::kCommitCopied, .count = 1}},
+                       .elastic = {.checkpoints = FolderOptions{.path = folder}, .resume = true}});
+  expect_undisturbed_end(resumed, {0}, "resumed again");
+  ASSERT_EQ(resumed.left(0).recoveries, 2);
+  EXPECT_EQ(resumed.left(0).recovered[1].from, int(Recovery::From::kCheckpoint));
+  EXPECT_EQ(resumed.left(0).recovered[1].step, 5);
+  std::filesystem::remove_all(folder);
+}
+
 // EL-4
 TEST(TrainElastic, ANewcomerIsTakenInAtACommitAndNothingIsDoneTwice) {
   for (Zero zero : {Zero::k0, Zero::k1}) {
@@ -328,6 +355,7 @@ TEST(TrainElastic, DivergenceStopsWithACheckpoint) {
       {.epochs = {{0, 1}}, .zero = Zero::k1, .elastic = {.checkpoints = FolderOptions{.path = folder}}, .rate = 1e38});
   for (int p : {0, 1}) {
     EXPECT_NE(std::string(stage.left(p).message).find("diverged at step"), std::string::npos) << stage.left(p).message;
+    EXPECT_NE(std::string(stage.left(p).message).find("in the checkpoint of step"), std::string::npos) << stage.left(p).message;
     EXPECT_LT(stage.left(p).steps, kSteps);
   }
   EXPECT_EQ(CheckpointFolder({.path = folder}).steps(), (std::vector<std::int64_t>{stage.left(0).steps}))

@@ -70,7 +70,7 @@ inline constexpr Duration kGroupTimeout = Duration::min();  ///< the timeout of 
 
 /// The last argument of every operation.
 struct OpOptions {
-  Duration timeout = kGroupTimeout;
+  Duration timeout = kGroupTimeout;  ///< 0 or less: kTimeout at once, unless what it needs from the others is there already
   Stream stream = {};
 };
 
@@ -80,11 +80,12 @@ struct LookupOptions {
 };
 
 struct JoinOptions {
-  /// HOST:PORT, or a path that all ranks can reach: rank 0 listens there. Empty: MASTER_ADDR and MASTER_PORT where they are
-  /// set, else a path made of user and name.
+  /// HOST:PORT, or a path (with a slash, or without a colon) that all ranks can reach: rank 0 listens there. Empty: MASTER_ADDR
+  /// and MASTER_PORT where they are set, else a path made of user and name. What is at the path is left alone unless it is the
+  /// socket of a rank 0 that is gone.
   std::string address = {};
   Duration timeout = std::chrono::seconds(60);
-  std::string token = {};                       ///< at an address: only who has the same is let in; it is sent as it is
+  std::string token = {};                       ///< only who has the same is let in; it is sent as it is
   Backend backend = Backend::kAuto;             ///< at an address: kAuto shares memory where all ranks are on one machine
   bool deterministic = false;
 };

@@ -1,0 +1,122 @@
+"""What is built, what is started, and the rows that it prints.
+
+A measure is a program that takes --json, --only REGEX and --quick. It prints rows, one JSON object a line; every other line is
+its own table. One that fails, or does not end in time, says why and gives the rows that it had: their absence is what counts.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BENCH = os.path.join(ROOT, "bench")
+PEERS = os.path.join(ROOT, "build", "peers")
+
+sys.path.insert(0, os.path.join(BENCH, "peers"))
+import blas_peer  # noqa: E402
+import collective_peer  # noqa: E402
+import common  # noqa: E402
+import ray_peer  # noqa: E402
+
+# What the commands bench/NAME are: the families of rows, and the measures that print them.
+FAMILIES = {
+    "collectives": (("collective", "machine"), ("machine", "collectives", "collective_actors")),
+    "train": (("train", "machine"), ("machine", "train_gpt")),
+    "kernels": (("kernels", "machine"), ("machine", "kernels")),
+}
+
+
+def say(text):
+    print(f"== {text}", file=sys.stderr, flush=True)
+
+
+def pattern(family, only):
+    """The expression for the rows of a family, in the syntax that Python and ECMAScript share."""
+    if not family:
+        return only
+    names = "|".join(FAMILIES[family][0])
+    return f"^(?=(?:{names})/)" + (f".*(?:{only})" if only else "")
+
+
+def build(preset):
+    for command in ([os.path.join(ROOT, "cmake", "install-deps"), "build", "test"],
+                    ["cmake", "--preset", preset],
+                    ["cmake", "--build", "--preset", preset, "--target", "troupe_bench"]):
+        if subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode:
+            sys.exit(f"bench/run: {' '.join(command)} failed")
+
+
+def find(folder, name):
+    for where, _, names in os.walk(folder):
+        if name in names and os.access(os.path.join(where, name), os.X_OK):
+            return os.path.join(where, name)
+    return None
+
+
+def torch_python(only, known):
+    """The interpreter that has PyTorch, installed before anything is timed; None when no row asks for it or it cannot be had."""
+    if not any(re.search(only, row) for row in known if row.startswith("train/")):
+        return None
+    return common.install_torch(PEERS, say)
+
+
+def measures(preset, family, torch=None):
+    """{name: command}, in the order in which they run. The machine comes first: the others are read beside it."""
+    out = os.path.join(ROOT, "build", preset)
+    folder = os.path.join(out, "bench", "measures")
+    names = sorted(os.listdir(folder), key=lambda name: (name != "machine", name)) if os.path.isdir(folder) else []
+    commands = {name: [os.path.join(folder, name)] for name in names}
+    for name, program, more in (("rl_ppo", "ppo", []), ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] + (["--torch", torch] if torch else []))):
+        path = find(os.path.join(out, "apps"), program)
+        if path:
+            commands[name] = [sys.executable, os.path.join(BENCH, f"{name}.py"), "--program", path, *more]
+    if not family:
+        return commands
+    return {name: commands[name] for name in FAMILIES[family][1] if name in commands}
+
+
+def read_lines(stream, shows):
+    """The rows and the other lines of a measure's output; these are shown as they come, where `shows`."""
+    rows, lines = [], []
+    for line in stream:
+        if line.startswith("{"):
+            rows.append(json.loads(line))
+            continue
+        lines.append(line)
+        if shows:
+            print(line, end="", flush=True)
+    return rows, "".join(lines)
+
+
+def run_measure(name, command, wish):
+    """(rows, the measure's own table). `wish`: only, quick, timeout, and whether tables are shown."""
+    full = command + ["--json"] + (["--only", wish.only] if wish.only else []) + (["--quick"] if wish.quick else [])
+    say(name)
+    with subprocess.Popen(full, stdout=subprocess.PIPE, text=True) as process:
+        late = threading.Timer(wish.timeout, process.kill)
+        late.start()
+        try:
+            rows, output = read_lines(process.stdout, wish.shows)
+            code = process.wait()
+        finally:
+            late.cancel()
+    if code:
+        say(f"{name}: ended after its {wish.timeout:g} s" if code == -9 else f"{name} ended with code {code}")
+    return rows, output
+
+
+def all_peers(only, wish, known):
+    """{peer: {row: value}} and {name: table} of the peers of those rows that are wanted; a measure's own peers come with it."""
+    values, outputs = {}, {}
+    wanted = {row.split("/")[0] for row in known if re.search(only, row)}
+    for peer in (ray_peer, collective_peer, blas_peer):
+        if wanted & set(peer.FAMILIES):
+            seen, table = peer.measure(PEERS, only, wish.quick, say)
+            values |= seen
+            if table:
+                outputs[peer.__name__] = table
+                if wish.shows:
+                    print(table, end="", flush=True)
+    return values, outputs

@@ -1,0 +1,138 @@
+"""Training of two GPTs by the program of apps/train, with two workers and with one of one thread, and by PyTorch beside it.
+
+Runs alternate: ours, PyTorch in one process (two threads, then one), PyTorch as two DDP ranks, and again; a figure is the median
+of five. Steps before the timing are not counted on either side, nor is validation. PyTorch counts with the better of its two
+modes. Beside tokens a second: GFLOP/s, and the share of the multiply-add peak measured just before.
+
+Prints rows as the other measures do; lines that begin with # or a blank are its own table.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+import common  # noqa: E402
+
+MODELS = {  # flags of the program; tokens a step; steps before and in the timing, and with --quick
+    "gpt_4x128": ("--layers 4 --heads 4 --channels 128 --context 64 --batch 12", 12 * 64, (10, 50), (5, 10)),
+    "gpt_6x384": ("--layers 6 --heads 6 --channels 384 --context 256 --batch 8", 8 * 256, (2, 4), (1, 1)),
+}
+ROWS = {
+    "gpt_4x128": ("train/gpt_4x128", "train/gpt_4x128/one_thread", "train/scaling/gpt_4x128"),
+    "gpt_6x384": ("train/gpt_6x384", "train/gpt_6x384/one_thread", "train/scaling/gpt_6x384"),
+}
+SCALING = "train/scaling"
+RUNS, RUNS_QUICK = 5, 1
+
+
+def steps_of(model, quick):
+    return MODELS[model][3 if quick else 2]
+
+
+def ours(program, model, workers, quick):
+    """(tokens a second, operations a token) of the steps after the first validation: the program keeps their times apart."""
+    flags, tokens, *_ = MODELS[model]
+    warm, timed = steps_of(model, quick)
+    with tempfile.TemporaryDirectory(prefix="troupe-bench-") as folder:
+        result = os.path.join(folder, "result.json")
+        command = [program, *flags.split(), "--workers", str(workers), "--steps", str(warm + timed), "--evaluate-every", str(warm), "--validation-rows", "2",
+                   "--no-checkpoint", "--out", folder, "--json", result]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}")
+        with open(result, encoding="utf-8") as file:
+            outcome = json.load(file)
+    seconds = statistics.mean(part["seconds_per_step"] for part in outcome["evaluations"][1:])
+    return tokens / seconds, outcome["gflops"] * 1e9 / outcome["tokens_per_second"]
+
+
+def torch_rates(python, models, quick):
+    """{(model, mode): tokens a second} of one run in each mode."""
+    script = os.path.join(common.HERE, "torch_gpt.py")
+    wanted = ",".join(f"{model}:{warm}:{timed}" for model, (warm, timed) in ((model, steps_of(model, quick)) for model in models))
+    rates = {}
+    for mode in (["--threads", "2,1"], ["--ranks", "2"]):
+        lines = common.run_rows([python, script, *mode, "--models", wanted], lambda text: print(f"# {text}"), "PyTorch", timeout=600)
+        rates |= {(line["model"], line["mode"]): line["tokens_per_second"] for line in lines}
+    return rates
+
+
+def alternate(program, models, python, quick):
+    """{(model, who): [tokens a second]}, {model: operations a token}"""
+    rates, flops = {}, {}
+    for _ in range(RUNS_QUICK if quick else RUNS):
+        for model in models:
+            for workers, who in ((2, "Troupe, 2 workers"), (1, "Troupe, 1 worker")):
+                rate, flops[model] = ours(program, model, workers, quick)
+                rates.setdefault((model, who), []).append(rate)
+        for (model, mode), rate in torch_rates(python, models, quick).items() if python else ():
+            rates.setdefault((model, f"PyTorch, {mode}"), []).append(rate)
+    return rates, flops
+
+
+def peaks(machine, quick):
+    """GFLOP/s of one core, and of all."""
+    command = [machine, "--json", "--only", "^machine/peak"] + (["--quick"] if quick else [])
+    rows = {row["row"]: row["value"] for row in common.run_rows(command, lambda text: print(f"# {text}"), "machine")}
+    return rows["machine/peak_one_core"], rows["machine/peak_all_cores"]
+
+
+def print_table(rates, flops, one_core, all_cores):
+    print(f"# multiply-add peak: {one_core:.1f} GFLOP/s of one core, {all_cores:.1f} of all")
+    print(f"# {'model':12s} {'who':22s} {'tokens/s':>10s} {'spread':>8s} {'GFLOP/s':>8s} {'of peak':>8s}")
+    for (model, who), values in sorted(rates.items()):
+        gflops = statistics.median(values) * flops[model] / 1e9
+        share = gflops / (one_core if who.endswith(("1 thread", "1 worker")) else all_cores)
+        print(f"  {model:12s} {who:22s} {statistics.median(values):10.0f} {spread(values):8.0f} {gflops:8.1f} {share:8.1%}")
+    sys.stdout.flush()
+
+
+def spread(values):
+    return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def rows_of(rates, flops, one_core, all_cores):
+    """The rows of all models that were run."""
+    middle = {key: statistics.median(values) for key, values in rates.items()}
+    rows, scalings = [], []
+    for model in flops:
+        two, one = middle[model, "Troupe, 2 workers"], middle[model, "Troupe, 1 worker"]
+        both = [middle[model, who] for who in ("PyTorch, 2 threads", "PyTorch, 2 ranks") if (model, who) in middle]
+        alone = [middle[model, "PyTorch, 1 thread"]] if (model, "PyTorch, 1 thread") in middle else []
+        for row, who, value, peers, peak in ((ROWS[model][0], "Troupe, 2 workers", two, both, all_cores), (ROWS[model][1], "Troupe, 1 worker", one, alone, one_core)):
+            rows.append({"row": row, "value": value, "spread": spread(rates[model, who]), "floor": peak * 1e9 / flops[model], "unit": "tokens/s", "better": "higher"})
+            if peers:
+                rows[-1]["peers"] = {"PyTorch": max(peers)}
+        scalings.append(two / one)
+        rows.append({"row": ROWS[model][2], "value": two / one, "spread": 0.0, "unit": "x", "better": "higher"})
+    return rows + [{"row": SCALING, "value": min(scalings), "spread": 0.0, "unit": "x", "better": "higher"}]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--machine", required=True, help="the measure that knows the peak")
+    parser.add_argument("--torch", metavar="PYTHON", help="PyTorch too, by this interpreter, which has it")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    models = [model for model, rows in ROWS.items() if any(re.search(arguments.only, row) for row in (*rows, SCALING))]
+    if not models:
+        return 0
+    one_core, all_cores = peaks(arguments.machine, arguments.quick)
+    rates, flops = alternate(arguments.program, models, arguments.torch, arguments.quick)
+    print_table(rates, flops, one_core, all_cores)
+    for row in rows_of(rates, flops, one_core, all_cores):
+        if re.search(arguments.only, row["row"]):
+            print(json.dumps(row) if arguments.json else f"{row['row']:36s} {row['value']:14.5g}  +- {row['spread']:.2g}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

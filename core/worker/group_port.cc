@@ -1,0 +1,42 @@
+#include "core/worker/group_port.h"
+
+#include "core/worker/core.h"
+
+namespace troupe::worker {
+
+namespace {
+GroupPort* the_port = nullptr;  // a program without collectives has none
+}
+
+void set_group_port(GroupPort& port) noexcept { the_port = &port; }
+
+void Core::on_group_word(const net::FrameHeader& header, ByteView payload, bool answer) {
+  Result<wire::GroupWord> word = wire::decode_message<wire::GroupWord>(payload);
+  defer([this, header, answer, word = std::move(word)] {
+    Result<wire::GroupAnswer> said = !word.ok()  ? Result<wire::GroupAnswer>(word.error_ptr())
+                                     : !the_port ? Result<wire::GroupAnswer>(InvalidArgumentError("this program has no collectives"))
+                                                 : the_port->word(*this, header.source, *word);
+    if (!answer) {
+      if (!word.ok()) warn(word.error().message());
+      return;
+    }
+    net::FrameHeader back;
+    back.kind = std::uint8_t(wire::FrameKind::kResponse);
+    back.token = header.token;
+    back.arg0 = said.ok() ? 0 : 1;
+    CoreLock lock(*this);
+    courier_.send(header.source, back, said.ok() ? wire::encode_message(*said) : wire::encode_message(said.error().record()));
+  });
+}
+
+void Core::on_rank_socket(node::BootPacket packet) {
+  Result<wire::RankSocket> what = wire::decode_message<wire::RankSocket>(packet.payload);
+  if (!what.ok() || packet.fds.size() != 1 || !the_port) return;  // closed with the packet
+  the_port->socket(*this, *what, std::move(packet.fds.front()));
+}
+
+void Core::group_member_moved(const wire::ActorLocation& location) {
+  if (the_port) defer([this, location] { the_port->actor_moved(*this, location); });
+}
+
+}  // namespace troupe::worker

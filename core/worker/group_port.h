@@ -1,0 +1,29 @@
+// GroupPort: the door by which the collective library, which stands above this one, hears what reaches this process about its
+// groups: words of other processes, connections that the daemon passes on, actors that moved.
+//
+// Thread rule: set_group_port once, before run (by a static object). The port's functions are called without the core's lock, on
+// whichever thread drains the rings, in the order in which frames of one source came; they must not wait. socket() is called by
+// the service thread.
+#pragma once
+#include "core/base/fd.h"
+#include "core/base/ids.h"
+#include "core/wire/group_messages.h"
+#include "core/wire/messages.h"
+#include <troupe/result.h>
+
+namespace troupe::worker {
+
+class Core;
+
+class GroupPort {
+ public:
+  virtual ~GroupPort() = default;
+  /// The answer goes back when it was asked for (a request), else it is dropped.
+  virtual Result<wire::GroupAnswer> word(Core& core, ProcessId from, const wire::GroupWord& word) = 0;
+  virtual void socket(Core& core, const wire::RankSocket& what, UniqueFd fd) = 0;
+  virtual void actor_moved(Core& core, const wire::ActorLocation& location) = 0;
+};
+
+void set_group_port(GroupPort& port) noexcept;
+
+}  // namespace troupe::worker

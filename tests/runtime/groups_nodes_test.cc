@@ -1,0 +1,120 @@
+// Groups of actors on any placement: every operation on sockets and on memory with sockets between, the choice of the backend, and
+// how they end. The nodes are daemons of one machine: locality is the node's id.
+#include "groups_nodes.h"
+
+using namespace rt;
+
+namespace {
+
+using tc::Backend;
+
+struct Case {
+  const char* name;
+  std::vector<int> nodes;  // of the ranks
+  Backend asked, expected;
+};
+
+void every_operation(const Case& c) {
+  const Ranks ranks = ranks_on(c.nodes);
+  tc::create_group(ranks, {.name = c.name, .backend = c.asked, .timeout = 60s});
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    CHECK_EQ(get(ranks[r].call<&Rank::facts>(std::string(c.name))), (Facts{int(r), int(ranks.size()), int(c.expected), 1}));
+  for (std::size_t n : {std::size_t(1), std::size_t(13), std::size_t(60'000)})
+    for (const std::string& wrong : get(all<&Rank::operations>(ranks, std::string(c.name), n))) CHECK_EQ(wrong, "");
+  for (const std::string& wrong : get(all<&Rank::parts>(ranks, std::string(c.name)))) CHECK_EQ(wrong, "");
+  tc::destroy_group(c.name);
+}
+
+void on_sockets() { every_operation({"t3", {0, 1, 2}, Backend::kAuto, Backend::kTcp}); }
+void on_sockets_where_nodes_are_shared() { every_operation({"t4", {0, 1, 0, 1}, Backend::kTcp, Backend::kTcp}); }
+void on_both() {
+  every_operation({"h4", {0, 1, 0, 1}, Backend::kAuto, Backend::kHier});
+  every_operation({"h3", {2, 2, 1}, Backend::kAuto, Backend::kHier});
+}
+void on_memory_elsewhere() { every_operation({"s2", {1, 1}, Backend::kAuto, Backend::kShm}); }
+void sockets_of_one_node() { every_operation({"t2", {1, 1}, Backend::kTcp, Backend::kTcp}); }
+
+void choices_that_cannot_be() {
+  const Ranks ranks = ranks_on({0, 1});
+  const auto error = CHECK_THROWS(troupe::InvalidArgumentError, tc::create_group(ranks, {.name = "no", .backend = Backend::kShm}));
+  if (error) {
+    CHECK(std::string(error->what()).find("rank 1") != std::string::npos);
+    CHECK(std::string(error->what()).find(node_ids()[1]) != std::string::npos);
+  }
+  tc::create_group(ranks, {.name = "gpus", .backend = Backend::kNccl});  // FM-3, NC-4: what is missing is said on all ranks
+  for (const auto& sum : all<&Rank::sum>(ranks, std::string("gpus"), 10, std::uint64_t(0)))
+    if (const auto lacks = CHECK_THROWS(troupe::CollectiveError, get(sum, {.timeout = 60s}))) CHECK(lacks->reason() == tc::Reason::kBackend);
+  tc::destroy_group("gpus");
+  tc::create_group(ranks, {.name = "no"});  // the name is still free
+  check_sums(ranks, "no");
+  CHECK_THROWS(troupe::InvalidArgumentError, tc::create_group(ranks, {.name = "no"}));
+  tc::destroy_group("no");
+}
+
+void two_groups_on_the_same_actors() {
+  Ranks ranks = ranks_on({0, 1, 2});
+  const Ranks two{ranks[2], ranks[0]};
+  tc::create_group(ranks, {.name = "one"});
+  tc::create_group(two, {.name = "two"});
+  auto first = all<&Rank::sum>(ranks, std::string("one"), 5000, std::uint64_t(0));
+  auto second = all<&Rank::sum>(two, std::string("two"), 5000, std::uint64_t(0));
+  CHECK(get(first, {.timeout = 60s}) == std::vector<double>(3, 6));
+  CHECK(get(second, {.timeout = 60s}) == std::vector<double>(2, 3));
+  get(ranks[0].call<&Rank::abort>(std::string("two"), std::string("enough")));
+  check_sums(ranks, "one");
+  tc::destroy_group("one");
+  tc::destroy_group("two");
+}
+
+/// GA-1: handles of the past say so, the same name begins anew, and nothing of the old is left in the ranks' processes.
+void destroyed_and_made_again() {
+  const Ranks ranks = ranks_on({0, 1});
+  tc::create_group(ranks, {.name = "again"});
+  check_sums(ranks, "again");
+  tc::destroy_group("again");
+  const std::vector<int> before = get(all<&Rank::descriptors>(ranks));
+  for (std::uint64_t epoch = 2; epoch < 8; ++epoch) {
+    tc::create_group(ranks, {.name = "again"});
+    get(all<&Rank::hold>(ranks, std::string("again")));
+    check_sums(ranks, "again");
+    CHECK_EQ(get(ranks[1].call<&Rank::facts>(std::string("again"))).epoch, epoch);
+    tc::destroy_group("again");
+    for (const Said& said : get(all<&Rank::use_held>(ranks))) CHECK_EQ(said.reason, "stale handle");
+    CHECK_THROWS(troupe::Error, get(ranks[0].call<&Rank::facts>(std::string("again"))));
+    get(all<&Rank::let_go>(ranks));
+  }
+  CHECK(eventually([&] { return get(all<&Rank::descriptors>(ranks)) == before; }));
+}
+
+void a_group_made_by_an_actor() {
+  Ranks ranks = ranks_on({1, 2});
+  get(ranks[0].call<&Rank::create>(std::string("own"), ranks));
+  check_sums(ranks, "own");
+  tc::reform("own", ranks);  // by another process than the one that made it
+  CHECK_EQ(get(ranks[0].call<&Rank::facts>(std::string("own"))).epoch, 2u);
+  check_sums(ranks, "own");
+  get(ranks[1].call<&Rank::reform>(std::string("own"), ranks));
+  CHECK_EQ(get(ranks[0].call<&Rank::facts>(std::string("own"))).epoch, 3u);
+  check_sums(ranks, "own");
+  tc::destroy_group("own");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::span<char* const> arguments(argv, std::size_t(argc));
+  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 32}, {.cpus = 32}, {.cpus = 32}}}, [&](troupe::testing::Cluster& c) {
+    for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
+    return run_promises(arguments,
+                        {{"every operation on sockets between nodes", on_sockets},
+                         {"every operation on sockets where some ranks share a node", on_sockets_where_nodes_are_shared},
+                         {"every operation in memory with sockets between nodes", on_both},
+                         {"every operation in memory of a node that is not the founder's", on_memory_elsewhere},
+                         {"sockets when they are asked for", sockets_of_one_node},
+                         {"a choice that cannot be is refused by rank and node", choices_that_cannot_be},
+                         {"two groups on the same actors", two_groups_on_the_same_actors},
+                         {"GA-1: destroyed and made again, nothing is left", destroyed_and_made_again},
+                         {"a group is made and formed again by any process", a_group_made_by_an_actor}},
+                        120);
+  });
+}

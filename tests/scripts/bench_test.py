@@ -1,0 +1,300 @@
+"""bench/run judges what it should: a missing row is seen, bars scale with the machine in their direction only, ratios are held against
+the peer that was run, and a page keeps what a run knows nothing of."""
+import contextlib
+import io
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BENCH = os.path.join(ROOT, "bench")
+sys.dont_write_bytecode = True
+sys.path[:0] = [BENCH, os.path.join(BENCH, "peers")]
+import blas_peer  # noqa: E402
+import collective_peer  # noqa: E402
+import common  # noqa: E402
+import train_gpt  # noqa: E402
+from runner import main, measures, rows, tables  # noqa: E402
+
+KNOWN = [{"row": "a/high", "unit": "1/s", "better": "higher", "must": 10, "aim": 20, "what": "high"},
+         {"row": "a/low", "unit": "us", "better": "lower", "must": 5, "aim": 1, "what": "low"}]
+
+
+def fixed_rows():
+    with open(os.path.join(BENCH, "rows.json"), encoding="utf-8") as file:
+        return json.load(file)
+
+
+def one(fixed, value, peers=None, **seen):
+    """The only row of a run."""
+    fixed = {"row": "a/row", "unit": "us", "better": "lower", "must": None, "aim": None, **fixed}
+    return rows.merge([fixed], [{"row": "a/row", "value": value, **seen}], peers or {}, "")[0][0]
+
+
+def script(test, text):
+    """An executable file with this shell script, until the test is over."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sh", delete=False) as file:
+        file.write("#!/bin/sh\n" + text)
+    test.addCleanup(os.unlink, file.name)
+    os.chmod(file.name, stat.S_IRWXU)
+    return file.name
+
+
+class MergeTest(unittest.TestCase):
+    def test_a_missing_row_is_seen(self):
+        seen = [{"row": "a/high", "value": 12, "spread": 0}]
+        self.assertEqual(rows.merge(KNOWN, seen, {}, "")[1], ["a/low"])
+        self.assertEqual(rows.merge(KNOWN, seen, {}, "high")[1], [])
+
+    def test_rows_stand_in_the_fixed_order_and_then_the_others(self):
+        seen = [{"row": name, "value": 1} for name in ("b/own", "a/low", "a/high")]
+        self.assertEqual([row["row"] for row in rows.merge(KNOWN, seen, {}, "")[0]], ["a/high", "a/low", "b/own"])
+
+    def test_what_rows_json_says_of_a_row_holds(self):
+        row = rows.merge(KNOWN[:1], [{"row": "a/high", "value": 1, "unit": "ms", "better": "lower"}], {}, "")[0][0]
+        self.assertEqual((row["unit"], row["better"]), ("1/s", "higher"))
+
+    def test_musts_are_judged_in_their_direction(self):
+        for high, low, met in ((10, 5, [True, True]), (9, 6, [False, False])):
+            table, _ = rows.merge(KNOWN, [{"row": "a/high", "value": high}, {"row": "a/low", "value": low}], {}, "")
+            self.assertEqual([row["met"] for row in table], met)
+
+    def test_the_peer_is_the_better_one(self):
+        seen = [{"row": "a/high", "value": 10}, {"row": "a/low", "value": 5}]
+        table, _ = rows.merge(KNOWN, seen, {"X": {"a/high": 1, "a/low": 9}, "Y": {"a/high": 2, "a/low": 7}}, "")
+        self.assertEqual([row["peer"] for row in table], [2, 7])
+
+    def test_json_has_the_keys_of_every_row_in_one_order(self):
+        row = rows.as_json(one({"must": 5}, 4, round_trip_ns=130.0))
+        self.assertEqual(list(row), rows.KEYS + ["round_trip_ns"])
+
+
+class ScaleTest(unittest.TestCase):
+    def test_a_slower_machine_moves_the_bar_and_a_faster_one_does_not(self):
+        for scaled_by, measured, value, met in (("round_trip_ns", 270, 9.9, True), ("round_trip_ns", 270, 10.1, False), ("round_trip_ns", 100, 5.1, False),
+                                                ("copy_gb_s", 27.5, 9.9, True), ("copy_gb_s", 27.5, 10.1, False), ("copy_gb_s", 80, 5.1, False)):
+            row = one({"must": 5, "scaled_by": scaled_by}, value, **{scaled_by: measured})
+            self.assertEqual(row["met"], met, (scaled_by, measured, value))
+            self.assertEqual(row["must"], 5)
+
+    def test_a_bar_that_must_be_passed_upwards_comes_down(self):
+        self.assertTrue(one({"better": "higher", "must": 10, "scaled_by": "copy_gb_s"}, 5.1, copy_gb_s=27.5)["met"])
+        self.assertFalse(one({"better": "higher", "must": 10, "scaled_by": "copy_gb_s"}, 4.9, copy_gb_s=27.5)["met"])
+
+    def test_the_table_says_by_how_much(self):
+        self.assertIn("x 2.00: line round trip 270 ns", tables.text_table([one({"must": 5, "scaled_by": "round_trip_ns"}, 9, round_trip_ns=270)]))
+        self.assertNotIn("scaled", tables.text_table([one({"must": 5, "scaled_by": "round_trip_ns"}, 4, round_trip_ns=135)]))
+
+    def test_a_row_without_the_machine_beside_it_is_held_to_the_bar_as_it_is(self):
+        self.assertFalse(one({"must": 5, "scaled_by": "round_trip_ns"}, 6)["met"])
+
+    def test_ratios_do_not_scale(self):
+        row = one({"must": 5, "scaled_by": "round_trip_ns", "ratios": {"X": [2, None]}}, 9, {"X": {"a/row": 17}}, round_trip_ns=270)
+        self.assertFalse(row["met"])
+
+
+class RatioTest(unittest.TestCase):
+    def test_a_ratio_is_judged_only_where_its_peer_was_run(self):
+        fixed = {"ratios": {"X": [2, 3]}}
+        self.assertIsNone(one(fixed, 5)["met"])
+        self.assertIsNone(one(fixed, 5, {"Y": {"a/row": 1}})["met"])
+        self.assertTrue(one(fixed, 5, {"X": {"a/row": 10}})["met"])
+        self.assertFalse(one(fixed, 5, {"X": {"a/row": 9}})["met"])
+
+    def test_a_ratio_that_is_missed_fails_a_row_whose_must_is_met(self):
+        self.assertFalse(one({"must": 6, "ratios": {"X": [2, None]}}, 5, {"X": {"a/row": 9}})["met"])
+
+    def test_faster_is_larger_where_larger_is_better(self):
+        row = one({"better": "higher", "ratios": {"X": [1.4, None]}}, 150, {"X": {"a/row": 100}})
+        self.assertAlmostEqual(row["ratios"]["X"]["value"], 1.5)
+        self.assertTrue(row["met"])
+
+    def test_a_measure_may_bring_its_own_peer(self):
+        known = {**KNOWN[0], "must": None, "ratios": {"X": [1.4, None]}}
+        row = rows.merge([known], [{"row": "a/high", "value": 130, "peers": {"X": 100}}], {}, "")[0][0]
+        self.assertEqual((row["met"], row["peer"]), (False, 100))
+
+    def test_a_row_is_held_against_another_row_of_the_run(self):
+        known = [*KNOWN, {"row": "a/other", "unit": "us", "better": "lower", "must": None, "aim": None, "over": {"a/low": [0.9, None]}}]
+        for other, met in ((5.5, True), (5.6, False)):
+            seen = [{"row": "a/high", "value": 10}, {"row": "a/low", "value": 5}, {"row": "a/other", "value": other}]
+            self.assertEqual(rows.merge(known, seen, {}, "")[0][2]["met"], met)
+        self.assertIsNone(rows.merge(known, [{"row": "a/other", "value": 9}], {}, "other")[0][0]["met"])
+
+
+class RowsJsonTest(unittest.TestCase):
+    def test_every_fixed_row_has_a_measure(self):
+        text = ""
+        for name in os.listdir(BENCH):
+            if name.endswith((".cc", ".py")):
+                with open(os.path.join(BENCH, name), encoding="utf-8") as file:
+                    text += file.read()
+        self.assertEqual([row["row"] for row in fixed_rows() if f'"{row["row"]}"' not in text], [])
+
+    def test_what_rows_refer_to_exists(self):
+        names = {row["row"] for row in fixed_rows()}
+        for row in fixed_rows():
+            self.assertLessEqual(set(row.get("over", {})), names)
+            self.assertLessEqual(set(row.get("ratios", {})), {*collective_peer.MPI, "Gloo", "PyTorch"})
+            self.assertIn(row.get("scaled_by", "copy_gb_s"), rows.STANDARD)
+
+    def test_peers_measure_fixed_rows(self):
+        names = {row["row"] for row in fixed_rows()}
+        self.assertLessEqual(set(collective_peer.GLOO_ROWS), names)
+        with open(os.path.join(BENCH, "kernels.cc"), encoding="utf-8") as file:
+            kernels = file.read()
+        for m, k, n in blas_peer.SHAPES:
+            self.assertIn(f"add_linear(cases, {m}, {k}, {n});", kernels)
+
+
+class PageTest(unittest.TestCase):
+    PAGE = ("# Page\n<!-- bench ^a/ -->\nold a\n<!-- /bench -->\nbetween\n<!-- bench ^b/ -->\nold b\n<!-- /bench -->\n"
+            "<!-- bench-output tool -->\n<!-- /bench -->\n<!-- bench-about -->\nold\n<!-- /bench -->\nend\n")
+
+    def run_of(self, seen, missing=None):
+        return tables.Run(rows.merge(KNOWN, seen, {}, "")[0], missing or [], {"tool": "# own table\n"}, ["Made by x."])
+
+    def test_figures_stand_between_their_marks_and_the_rest_stays(self):
+        run = self.run_of([{"row": "a/high", "value": 12}, {"row": "a/low", "value": 6}])
+        text, left = tables.fill_page(self.PAGE, run)
+        self.assertEqual(left, ["<!-- bench ^b/ -->"])
+        self.assertIn("| high (`a/high`) | 12 1/s | 10 | 20 | yes |", text)
+        self.assertIn("| low (`a/low`) | 6 us | 5 | 1 | no |", text)
+        self.assertIn("```\n# own table\n```\n<!-- /bench -->", text)
+        self.assertIn("<!-- bench-about -->\nMade by x.\n<!-- /bench -->", text)
+        self.assertIn("\nbetween\n<!-- bench ^b/ -->\nold b\n<!-- /bench -->", text)
+        self.assertTrue(text.startswith("# Page\n") and text.endswith("end\n"))
+        self.assertEqual(tables.fill_page(text, run)[0], text)
+
+    def test_a_table_with_a_missing_row_is_not_written(self):
+        text, left = tables.fill_page(self.PAGE, self.run_of([{"row": "a/high", "value": 12}], ["a/low"]))
+        self.assertIn("old a", text)
+        self.assertIn("<!-- bench ^a/ -->", left)
+
+    def test_the_pages_of_this_project_have_marks_that_find_rows(self):
+        names = [row["row"] for row in fixed_rows()]
+        for page in ("README.md", os.path.join("docs", "performance.md")):
+            with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+                marks = [match["what"] for match in tables.MARK.finditer(file.read()) if match["kind"] == ""]
+            self.assertTrue(marks, page)
+            for what in marks:
+                self.assertTrue(any(re.search(what, name) for name in names), f"{page}: {what}")
+
+
+class MeasureTest(unittest.TestCase):
+    def test_rows_and_the_measures_own_table_are_told_apart(self):
+        found, table = measures.read_lines(iter(['# head\n', '{"row": "a/low", "value": 1}\n', '  12 us\n']), False)
+        self.assertEqual(([row["row"] for row in found], table), (["a/low"], "# head\n  12 us\n"))
+
+    def wish(self, timeout=60):
+        return SimpleNamespace(only="", quick=False, timeout=timeout, shows=False)
+
+    def test_a_measure_that_fails_keeps_the_rows_it_had(self):
+        found, _ = measures.run_measure("fails", [script(self, 'echo \'{"row": "a/low", "value": 1}\'\nexit 3\n')], self.wish())
+        self.assertEqual([row["row"] for row in found], ["a/low"])
+
+    def test_a_measure_that_does_not_end_is_ended(self):
+        self.assertEqual(measures.run_measure("hangs", [sys.executable, "-c", "import signal; signal.pause()"], self.wish(timeout=0.5)), ([], ""))
+
+    def test_a_family_takes_its_rows_only(self):
+        for family, names in (("collectives", ["collective/tcp/1KiB/2", "machine/copy"]), ("train", ["train/scaling"]), ("kernels", ["kernels/adamw_10000000"])):
+            found = measures.pattern(family, "")
+            self.assertTrue(all(re.search(found, name) for name in names))
+            self.assertFalse(re.search(found, "task/sync") or re.search(found, "x/collective/train/kernels/machine/"))
+        self.assertTrue(re.search(measures.pattern("collectives", "^collective/tcp|8B"), "collective/tcp/1KiB/2"))
+        self.assertFalse(re.search(measures.pattern("collectives", "^collective/tcp"), "collective/all_reduce/8B/2"))
+        self.assertTrue(measures.FAMILIES.keys() == main.FAMILY_ABOUT.keys())
+
+
+class PeerTest(unittest.TestCase):
+    def test_peers_do_not_inherit_the_choice_of_an_older_processor(self):
+        os.environ["OPENBLAS_CORETYPE"] = "Haswell"
+        self.addCleanup(os.environ.pop, "OPENBLAS_CORETYPE")
+        self.assertNotIn("OPENBLAS_CORETYPE", common.environment())
+
+    def test_values_are_in_the_unit_of_their_row(self):
+        units = {row["row"]: row["unit"] for row in fixed_rows()}
+        for row in collective_peer.GLOO_ROWS:
+            size, _ = collective_peer.shape_of(row)
+            self.assertAlmostEqual(collective_peer.in_unit(row, 0.5), {"us": 0.5e6, "ms": 500, "GB/s": size / 0.5 / 1e9}[units[row]])
+
+    def test_the_peer_of_training_is_the_better_of_its_modes(self):
+        rates = {("gpt_4x128", who): values for who, values in (("Troupe, 2 workers", [30, 32, 31]), ("Troupe, 1 worker", [17, 16, 15]), ("PyTorch, 2 threads", [10, 30, 20]),
+                                                                 ("PyTorch, 2 ranks", [22, 21, 23]), ("PyTorch, 1 thread", [12]))}
+        found = {row["row"]: row for row in train_gpt.rows_of(rates, {"gpt_4x128": 2e6}, 100.0, 200.0)}
+        self.assertEqual((found["train/gpt_4x128"]["value"], found["train/gpt_4x128"]["peers"]), (31, {"PyTorch": 22}))
+        self.assertEqual(found["train/gpt_4x128/one_thread"]["peers"], {"PyTorch": 12})
+        self.assertEqual(found["train/gpt_4x128"]["floor"], 1e5)
+        self.assertAlmostEqual(found["train/scaling"]["value"], 31 / 16)
+
+
+class TrainTest(unittest.TestCase):
+    def test_steps_before_the_first_validation_are_not_counted(self):
+        result = json.dumps({"evaluations": [{"seconds_per_step": 9}, {"seconds_per_step": 1}, {"seconds_per_step": 3}], "gflops": 6, "tokens_per_second": 3})
+        program = script(self, f"while [ \"$1\" != --json ]; do shift; done\nprintf '%s' '{result}' > \"$2\"\n")
+        self.assertEqual(train_gpt.ours(program, "gpt_4x128", 2, True), (768 / 2, 2e9))
+
+    def test_a_program_that_fails_says_why(self):
+        with self.assertRaisesRegex(RuntimeError, "ended with 3: no such data"):
+            train_gpt.ours(script(self, "echo no such data >&2\nexit 3\n"), "gpt_4x128", 2, True)
+
+
+class WholeTest(unittest.TestCase):
+    """bench/run from the command line to its files, with a measure of ours and nothing built."""
+
+    def run_main(self, printed, *arguments):
+        fake = script(self, f"cat <<'END'\n{printed}\nEND\n")
+        with mock.patch.object(measures, "build"), mock.patch.object(measures, "measures", return_value={"fake": [fake]}), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            return main.main(list(arguments)), out.getvalue()
+
+    def test_rows_go_into_table_json_and_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page, rows_file = os.path.join(folder, "page.md"), os.path.join(folder, "rows.json")
+            with open(page, "w", encoding="utf-8") as file:
+                file.write("<!-- bench ^wait/ -->\n<!-- /bench -->\n<!-- bench-output fake -->\n<!-- /bench -->\n")
+            code, out = self.run_main('# own\n{"row": "wait/1k_shrinking_ms", "value": 2, "spread": 0}', "--only", "^wait/", "--json", rows_file, "--page", page)
+            with open(rows_file, encoding="utf-8") as file:
+                found = json.load(file)
+            with open(page, encoding="utf-8") as file:
+                text = file.read()
+        self.assertEqual((code, [(row["row"], row["met"]) for row in found]), (0, [("wait/1k_shrinking_ms", True)]))
+        self.assertIn("1 of 1 musts met", out)
+        self.assertIn("| 2 ms |", text)
+        self.assertIn("# own", text)
+
+    def test_a_missing_row_and_with_strict_an_unmet_must_are_failures(self):
+        self.assertEqual(self.run_main("", "--only", "^wait/")[0], 1)
+        slow = '{"row": "wait/1k_shrinking_ms", "value": 99, "spread": 0}'
+        self.assertEqual([self.run_main(slow, "--only", "^wait/", *strict)[0] for strict in ((), ("--strict",))], [0, 1])
+
+
+class CommandTest(unittest.TestCase):
+    COMMANDS = ("run", "collectives", "train", "kernels")
+
+    def command(self, name, *arguments):
+        return subprocess.run([os.path.join(BENCH, name), *arguments], capture_output=True, text=True)
+
+    def test_help_names_the_command_and_its_flags(self):
+        for name in self.COMMANDS:
+            done = self.command(name, "--help")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for word in (f"usage: bench/{name} ", "--peers", "--json", "--only", "--quick", "--page"):
+                self.assertIn(word, done.stdout)
+
+    def test_wrong_usage_ends_before_anything_is_built(self):
+        for name in self.COMMANDS:
+            for wrong in (["--pears"], ["--only", "("], ["--page", "/nowhere/page.md"], ["--timeout", "soon"]):
+                self.assertEqual(self.command(name, *wrong).returncode, 2, (name, wrong))
+        self.assertEqual(self.command("run", "--family", "nothing").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
