@@ -14,6 +14,7 @@
 #include "collective/epochs.h"
 #include "collective/forming.h"
 #include "collective/hier_communicator.h"
+#include "collective/own_gpu.h"
 #include "collective/rank_net.h"
 #include "collective/shm_communicator.h"
 #include "collective/tcp_communicator.h"
@@ -158,11 +159,23 @@ Entrance enter(worker::Core& core, const Epochs::Turn& turn, Clock::time_point d
   return record.backend == Backend::kHier ? by_both(core, record, turn.rank, turn.links) : by_sockets(turn.links, tcp_options(core, record, turn.rank));
 }
 
+/// A group over NCCL: what this rank has entered are the control links. Whatever is missing on any rank is thrown on all of them.
+void enter_nccl(worker::Core& core, const Epochs::Turn& turn, Entrance& entrance, Environment& environment, Clock::time_point deadline) {
+  Patience patience(deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()), &environment);
+  try {
+    entrance.communicator = over_own_gpu(std::move(entrance.communicator), turn.epoch->name, NcclPlan::Otherwise::kFail, patience);
+  } catch (const CollectiveError& error) {
+    Epochs::instance().report(core, *turn.epoch, {error.reason(), error.message(), error.missing_ranks()});
+    throw;
+  }
+}
+
 Group take_place(worker::Core& core, const Epochs::Turn& turn, Clock::time_point deadline) {
   Epochs& epochs = Epochs::instance();
   try {
     Entrance entrance = enter(core, turn, deadline);
     detail::MemberOptions options{.group = turn.epoch->name, .timeout = Duration(turn.epoch->record.timeout_ns), .environment = std::make_shared<RuntimeEnvironment>(core)};
+    if (turn.epoch->record.asked == Backend::kNccl) enter_nccl(core, turn, entrance, *options.environment, deadline);
     options.on_failed = [&core, weak = std::weak_ptr(turn.epoch)](const Failure& failure) {
       if (const auto epoch = weak.lock()) Epochs::instance().report(core, *epoch, failure);
     };

@@ -5,8 +5,9 @@
 //   CM-1  run() and the messages are called by one thread at a time (whoever holds the member's role); they may throw only what
 //         Patience::check throws, and then the group has failed.
 //   CM-2  false means that the group has failed; failure() says why, the same on all ranks that can be reached.
-//   CM-3  The user's memory is touched only inside run() and pump(), by the calling thread.
-// Thread rule: fail(), nudge() and failure() from any thread; the rest see CM-1.
+//   CM-3  The user's memory is touched only inside run(), pump() and Handed::settle(), by the calling thread, and by a device between
+//         hand_over() and the moment when Handed::over() says so.
+// Thread rule: fail(), nudge(), failure() and take_turn() from any thread; the rest see CM-1.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -67,9 +68,28 @@ struct Transfer {
   detail::DType type{};
   const std::byte* from = nullptr;
   std::byte* to = nullptr;
+  Stream stream = {};  ///< what it comes after, where the memory is a device's
   std::size_t bytes = 0, moved = 0;
   bool begun = false, done = false;
   Clock::time_point deadline{};
+};
+
+/// An operation that a device carries out after it was handed over.
+class Handed {
+ public:
+  virtual ~Handed() = default;
+  /// Is the device through with it, or will it never be? Any thread.
+  virtual bool over() = 0;
+  /// Once, when it is over: brings the result to where it was asked for. False: the group has failed.
+  virtual bool settle() = 0;
+  /// Later work on the stream comes after this operation. False: it is not one of the device's memory; wait for it. Any thread.
+  virtual bool wait_on(Stream stream) = 0;
+};
+
+/// A place in the order in which a device is given the operations of all groups on it.
+class Turn {
+ public:
+  virtual ~Turn() = default;
 };
 
 class Communicator {
@@ -82,6 +102,17 @@ class Communicator {
 
   /// One operation of all ranks; its arguments are valid by themselves.
   virtual bool run(const detail::Operation& operation, Patience& patience) = 0;
+
+  /// Is this operation one for hand_over()?
+  virtual bool hands_over(const detail::Operation&) const { return false; }
+  /// Taken when an operation that is handed over is issued, so that the order of the program is kept over all groups.
+  virtual std::unique_ptr<Turn> take_turn() { return nullptr; }
+  /// Instead of run(): returns when the device has it. Null: the group has failed.
+  virtual std::shared_ptr<Handed> hand_over(const detail::Operation&, std::unique_ptr<Turn>, Patience&) { return nullptr; }
+  /// Waits until it is over, nudge() was called, or a moment has passed; at the deadline the group fails.
+  virtual void await(Handed&, Patience&) {}
+  /// Throws InvalidArgumentError for memory that this backend cannot reach.
+  virtual void check_memory(const detail::Operation&) const {}
 
   /// Takes a message into the set of those under way; it lives until it is done or the group has failed.
   virtual void post(Transfer& transfer) = 0;

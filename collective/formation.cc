@@ -21,6 +21,7 @@ std::vector<MemoryPlan> nodes_of(const std::vector<GroupMember>& members) {
 }  // namespace
 
 Result<FormationPlan> plan_formation(const std::vector<GroupMember>& members, Backend asked) {
+  if (asked == Backend::kNccl) return plan_formation(members, Backend::kAuto);  // FM-3
   std::vector<MemoryPlan> nodes = nodes_of(members);
   const bool shared = std::ranges::any_of(nodes, [](const MemoryPlan& node) { return node.ranks.size() > 1; });
   FormationPlan plan;
@@ -47,7 +48,7 @@ Result<FormationPlan> plan_formation(const std::vector<GroupMember>& members, Ba
     case Backend::kNccl:
     case Backend::kAuto: break;
   }
-  return InvalidArgumentError(fmt::format("this build has no backend {} for groups of actors: use auto, shm, tcp or hier", backend_name(plan.backend)));
+  return InvalidArgumentError(fmt::format("this build has no backend {} for groups of actors: use auto, shm, tcp, hier or nccl", backend_name(plan.backend)));
 }
 
 Result<Backend> backend_named(const std::string& name) {

@@ -12,6 +12,7 @@
 //   FM-1  Every node with two or more ranks has one memory in a plan of shm or hier, made by the lowest rank there; with shm a
 //         single rank has one as well.
 //   FM-2  What is asked for is what comes, or InvalidArgumentError that names rank, actor and node that forbid it.
+//   FM-3  A group over NCCL has the links that kAuto gives, as its control links (nccl_communicator.h).
 #pragma once
 #include <string>
 #include <vector>

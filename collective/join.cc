@@ -8,6 +8,7 @@
 
 #include "collective/join_path.h"
 #include "collective/member.h"
+#include "collective/own_gpu.h"
 #include "collective/rendezvous.h"
 #include "core/base/environment.h"
 
@@ -44,7 +45,8 @@ Backend chosen(Backend asked) {
   if (forced.empty() || forced == "auto") return Backend::kAuto;
   if (forced == "shm") return Backend::kShm;
   if (forced == "tcp") return Backend::kTcp;
-  throw InvalidArgumentError(fmt::format("TROUPE_COLLECTIVE_BACKEND={}: join knows auto, shm and tcp", forced));
+  if (forced == "nccl") return Backend::kNccl;
+  throw InvalidArgumentError(fmt::format("TROUPE_COLLECTIVE_BACKEND={}: join knows auto, shm, tcp and nccl", forced));
 }
 
 std::string address_for(const std::string& given, const std::string& name) {
@@ -62,12 +64,17 @@ Group join(const std::string& name, int rank, int size, JoinOptions options) {
   if (size == kFromEnvironment) size = number_from("OMPI_COMM_WORLD_SIZE", "WORLD_SIZE", "size");
   if (size < 1 || rank < 0 || rank >= size) throw InvalidArgumentError(fmt::format("join: rank {} of {}", rank, size));
   const Backend backend = chosen(options.backend);
-  if (backend != Backend::kAuto && backend != Backend::kShm && backend != Backend::kTcp) throw InvalidArgumentError("join: this backend is not there: use kAuto, kShm or kTcp");
+  if (backend == Backend::kHier) throw InvalidArgumentError("join: this backend is not there: use kAuto, kShm, kTcp or kNccl");
   const MeetingPlan plan{.group = name, .address = address_for(options.address, name), .token = options.token, .rank = rank, .size = size, .backend = backend,
                          .deterministic = options.deterministic, .deadline = Patience(options.timeout, nullptr).deadline()};
   const bool network = is_network(plan.address);
   if (!network && backend == Backend::kTcp) throw InvalidArgumentError("join: kTcp needs an address HOST:PORT");
-  Group g(std::make_shared<detail::Member>(network ? meet_at(plan) : meet_at_path(plan), detail::MemberOptions{.group = name, .timeout = std::chrono::seconds(30), .environment = nullptr}));
+  std::unique_ptr<Communicator> communicator = network ? meet_at(plan) : meet_at_path(plan);
+  if (backend == Backend::kNccl) {  // what has met are the control links
+    Patience patience(plan.deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), plan.deadline - Clock::now()), nullptr);
+    communicator = over_own_gpu(std::move(communicator), name, NcclPlan::Otherwise::kFail, patience);
+  }
+  Group g(std::make_shared<detail::Member>(std::move(communicator), detail::MemberOptions{.group = name, .timeout = std::chrono::seconds(30), .environment = nullptr}));
   g.barrier({.timeout = options.timeout});
   return g;
 }

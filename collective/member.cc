@@ -13,6 +13,7 @@ namespace troupe::collective::detail {
 namespace {
 constexpr std::size_t kCountsShown = 64;
 constexpr auto kCheckEvery = std::chrono::milliseconds(100);  // a thread that waits looks for a cancel this often
+constexpr std::size_t kHandedMax = 64;                        // with a device at once: staging memory is not without end
 
 Clock::time_point after(Duration timeout) {
   const auto now = Clock::now();
@@ -66,6 +67,7 @@ void Member::check_usable(const Operation& operation, std::uint64_t number) {
 
 void Member::run(const Operation& operation) {
   validate(operation);
+  communicator_->check_memory(operation);
   if (queued_.load(std::memory_order_relaxed) == 0 && !is_message(operation) && !on_fiber() && take_role()) {
     struct Role { Member& member; ~Role() { member.release_role(); } } role{*this};
     if (queued_.load(std::memory_order_seq_cst) == 0) {
@@ -73,7 +75,8 @@ void Member::run(const Operation& operation) {
       check_usable(operation, number);
       Patience patience(timeout_of(operation), options_.environment.get());
       try {
-        if (communicator_->run(operation, patience)) return;
+        const bool handing = communicator_->hands_over(operation);
+        if (handing ? run_handed(operation, communicator_->take_turn(), patience) : communicator_->run(operation, patience)) return;
       } catch (const std::exception& error) {  // what Patience::check throws
         interrupted(error);
         throw;
@@ -97,6 +100,7 @@ void Member::run(const Operation& operation) {
 
 std::shared_ptr<Pending> Member::start(Operation operation) {
   validate(operation);
+  communicator_->check_memory(operation);
   std::shared_ptr<Pending> pending = enqueue(std::move(operation));
   std::lock_guard lock(mutex_);
   start_helper();
@@ -115,12 +119,13 @@ std::shared_ptr<Pending> Member::enqueue(Operation operation) {
                                 : op.type == DType::kI8 || op.type == DType::kU8                  ? 1
                                                                                                   : 4;
     pending->transfer = {.sends = op.kind == Kind::kSend, .peer = op.peer, .tag = op.tag, .type = op.type, .from = static_cast<const std::byte*>(op.in),
-                         .to = static_cast<std::byte*>(op.out), .bytes = op.in_count * element, .deadline = pending->deadline};
+                         .to = static_cast<std::byte*>(op.out), .stream = op.options.stream, .bytes = op.in_count * element, .deadline = pending->deadline};
   }
   {
     std::lock_guard lock(mutex_);
     pending->number = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
     check_usable(op, pending->number);
+    if (!is_message(op) && communicator_->hands_over(op)) pending->turn = communicator_->take_turn();
     queue_.push_back(pending);
     queued_.fetch_add(1, std::memory_order_seq_cst);
   }
@@ -232,10 +237,12 @@ bool Member::drain_messages(Environment* environment, const Pending* until) {
 /// The holder of the role: carries out what is queued, until `until` is done or nothing is left.
 void Member::drain(const Pending* until, Environment* environment) {
   for (;;) {
+    settle_handed();
+    if (until && until->done.load(std::memory_order_acquire)) return;
     std::shared_ptr<Pending> next;
     {
       std::lock_guard lock(mutex_);
-      while (!queue_.empty() && is_message(queue_.front()->operation)) {
+      while (handed_.empty() && !queue_.empty() && is_message(queue_.front()->operation)) {
         communicator_->post(queue_.front()->transfer);
         active_.push_back(std::move(queue_.front()));
         queue_.pop_front();
@@ -247,10 +254,19 @@ void Member::drain(const Pending* until, Environment* environment) {
       if (until && until->done.load(std::memory_order_acquire)) return;
       if (!all_done || !next) continue;
     }
+    const bool handing = next && !is_message(next->operation) && communicator_->hands_over(next->operation);
+    if (!handed_.empty() && (!handing || handed_.size() >= kHandedMax)) {  // MB-5
+      drain_handed(environment);
+      continue;
+    }
     if (!next) return;
     {
       std::lock_guard lock(mutex_);
       queue_.pop_front();
+    }
+    if (handing) {
+      hand(next, environment);
+      continue;
     }
     ErrorPtr error;
     try {

@@ -7,10 +7,12 @@
 //   start() -> queue ---- role taken by Work::wait or the helper ----> carried out in order; messages under way together
 //
 // Invariants
-//   MB-1  One thread holds the role; only it touches the communicator's run, post, pump and wait_messages, and `active_`.
+//   MB-1  One thread holds the role; only it touches the communicator's run, post, pump and wait_messages, `active_` and `handed_`.
 //   MB-2  Operations begin in the order of the queue; a collective begins when the messages before it are done.
 //   MB-3  A Pending is done exactly once; after that its memory is not touched.
 //   MB-4  Whoever lets go of the role looks at the queue afterwards; whoever fills the queue looks at the role afterwards.
+//   MB-5  What a device carries out is handed over in the order of the queue and ends in that order; whatever it does not carry out waits
+//         until all of that is over.
 // Thread rule: any thread or fiber.
 #pragma once
 #include <atomic>
@@ -33,6 +35,8 @@ struct Pending {
   std::uint64_t number = 0;
   Clock::time_point deadline{};
   Transfer transfer;
+  std::unique_ptr<Turn> turn;
+  std::shared_ptr<Handed> handed;                 // under the member's lock
   Environment::Suspension* suspension = nullptr;  // of the fiber that waits; under the member's lock
   std::atomic<bool> done{false};
   ErrorPtr error;  // written before done
@@ -61,6 +65,8 @@ class Member : public std::enable_shared_from_this<Member> {
   /// False when the timeout expired; throws what the operation failed with.
   bool wait(Pending& pending, Duration timeout);
   bool done(Pending& pending);
+  /// Later work on the stream comes after it; waits where memory of the CPU is concerned.
+  void wait_on(Pending& pending, Stream stream);
   void abort(const std::string& reason);
   Group split(int color, int key, const OpOptions& options);
 
@@ -71,6 +77,10 @@ class Member : public std::enable_shared_from_this<Member> {
   void drain(const Pending* until, Environment* environment);
   bool drain_messages(Environment* environment, const Pending* until);
   void finish(const std::shared_ptr<Pending>& pending, ErrorPtr error);
+  bool run_handed(const Operation& operation, std::unique_ptr<Turn> turn, Patience& patience);
+  void hand(const std::shared_ptr<Pending>& pending, Environment* environment);
+  void drain_handed(Environment* environment);
+  void settle_handed();
   bool wait_suspended(Pending& pending, Environment::Suspension& suspension, Clock::time_point deadline);
   void start_helper();
   void help();
@@ -92,6 +102,7 @@ class Member : public std::enable_shared_from_this<Member> {
   std::condition_variable helper_wakes_, waiters_wake_;
   std::deque<std::shared_ptr<Pending>> queue_;
   std::vector<std::shared_ptr<Pending>> active_;  // messages under way (MB-1)
+  std::deque<std::shared_ptr<Pending>> handed_;   // with the device (MB-1)
   std::atomic<int> waiters_{0};
   bool stopping_ = false;
   std::thread helper_;

@@ -64,7 +64,7 @@ Table receive_all(const MeetingPlan& plan, const Card& own) {
     refuse_all(arrivals, Reason::kBackend, text);
     fail_meeting(plan, Reason::kBackend, text);
   }
-  table.backend = plan.backend == Backend::kShm || (plan.backend == Backend::kAuto && together) ? Backend::kShm : Backend::kTcp;
+  table.backend = plan.backend == Backend::kShm || (plan.backend != Backend::kTcp && together) ? Backend::kShm : Backend::kTcp;
   if (table.backend == Backend::kShm) {
     auto segment = ShmSegment::create({.ranks = plan.size, .epoch = 1, .key = table.key});
     if (!segment.ok()) refuse_all(arrivals, Reason::kBackend, segment.error().message());

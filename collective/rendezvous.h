@@ -1,7 +1,7 @@
 // Rendezvous: how processes that no driver made find each other at HOST:PORT. Rank 0 listens there until all have come
 // (reception.h); the others tell it who they are, and get the table of all cards.
 //
-// With kAuto they share memory when all are processes of one machine (the same boot, user and process namespace, so that each
+// With kAuto, and for the control links of kNccl, they share memory when all are processes of one machine (the same boot, user and process namespace, so that each
 // can open what another has open), else they use sockets (tcp_mesh.h).
 //
 // Invariants

@@ -41,7 +41,10 @@ void choices_that_cannot_be() {
     CHECK(std::string(error->what()).find("rank 1") != std::string::npos);
     CHECK(std::string(error->what()).find(node_ids()[1]) != std::string::npos);
   }
-  CHECK_THROWS(troupe::InvalidArgumentError, tc::create_group(ranks, {.name = "no", .backend = Backend::kNccl}));
+  tc::create_group(ranks, {.name = "gpus", .backend = Backend::kNccl});  // FM-3, NC-4: what is missing is said on all ranks
+  for (const auto& sum : all<&Rank::sum>(ranks, std::string("gpus"), 10, std::uint64_t(0)))
+    if (const auto lacks = CHECK_THROWS(troupe::CollectiveError, get(sum, {.timeout = 60s}))) CHECK(lacks->reason() == tc::Reason::kBackend);
+  tc::destroy_group("gpus");
   tc::create_group(ranks, {.name = "no"});  // the name is still free
   check_sums(ranks, "no");
   CHECK_THROWS(troupe::InvalidArgumentError, tc::create_group(ranks, {.name = "no"}));

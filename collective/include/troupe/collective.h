@@ -6,7 +6,7 @@
 //   Work w = g.all_reduce_async(bucket, Op::kAvg);  ...  w.wait();
 //
 // Ranges are contiguous memory of double, float, float16, bfloat16, (u)int8/32/64: vectors, arrays, spans, as input an Array,
-// as output an open ArrayBuilder. Counts are in elements, offsets their prefix sums.
+// as output an open ArrayBuilder; in a group over NCCL also DeviceArray on both sides. Counts are in elements, offsets their prefix sums.
 //
 // Invariants
 //   GR-1  Operations of one group run in the order in which this rank issued them, blocking behind asynchronous ones; messages
@@ -23,6 +23,7 @@
 
 #include <troupe/actor.h>
 #include <troupe/collective_types.h>
+#include <troupe/device_array.h>
 
 namespace troupe::collective {
 
@@ -134,10 +135,12 @@ class Group {
     operation.type = detail::DTypeOf<T>::kValue;
     operation.op = op;
     operation.peer = root;
-    operation.in = std::ranges::data(in);
+    operation.in = detail::input_of(in);
     operation.in_count = std::ranges::size(in);
     operation.out = std::ranges::data(out);
     operation.out_count = std::ranges::size(out);
+    operation.uses(in);
+    operation.uses(out);
     return operation;
   }
   template <class R> static detail::Operation in_place(detail::Kind kind, R& data, Op op, int root, const OpOptions& options) { return two(kind, data, data, op, root, options); }
@@ -146,9 +149,11 @@ class Group {
     operation.type = detail::DTypeOf<detail::ElementOf<R>>::kValue;
     operation.peer = peer;
     operation.tag = tag;
-    operation.in = std::ranges::data(data);
+    operation.in = detail::input_of(data);
     operation.in_count = std::ranges::size(data);
+    operation.uses(data);
     if constexpr (detail::Output<R>) {
+      if (kind == detail::Kind::kSend) return operation;
       operation.out = std::ranges::data(data);
       operation.out_count = operation.in_count;
     }

@@ -171,6 +171,18 @@ concept Input = requires(R& range) {
 } && Element<ElementOf<R>>;
 template <class R> concept Output = Input<R> && !std::is_const_v<std::remove_pointer_t<PointerOf<R>>>;
 
+/// Memory of a GPU, with the stream on which it is worked on: DeviceArray.
+template <class R>
+concept OnDevice = requires(const std::remove_cvref_t<R>& range) {
+  { range.device() } -> std::convertible_to<int>;
+  { range.stream() } -> std::same_as<Stream>;
+};
+/// What is only read is asked for as such: a DeviceArray that was put may be.
+template <class R> const void* input_of(R& range) {
+  if constexpr (OnDevice<R>) return std::ranges::data(std::as_const(range));
+  else return std::ranges::data(range);
+}
+
 enum class Kind : std::uint8_t {
   kBarrier = 1, kAllReduce, kReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kGather, kScatter,
   kAllGatherV, kGatherV, kScatterV, kAllToAllV, kSend, kRecv, kSplit,
@@ -191,6 +203,15 @@ struct Operation {
   std::vector<std::size_t> counts = {};       ///< of the v-variants, one a rank
   std::vector<std::size_t> recv_counts = {};  ///< all_to_all_v
   OpOptions options = {};
+  bool on_device = false;                     ///< a DeviceArray is among in and out
+
+  /// It comes after what is on the array's stream, unless another stream was named.
+  template <class R> void uses(const R& range) {
+    if constexpr (OnDevice<R>) {
+      on_device = true;
+      if (range.size() != 0 && !options.stream.handle()) options.stream = range.stream();
+    }
+  }
 };
 
 }  // namespace detail

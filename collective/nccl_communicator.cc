@@ -1,0 +1,238 @@
+// Operations and messages. How a communicator comes to be: nccl_founding.cc.
+#include "collective/nccl_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "collective/signature.h"
+
+namespace troupe::collective {
+
+using detail::Kind;
+
+namespace {
+
+constexpr auto kSpin = std::chrono::microseconds(100);
+constexpr auto kMoment = std::chrono::microseconds(500);  // the end of an event wakes nobody: it is asked for
+constexpr auto kSlice = std::chrono::milliseconds(100);   // a thread that waits looks for a cancel this often
+
+bool moves_data(Kind kind) { return kind != Kind::kBarrier && kind != Kind::kSend && kind != Kind::kRecv && kind != Kind::kSplit; }
+
+/// On the launcher's thread.
+void launch(Launched& launched, NcclComm& comm, int rank, int ranks, Clock::time_point deadline) {
+  if (!launched.begin()) return;
+  GpuDevice& device = comm.device();
+  device.use();
+  const char* const name = detail::kind_name(launched.operation().kind);
+  if (const int status = launched.order_behind_user(); status != 0)
+    return launched.finish({kNcclUnhandledCudaError, fmt::format("cudaStreamWaitEvent: {}", device.cuda().error_text(status))});
+  std::vector<int> made;
+  NcclOutcome outcome = comm.call(name, deadline, [&](NcclHandle handle) { return enqueue_on_nccl(device.nccl(), handle, launched.operation(), rank, ranks, device.stream(), made); });
+  for (const int op : made) (void)comm.call("ncclRedOpDestroy", deadline, [&](NcclHandle handle) { return device.nccl().red_op_destroy(op, handle); });
+  if (const int status = outcome.ok() ? launched.record() : 0; status != 0) outcome = {kNcclUnhandledCudaError, fmt::format("cudaEventRecord: {}", device.cuda().error_text(status))};
+  launched.finish(std::move(outcome));
+}
+
+}  // namespace
+
+struct NcclCommunicator::Staged {
+  Transfer* outer;
+  Transfer inner;
+  std::unique_ptr<std::byte[]> memory;
+};
+
+NcclCommunicator::NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group)
+    : control_(std::move(control)), comm_(std::move(comm)), device_(std::move(device)), group_(std::move(group)), staging_(*device_) {}
+
+NcclCommunicator::~NcclCommunicator() {
+  if (control_->failure()) comm_->fail();
+  else comm_->close();
+}
+
+void NcclCommunicator::give_up(const Failure& failure) {
+  control_->fail(failure);
+  comm_->fail();
+}
+void NcclCommunicator::fail(const Failure& failure) { give_up(failure); }
+
+std::optional<Failure> NcclCommunicator::failure() {
+  if (auto known = control_->failure()) return known;
+  if (control_->stale()) return Failure{Reason::kStale, "the group has been formed again or destroyed", {}};
+  return std::nullopt;
+}
+
+void NcclCommunicator::nudge() {
+  {
+    std::lock_guard lock(mutex_);
+    nudge_ = true;
+  }
+  nudged_.notify_all();
+  control_->nudge();
+}
+
+// ------------------------------------------------------------------------------------------------------------------- operations
+
+bool NcclCommunicator::hands_over(const detail::Operation& operation) const { return moves_data(operation.kind); }
+
+void NcclCommunicator::check_memory(const detail::Operation& operation) const {
+  for (const void* pointer : {operation.in, static_cast<const void*>(operation.out)})
+    if (device_->side_of(pointer) == GpuDevice::Side::kElsewhere)
+      throw InvalidArgumentError(fmt::format("{}: memory of another GPU than the group's, which is GPU {} on rank {}", detail::kind_name(operation.kind), device_->index(), rank()));
+}
+
+/// NC-1
+bool NcclCommunicator::agree(const detail::Operation& operation, Patience& patience) {
+  if (control_->failure()) return false;
+  const Signature own = signature_of(operation);
+  std::vector<Signature> all(static_cast<std::size_t>(size()));
+  const detail::Operation exchange{.kind = Kind::kAllGather, .type = detail::DType::kU8, .in = &own, .in_count = sizeof own, .out = all.data(), .out_count = sizeof own * all.size()};
+  if (!control_->run(exchange, patience)) return false;
+  for (int r = 1; r < size(); ++r) {
+    if (all[std::size_t(r)] == all[0]) continue;
+    give_up({Reason::kMismatch, fmt::format("rank 0 called {}, rank {} called {}", describe(all[0]), r, describe(all[std::size_t(r)])), {}});
+    return false;
+  }
+  return true;
+}
+
+bool NcclCommunicator::run(const detail::Operation& operation, Patience& patience) {
+  if (!moves_data(operation.kind)) return agree(operation, patience);
+  const auto handed = hand_over(operation, take_turn(), patience);
+  if (!handed) return false;
+  while (!handed->over()) await(*handed, patience);
+  return handed->settle();
+}
+
+std::shared_ptr<Handed> NcclCommunicator::hand_over(const detail::Operation& operation, std::unique_ptr<Turn> turn, Patience& patience) {
+  try {
+    if (!agree(operation, patience)) {
+      comm_->fail();
+      return nullptr;
+    }
+  } catch (...) {  // interrupted: the control links have failed by that
+    comm_->fail();
+    throw;
+  }
+  auto launched = std::make_shared<Launched>(comm_, control_, staging_);
+  if (operation.in_count == 0 && operation.out_count == 0) {
+    launched->skip();
+    return launched;
+  }
+  try {
+    device_->use();
+    launched->prepare(operation, rank());
+  } catch (const std::exception& error) {
+    give_up({Reason::kBackend, fmt::format("rank {}: {}", rank(), error.what()), {}});
+    return nullptr;
+  }
+  device_->launcher().submit(static_cast<Launcher::Turn&>(*turn), [launched, comm = comm_, rank = rank(), ranks = size(), deadline = patience.deadline()] {
+    launch(*launched, *comm, rank, ranks, deadline);
+  });
+  return await_launch(*launched, patience) ? launched : nullptr;
+}
+
+/// Until the launcher is through with it, or the group has failed and it will not be launched any more.
+bool NcclCommunicator::await_launch(Launched& launched, Patience& patience) {
+  using State = Launched::State;
+  std::exception_ptr interrupted;
+  for (;;) {
+    const State state = launched.await_launch(std::min(patience.deadline(), Clock::now() + kSlice));
+    if (state == State::kLaunched) break;
+    if (state == State::kRefused) {
+      const NcclOutcome& outcome = launched.outcome();
+      if (!control_->failure() && outcome.result != NcclOutcome::kRefused)
+        give_up({outcome.reason(), fmt::format("rank {}: {}", rank(), outcome.text), {}});
+      comm_->fail();
+      await_abort();  // part of it may have reached the device
+      break;
+    }
+    try {
+      if (!interrupted) patience.check();
+    } catch (const std::exception& error) {
+      give_up({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", rank(), error.what()), {}});
+      interrupted = std::current_exception();
+    }
+    if (Clock::now() >= patience.deadline())
+      give_up({Reason::kTimeout, fmt::format("rank {} could not launch {} in time: operations of other groups on its GPU come first", rank(), detail::kind_name(launched.operation().kind)), {}});
+    if (!control_->failure()) continue;
+    comm_->fail();
+    if (launched.cancel()) break;
+    if (comm_->over() && comm_->life() == Life::kStuck) break;
+  }
+  if (interrupted) std::rethrow_exception(interrupted);
+  return launched.await_launch(Clock::now()) == State::kLaunched;
+}
+
+void NcclCommunicator::await_abort() {
+  while (!comm_->over()) {
+    std::unique_lock lock(mutex_);
+    nudged_.wait_for(lock, kMoment);
+  }
+}
+
+void NcclCommunicator::await(Handed& handed, Patience& patience) {
+  auto& launched = static_cast<Launched&>(handed);
+  if (!std::exchange(launched.spun, true))
+    for (const auto until = Clock::now() + kSpin; Clock::now() < until; std::this_thread::yield())
+      if (launched.over()) return;
+  if (launched.over()) return;
+  {
+    std::unique_lock lock(mutex_);
+    nudged_.wait_for(lock, kMoment, [&] { return nudge_; });
+    nudge_ = false;
+  }
+  if (control_->failure() || control_->stale()) return comm_->fail();
+  try {
+    patience.check();
+  } catch (const std::exception& error) {
+    give_up({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", rank(), error.what()), {}});
+    throw;
+  }
+  if (Clock::now() < patience.deadline()) return;
+  give_up({Reason::kTimeout, fmt::format("rank {}: all ranks came, and its GPU was not through with {} in {} ms", rank(), detail::kind_name(launched.operation().kind),
+                                         std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count()), {}});
+}
+
+// --------------------------------------------------------------------------------------------------------------------- messages
+
+void NcclCommunicator::post(Transfer& transfer) {
+  const void* const pointer = transfer.sends ? transfer.from : transfer.to;
+  if (transfer.bytes == 0 || device_->side_of(pointer) == GpuDevice::Side::kHost) return control_->post(transfer);
+  auto staged = std::make_unique<Staged>(Staged{&transfer, transfer, std::make_unique_for_overwrite<std::byte[]>(transfer.bytes)});
+  try {
+    device_->use();
+    if (transfer.stream.handle()) {
+      void* const event = device_->take_event();
+      int status = device_->cuda().event_record(event, transfer.stream.handle());
+      if (status == 0) status = device_->cuda().stream_wait_event(device_->copy_stream(), event);
+      device_->give_event(event);
+      device_->check(status, "cudaStreamWaitEvent");
+    }
+    if (transfer.sends) staging_.to_host(staged->memory.get(), transfer.from, transfer.bytes);
+  } catch (const std::exception& error) {
+    return give_up({Reason::kBackend, fmt::format("rank {}: {}", rank(), error.what()), {}});
+  }
+  staged->inner.from = staged->inner.to = staged->memory.get();
+  control_->post(staged->inner);
+  messages_.push_back(std::move(staged));
+}
+
+bool NcclCommunicator::pump() {
+  bool moved = control_->pump();
+  if (control_->failure()) return moved;  // the transfers belong to others, who now let go of them
+  std::erase_if(messages_, [&](const std::unique_ptr<Staged>& one) {
+    if (!one->inner.done) return false;
+    try {
+      if (!one->inner.sends) staging_.to_device(one->outer->to, one->memory.get(), one->outer->bytes);
+      one->outer->done = moved = true;
+    } catch (const std::exception& error) {
+      give_up({Reason::kBackend, fmt::format("rank {}: {}", rank(), error.what()), {}});
+    }
+    return one->outer->done;
+  });
+  return moved;
+}
+
+}  // namespace troupe::collective

@@ -1,0 +1,104 @@
+// NcclCommunicator: a group whose data is moved by NCCL, between GPUs. It stands on the *control* links of the group, a communicator
+// in shared memory or over sockets: by them the ranks agree on every operation before NCCL is asked for it, hear of deaths and
+// failures, and exchange what NCCL needs to begin.
+//
+//   role's thread                          launcher (one a device)               device
+//     agree: signatures of all ranks
+//     host memory: copy to the device
+//     submit, in turn  ------------------>   wait for the user's stream
+//                                            NCCL's call  --------------------->   on the stream of collectives
+//     await: the event  <------------------- record the event  <---------------
+//     host memory: copy back
+//
+// Messages (send, recv) go by the control links, from and to device memory by copies: NCCL knows no tags, and sends and receives that
+// ranks issue in different orders would wait for each other on the stream.
+//
+// Invariants
+//   NC-1  No data moves before all ranks have shown the same signature: a mismatch fails the group with both signatures, and a rank
+//         that does not come is named by the control links at the deadline.
+//   NC-2  A failure of one rank, whoever notices it, becomes a failure of the control links, and so of all ranks; every rank then
+//         aborts NCCL's communicator.
+//   NC-3  Device memory of an operation is the user's again when its event is through; after a failure, when the abort has made it so
+//         or was given up (kStuck, which is reported).
+//   NC-4  NCCL is not entered before every rank has shown that it has what NCCL needs.
+// Thread rule: see communicator.h.
+#pragma once
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collective/communicator.h"
+#include "collective/nccl_agreement.h"
+#include "collective/nccl_comm.h"
+#include "collective/nccl_launched.h"
+#include "collective/staging.h"
+
+namespace troupe::collective {
+
+struct NcclPlan {
+  std::string group = {};
+  std::shared_ptr<GpuDevice> device = {};        ///< null: this rank has none
+  std::string missing = {};                  ///< what it lacks then
+  enum class Otherwise { kFail, kControl };
+  Otherwise otherwise = Otherwise::kFail;   ///< where some rank lacks something: fail, or make do with the control links
+  /// Puts a variable into the environment unless it is there: called before NCCL is. Empty: not done.
+  std::function<void(const std::string& name, const std::string& value)> set_variable = {};
+};
+
+/// All ranks of `control` call it. Throws CollectiveError on all ranks: kBackend says what is missing where, kMismatch which versions
+/// differ, kTimeout who did not come or that NCCL was not ready in time.
+std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator> control, const NcclPlan& plan, Patience& patience);
+
+class NcclCommunicator final : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group);
+  ~NcclCommunicator() override;
+
+  int rank() const override { return control_->rank(); }
+  int size() const override { return control_->size(); }
+  Backend backend() const override { return Backend::kNccl; }
+  std::uint64_t epoch() const override { return control_->epoch(); }
+  bool run(const detail::Operation& operation, Patience& patience) override;
+  bool hands_over(const detail::Operation& operation) const override;
+  std::unique_ptr<Turn> take_turn() override { return device_->launcher().take_turn(); }
+  std::shared_ptr<Handed> hand_over(const detail::Operation& operation, std::unique_ptr<Turn> turn, Patience& patience) override;
+  void await(Handed& handed, Patience& patience) override;
+  void check_memory(const detail::Operation& operation) const override;
+
+  void post(Transfer& transfer) override;
+  bool pump() override;
+  bool wait_messages(Clock::time_point deadline, Environment* environment) override { return control_->wait_messages(deadline, environment); }
+  void nudge() override;
+  bool stale() override { return control_->stale(); }
+  void fail(const Failure& failure) override;
+  std::optional<Failure> failure() override;
+  std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
+  NcclComm& comm() { return *comm_; }
+
+ private:
+  struct Staged;
+  bool agree(const detail::Operation& operation, Patience& patience);
+  bool await_launch(Launched& launched, Patience& patience);
+  void await_abort();
+  void give_up(const Failure& failure);
+
+  std::shared_ptr<Communicator> control_;
+  std::shared_ptr<NcclComm> comm_;
+  std::shared_ptr<GpuDevice> device_;
+  std::string group_;
+  Staging staging_;
+  std::vector<std::unique_ptr<Staged>> messages_;  // from and to device memory
+  std::mutex mutex_;
+  std::condition_variable nudged_;
+  bool nudge_ = false;
+  int splits_ = 0;
+};
+
+/// nccl_operations.cc: the call or calls of NCCL for an operation; every pointer is device memory. Adds reduction operations that it
+/// made to `made`, to be destroyed when the call is through.
+int enqueue_on_nccl(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operation, int rank, int ranks, void* stream, std::vector<int>& made);
+
+}  // namespace troupe::collective
