@@ -284,9 +284,9 @@ TEST(HierTest, ChildrenSpanNodesAndEndWithTheirParent) {
 // The speaker of a node is killed while all wait for it.
 TEST(HierTest, AKilledSpeakerIsNamedOnAllNodes) {
   Processes ranks({.ranks = 5, .backend = Backend::kHier, .nodes = {0, 0, 1, 1, 2}}, [](Group g) {
-    g.barrier();
-    if (g.rank() == 2) ::raise(SIGKILL);
     const auto error = error_of([&] {
+      g.barrier();  // the others may still be in it
+      if (g.rank() == 2) ::raise(SIGKILL);
       for (;;) sum(g, 200'000);
     });
     return error && error->reason() == Reason::kDied && error->missing_ranks() == std::vector{2} ? 0 : 1;
