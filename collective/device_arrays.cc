@@ -22,6 +22,7 @@
 #include "collective/shm_segment.h"
 #include "core/base/environment.h"
 #include "core/base/log.h"
+#include "core/worker/context.h"
 #include "core/worker/core.h"
 #include "core/worker/objects.h"
 #include <troupe/device_array.h>

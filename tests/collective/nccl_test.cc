@@ -126,7 +126,7 @@ class NcclOperations : public OnFakes, public ::testing::WithParamInterface<int>
     const Setting cpu_setting{.ranks = ranks};
     const auto segment = make_segment(cpu_setting);
     on_ranks(ranks, [&](int rank, const std::shared_ptr<GpuDevice>& device) {
-      EXPECT_EQ(all_operations<T>(founding.member(rank, device), make_group(segment, rank, cpu_setting), *device, sizes, on_gpus), "") << type << ", rank " << rank;
+      EXPECT_EQ(all_operations<T>(founding.member(rank, device), group_of(std::make_unique<ShmCommunicator>(segment, rank), cpu_setting), *device, sizes, on_gpus), "") << type << ", rank " << rank;
     });
   }
 };
