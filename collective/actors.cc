@@ -19,7 +19,9 @@
 #include "collective/shm_communicator.h"
 #include "collective/tcp_communicator.h"
 #include "core/exec/fibers.h"
+#include "core/worker/context.h"
 #include "core/worker/core.h"
+#include "core/worker/hosted_actor.h"
 #include "core/worker/waits.h"
 #include <troupe/collective.h>
 #include <troupe/troupe.h>
@@ -192,12 +194,12 @@ Group take_place(worker::Core& core, const Epochs::Turn& turn, Clock::time_point
 }  // namespace
 
 Group group(const std::string& name, LookupOptions options) {
-  const RuntimeContext context = runtime_context();
-  if (context.actor_id.empty()) throw InvalidArgumentError("group() is for actors: a group's members are actors");
   worker::Core& core = worker::require_core();
+  const worker::CallContext* context = worker::current_context();  // a whole RuntimeContext costs more than a small operation
+  if (!context || !context->actor) throw InvalidArgumentError("group() is for actors: a group's members are actors");
   Epochs& epochs = Epochs::instance();
   const std::string key = group_key(name);
-  const Epochs::Seeker seeker{context.actor_id, context.attempt, options.after_epoch};
+  const Epochs::Seeker seeker{to_string(context->actor->id()), context->attempt, options.after_epoch};
   if (Epochs::Turn known = epochs.turn(core, key, seeker); known.kind == Epochs::Turn::Kind::kUse) return Group(known.member);
   else if (known.kind == Epochs::Turn::Kind::kEnter) return take_place(core, known, exec::deadline_after(options.timeout));
 

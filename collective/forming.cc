@@ -251,7 +251,7 @@ Backend chosen(Backend asked) {
 
 std::string group_key(const std::string& name) {
   if (name.empty()) throw InvalidArgumentError("a group needs a name");
-  return record_key(runtime_context().job_id, name);
+  return record_key(std::to_string(worker::require_core().welcome().job), name);
 }
 
 std::optional<GroupRecord> find_record(const std::string& key) {

@@ -13,11 +13,12 @@ namespace troupe::collective {
 using detail::Kind;
 
 namespace {
-constexpr std::size_t kOneShotMax = 512u << 10;   // for two ranks; with more, every rank would read too much
+constexpr std::size_t kOneShotMax = 1u << 20;     // over the ranks: with more of them, every rank would read too much
+constexpr std::size_t kOneShotOfTwo = 2u << 10;   // two ranks share from there on: half the lines for one meeting more (decision 012)
 constexpr std::size_t kPiece = 64u << 10;         // of a one-shot: the first pieces are reduced while the last are written
 constexpr std::size_t kStreamMin = 2u << 20;      // outputs from here on are written around the cache
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kChunkMin = 128u << 10;     // of an all-reduce in shares: a few chunks overlap, each with the cost of two meetings
+constexpr std::size_t kChunkMin = 64u << 10;      // of an all-reduce in shares: a few chunks overlap, each with the cost of two meetings
 
 std::size_t chunk_bytes(std::size_t bytes, std::size_t slot) { return std::min(slot, std::max(kChunkMin, (bytes / 4 + kLine - 1) / kLine * kLine)); }
 }  // namespace
@@ -36,7 +37,7 @@ void ShmCommunicator::reduce_into(void* out, std::size_t count, bool stream, voi
 bool ShmCommunicator::all_reduce(const detail::Operation& operation, Patience& patience) {
   const std::size_t bytes = operation.in_count * element_;
   if (bytes <= (current_.scaled() ? kScaledPayload : kPayload)) return all_reduce_tiny(operation, patience);
-  const std::size_t one_shot = std::min(kOneShotMax * 2 / std::size_t(ranks_), segment_->slot_bytes());
+  const std::size_t one_shot = std::min(ranks_ == 2 ? kOneShotOfTwo : kOneShotMax / std::size_t(ranks_), segment_->slot_bytes());
   return bytes <= one_shot ? all_reduce_one_shot(operation, patience) : all_reduce_shares(operation, patience);
 }
 
@@ -71,6 +72,9 @@ bool ShmCommunicator::all_reduce_one_shot(const detail::Operation& operation, Pa
 // does two things side by side (kernels::copy_both): it fetches the others' shares of chunk c - 1, whose lines come from other
 // cores' caches, and writes its input of chunk c + 1, which comes from memory. What it waits for was published a chunk's time
 // before.
+//
+// Of two ranks, each leaves its share in the lines of the other's buffer that it has just read (SG-1): the other fetches it from
+// there and writes its next input over it, so that a line goes from core to core twice a chunk and not four times.
 bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Patience& patience) {
   const auto* in = static_cast<const std::byte*>(operation.in);
   auto* out = static_cast<std::byte*>(operation.out);
@@ -84,13 +88,17 @@ bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Pati
     const std::size_t begin = std::min(std::size_t(rank) * size, length(c));
     return Share{begin, rank + 1 == ranks_ ? length(c) - begin : std::min(size, length(c) - begin)};
   };
+  const auto reduced = [&](std::size_t c, int rank) {
+    return ranks_ == 2 ? segment_->buffer(1 - rank, first + 2 * c) + share(c, rank).begin : segment_->buffer(rank, first + 2 * c + 1);
+  };
   // The others' shares of chunk `done` to the output, this rank's part in them of chunk `next` to its buffer; either may not be.
+  // The second may lie upon the first, or before it where the last chunk is shorter.
   const std::size_t none = chunks;
   const auto fetch_and_write = [&](std::size_t done, std::size_t next) {
     for (int r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;  // nobody but this rank needs its own share
       kernels::CopyJob fetch, write;
-      if (const auto [begin, size] = share(done, r); wanted && size != 0) fetch = {out + done * chunk + begin, segment_->buffer(r, first + 2 * done + 1), size};
+      if (const auto [begin, size] = share(done, r); wanted && size != 0) fetch = {out + done * chunk + begin, reduced(done, r), size};
       if (const auto [begin, size] = share(next, r); size != 0) write = {segment_->buffer(rank_, first + 2 * next) + begin, in + next * chunk + begin, size};
       kernels::copy_both(fetch, write, {.stream = stream});
     }
@@ -106,9 +114,8 @@ bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Pati
       fetch_and_write(c - 1, none);
     }
     const auto [begin, size] = share(c, rank_);
-    std::byte* reduced = segment_->buffer(rank_, b);
     for (int r = 0; r < ranks_; ++r) inputs_[std::size_t(r)] = (r == rank_ ? in + c * chunk : segment_->buffer(r, a)) + begin;
-    reduce_into(reduced, size / element_, stream && wanted, wanted ? out + c * chunk + begin : nullptr);
+    reduce_into(reduced(c, rank_), size / element_, stream && wanted, wanted ? out + c * chunk + begin : nullptr);
     publish(b);
     if (last) break;
     if (c > 0 && !meet(b - 2, patience)) return false;

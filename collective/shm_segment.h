@@ -2,7 +2,7 @@
 //
 //   control page     magic, sizes, key, epoch; the failure (written once); who sleeps
 //   per rank         flag lines (kRing of them), a doorbell, one cursor a peer for messages         written by that rank alone
-//   per rank         kRing buffers of slot_bytes                                                   written by that rank alone
+//   per rank         kRing buffers of slot_bytes                                                   written by that rank (SG-1)
 //   per pair         a ring of bytes for messages                                                  written by the sender alone
 //
 // It is a memfd without a name: one process makes it, the others get its descriptor, and when the last has let go of it, it is
@@ -13,7 +13,9 @@
 // The factor of pre_mul_sum takes the last eight bytes of the payload.
 //
 // Invariants
-//   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset.
+//   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset. One
+//         exception: in an all-reduce by shares of two ranks, the other rank writes its share into the buffer of s, after it
+//         has seen s and before it publishes s + 1; the owner writes there next at s + 4, after it has fetched the share.
 //   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2 of all ranks,
 //         and looks at nothing older than its own last s - 1: so no line is overwritten while somebody may look at it. In the
 //         middle of an all-reduce by shares, a rank looks at the others' s - 2: there they publish s + 2 only after its s + 1.

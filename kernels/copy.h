@@ -5,6 +5,8 @@
 //       go to 16-bit floats through double.
 // CP-2  Every version gives the same bits (the payload of a NaN is open).
 // CP-3  Input and output may not overlap, except that a cast to a type of the same size may be exactly in place.
+// CP-4  The second of copy_both may write over what the first reads, from the same address on or from a lower one: every byte
+//       is read before it is overwritten.
 #pragma once
 
 #include <cstddef>

@@ -50,6 +50,25 @@ TEST_P(CopyKernel, BothCopiesGoToTheLastByteAndNoFurther) {
   }
 }
 
+TEST_P(CopyKernel, CP4_TheSecondCopyMayOverwriteWhatTheFirstHasRead) {
+  std::mt19937_64 random(3);
+  for (std::size_t bytes : {1, 255, 4097, 100'003}) {
+    for (std::size_t other : {std::size_t{1}, bytes / 2, bytes}) {
+      for (std::size_t below : {0, 64, 1000}) {
+        for (bool stream : {false, true}) {
+          std::vector<unsigned char> shared(1000 + bytes), other_in(other), out(bytes + 1, 0x5a);
+          for (auto& b : shared) b = static_cast<unsigned char>(random());
+          for (auto& b : other_in) b = static_cast<unsigned char>(random());
+          const std::vector<unsigned char> before(shared.begin() + 1000, shared.end());
+          copy_both(GetParam(), {out.data() + 1, shared.data() + 1000, bytes}, {shared.data() + 1000 - below, other_in.data(), other}, {.stream = stream});
+          ASSERT_TRUE(std::equal(before.begin(), before.end(), out.begin() + 1)) << bytes << " and " << other << ", " << below << " below";
+          ASSERT_TRUE(std::equal(other_in.begin(), other_in.end(), shared.begin() + 1000 - std::ptrdiff_t(below))) << bytes << " and " << other;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(CopyKernel, CP2_CastsOfSixteenBitFloatsEqualTheReferenceForEveryValue) {
   std::vector<std::uint16_t> all(0x10000);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
