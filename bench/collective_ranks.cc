@@ -17,14 +17,12 @@
 #include <vector>
 
 #include "bench/harness.h"
+#include "bench/kernels_peak.h"
+#include "collective/hier_communicator.h"
 #include "collective/member.h"
 #include "collective/shm_communicator.h"
 #include "collective/tcp_mesh.h"
 #include "kernels/copy.h"
-#if __has_include("collective/hier_communicator.h")
-#include "collective/hier_communicator.h"
-#define TROUPE_HAS_HIER 1
-#endif
 
 namespace troupe::bench {
 namespace {
@@ -35,11 +33,16 @@ constexpr int kRanksMax = 8;
 constexpr int kCopiesMax = 64;
 constexpr auto kDeadline = std::chrono::seconds(60);  // of an operation, and of the mesh to stand
 
+/// What the first two ranks see of each other: a line's round trip, and multiply-adds a second, alone and both at once.
+struct Sight {
+  double round_trip_ns = 0, alone = 0, together = 0;
+};
+
 /// Seconds of each iteration, by rank: written by the ranks, read by their parent.
 struct Shared {
   std::atomic<std::uint64_t> ball alignas(128) = 0;
   std::atomic<std::uint64_t> back alignas(128) = 0;
-  double round_trip_ns = 0;
+  Sight before, after;
   double copy[kRanksMax][kCopiesMax], out_of_place[kRanksMax][kIterationsMax], in_place[kRanksMax][kIterationsMax];
   double back_to_back[kRanksMax];
   std::uint64_t wrong[kRanksMax], wrong_in_place[kRanksMax];
@@ -85,10 +88,9 @@ template <class T> std::uint64_t mismatches(const Buffer<T>& result, int ranks) 
   return wrong;
 }
 
-/// The median of many short matches: whoever is put off its core in the middle spoils one of them only.
-void line_round_trips(Shared& shared, int rank) {
+/// Nanoseconds, of ranks 0 and 1. The median of many short matches: whoever is put off its core in the middle spoils one of them only.
+double line_round_trip(Shared& shared, int rank) {
   constexpr std::uint64_t kMatches = 100, kBalls = 200;
-  if (rank > 1) return;
   Samples matches;
   for (std::uint64_t match = 0; match < kMatches; ++match) {
     const auto start = Clock::now();
@@ -103,7 +105,22 @@ void line_round_trips(Shared& shared, int rank) {
     }
     matches.add(seconds_since(start) * 1e9 / double(kBalls));
   }
-  if (rank == 0) shared.round_trip_ns = matches.median();
+  return matches.median();
+}
+
+void look(Group& g, Shared& shared, Sight& sight) {
+  constexpr double kSeconds = 1e-3;
+  const bool first = g.rank() == 0;
+  if (g.size() > int(usable_cpus().size())) return;
+  shared.ball = 0, shared.back = 0;
+  g.barrier();
+  const double round_trip_ns = g.rank() < 2 ? line_round_trip(shared, g.rank()) : 0;
+  g.barrier();
+  const double alone = first ? multiply_add_peak(kSeconds) : 0;
+  g.barrier();
+  const double together = multiply_add_peak(kSeconds);
+  g.barrier();
+  if (first) sight = {round_trip_ns, alone, together};
 }
 
 /// Each time after a barrier.
@@ -120,13 +137,18 @@ template <class T> void run_rank(const Job& job, const Effort& effort, Shared& s
   const int me = g.rank();
   Buffer<T> in(job.bytes / sizeof(T)), out(in.count);
   for (std::size_t i = 0; i < in.count; ++i) in.data[i] = T(input(me, i));
-  timed(g, shared.copy[me], effort.copies, [&] { kernels::copy(out.data, in.data, job.bytes, {.stream = job.bytes >= (2u << 20)}); });
+  const auto copy = [&] { kernels::copy(out.data, in.data, job.bytes, {.stream = job.bytes >= (2u << 20)}); };
   g.all_reduce(in.span(), out.span());
   shared.wrong[me] = mismatches(out, g.size());
   std::copy(in.data, in.data + in.count, out.data);
   g.all_reduce(out.span());
   shared.wrong_in_place[me] = mismatches(out, g.size());
+  look(g, shared, shared.before);
+  timed(g, shared.copy[me], effort.copies / 2, copy);
   timed(g, shared.out_of_place[me], effort.iterations, [&] { g.all_reduce(in.span(), out.span()); });
+  timed(g, shared.copy[me] + effort.copies / 2, effort.copies - effort.copies / 2, copy);
+  look(g, shared, shared.after);
+  std::copy(in.data, in.data + in.count, out.data);
   timed(g, shared.in_place[me], effort.iterations, [&] { g.all_reduce(out.span()); });
   g.barrier();
   const auto start = Clock::now();
@@ -163,13 +185,11 @@ std::unique_ptr<Communicator> communicator_of(Road& road, const Job& job, int ra
   if (job.wire == Wire::kShm) return inside;
   auto links = connect_mesh({rank, job.ranks, 1}, std::move(road.listeners[std::size_t(rank)]), road.addresses, kKey, Clock::now() + kDeadline).value();
   auto across = std::make_unique<TcpCommunicator>(std::move(links), TcpOptions{.key = kKey});
-#ifdef TROUPE_HAS_HIER
   if (job.wire == Wire::kHier) {
     std::vector<int> nodes;
     for (int r = 0; r < job.ranks; ++r) nodes.push_back(r / here);
     return std::make_unique<HierCommunicator>(nodes, std::move(inside), std::move(across));
   }
-#endif
   return across;
 }
 
@@ -178,7 +198,6 @@ int rank_main(const Job& job, const Effort& effort, Shared& shared, Road& road, 
   try {
     const std::vector<int> cpus = usable_cpus();
     pin_process(cpus[std::size_t(rank) % cpus.size()]);
-    if (job.ranks <= int(cpus.size())) line_round_trips(shared, rank);
     Group g(std::make_shared<collective::detail::Member>(communicator_of(road, job, rank),
                                                          collective::detail::MemberOptions{.group = "bench", .timeout = kDeadline, .environment = nullptr}));
     if (job.bf16) run_rank<bfloat16>(job, effort, shared, g);
@@ -218,11 +237,21 @@ double ranks_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+Cores cores_of(const Sight& before, const Sight& after) {
+  constexpr double kAlone = 0.75, kSame = 4.0 / 3;
+  if (before.round_trip_ns == 0) return Cores::kShared;
+  for (const Sight& sight : {before, after})
+    if (sight.together < kAlone * sight.alone) return Cores::kOne;
+  const auto [least, most] = std::minmax(before.round_trip_ns, after.round_trip_ns);
+  return most > kSame * least ? Cores::kMoved : Cores::kApart;
+}
+
 Outcome outcome_of(const Job& job, const Effort& effort, const Shared& shared) {
   Outcome out{.out_of_place = median_of_slowest(shared.out_of_place, job.ranks, effort.iterations),
               .in_place = median_of_slowest(shared.in_place, job.ranks, effort.iterations),
               .t_min = median_of_slowest(shared.copy, job.ranks, effort.copies),
-              .round_trip_ns = shared.round_trip_ns};
+              .round_trip_ns = std::min(shared.before.round_trip_ns, shared.after.round_trip_ns),
+              .cores = cores_of(shared.before, shared.after)};
   for (int r = 0; r < job.ranks; ++r) {
     out.back_to_back = std::max(out.back_to_back, shared.back_to_back[r]);
     out.wrong += shared.wrong[r];
@@ -235,12 +264,14 @@ Outcome outcome_of(const Job& job, const Effort& effort, const Shared& shared) {
 
 const char* name_of(Wire wire) { return wire == Wire::kShm ? "shm" : wire == Wire::kTcp ? "tcp" : "hier"; }
 
-bool has([[maybe_unused]] Wire wire) {
-#ifdef TROUPE_HAS_HIER
-  return true;
-#else
-  return wire != Wire::kHier;
-#endif
+const char* name_of(Cores cores) {
+  switch (cores) {
+    case Cores::kShared: return "shared";
+    case Cores::kApart: return "apart";
+    case Cores::kMoved: return "moved";
+    case Cores::kOne: return "one";
+  }
+  return "";
 }
 
 Outcome run_ranks(const Job& job, const Effort& effort) {
