@@ -108,17 +108,17 @@ double line_round_trip(Shared& shared, int rank) {
   return matches.median();
 }
 
+/// Ranks beyond the first two sleep in the barriers meanwhile.
 void look(Group& g, Shared& shared, Sight& sight) {
   constexpr double kSeconds = 1e-3;
   const bool first = g.rank() == 0;
-  if (g.size() > int(usable_cpus().size())) return;
   shared.ball = 0, shared.back = 0;
   g.barrier();
   const double round_trip_ns = g.rank() < 2 ? line_round_trip(shared, g.rank()) : 0;
   g.barrier();
   const double alone = first ? multiply_add_peak(kSeconds) : 0;
   g.barrier();
-  const double together = multiply_add_peak(kSeconds);
+  const double together = g.rank() < 2 ? multiply_add_peak(kSeconds) : 0;
   g.barrier();
   if (first) sight = {round_trip_ns, alone, together};
 }
@@ -239,7 +239,6 @@ double ranks_seconds() {
 
 Cores cores_of(const Sight& before, const Sight& after) {
   constexpr double kAlone = 0.75, kSame = 4.0 / 3;
-  if (before.round_trip_ns == 0) return Cores::kShared;
   for (const Sight& sight : {before, after})
     if (sight.together < kAlone * sight.alone) return Cores::kOne;
   const auto [least, most] = std::minmax(before.round_trip_ns, after.round_trip_ns);
@@ -251,7 +250,7 @@ Outcome outcome_of(const Job& job, const Effort& effort, const Shared& shared) {
               .in_place = median_of_slowest(shared.in_place, job.ranks, effort.iterations),
               .t_min = median_of_slowest(shared.copy, job.ranks, effort.copies),
               .round_trip_ns = std::min(shared.before.round_trip_ns, shared.after.round_trip_ns),
-              .cores = cores_of(shared.before, shared.after)};
+              .cores = usable_cpus().size() > 1 ? cores_of(shared.before, shared.after) : Cores::kOne};
   for (int r = 0; r < job.ranks; ++r) {
     out.back_to_back = std::max(out.back_to_back, shared.back_to_back[r]);
     out.wrong += shared.wrong[r];
@@ -266,7 +265,6 @@ const char* name_of(Wire wire) { return wire == Wire::kShm ? "shm" : wire == Wir
 
 const char* name_of(Cores cores) {
   switch (cores) {
-    case Cores::kShared: return "shared";
     case Cores::kApart: return "apart";
     case Cores::kMoved: return "moved";
     case Cores::kOne: return "one";

@@ -38,7 +38,6 @@ inline constexpr int kIterationsMax = 20'000;
 
 /// Of the first two ranks. A host may move a machine's CPUs at any time, and put two of them on one core as its threads.
 enum class Cores : std::uint8_t {
-  kShared,  ///< more ranks than CPUs
   kApart,   ///< two cores all the time
   kMoved,   ///< the line's round trip changed by more than a third meanwhile
   kOne,     ///< at one moment or another each multiplied much slower while the other did
@@ -48,8 +47,8 @@ const char* name_of(Cores cores);
 /// Times in seconds.
 struct Outcome {
   double out_of_place = 0, in_place = 0, back_to_back = 0, t_min = 0;
-  double round_trip_ns = 0;  ///< of a cache line; 0: the ranks share cores
-  Cores cores = Cores::kShared;
+  double round_trip_ns = 0;  ///< of a cache line, the lesser of before and after
+  Cores cores = Cores::kApart;
   double others = 0;         ///< the share of the CPUs that went to other processes, or other machines of the host
   std::uint64_t wrong = 0, wrong_in_place = 0;  ///< elements, of all ranks
 
