@@ -153,9 +153,10 @@ void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord
       fresh->key = key;
       fresh->name = name_in(key);
       fresh->record = record;
-      if (const auto made = made_.find(slot(core, key)); made != made_.end()) {
-        if (made->second.first == record.id) fresh->memory = std::move(made->second.second);
-        made_.erase(made);
+      const std::string here = slot(core, key);
+      for (auto made = made_.lower_bound({here, 0}); made != made_.end() && made->first.first == here;) {
+        if (made->first.second == record.id) fresh->memory = std::move(made->second.memory);
+        made = made->second.epoch <= record.epoch ? made_.erase(made) : std::next(made);
       }
       old = std::exchange(at, fresh);
       if (old) parts = take_parts(*old);
@@ -208,6 +209,7 @@ void Epochs::end(worker::Core& core, const std::string& key, std::uint64_t id) {
   Parts parts;
   {
     std::lock_guard lock(mutex_);
+    made_.erase({slot(core, key), id});  // of a founder that another was faster than
     epoch = newest(core, key);
     if (!epoch || epoch->record.id != id || epoch->ended) return;
     parts = take_parts(*epoch);
@@ -271,7 +273,7 @@ Result<wire::GroupAnswer> Epochs::make_memory(worker::Core& core, const wire::Gr
   if (!segment.ok()) return segment.error_ptr();
   const wire::GroupAnswer answer{::getpid(), (*segment)->fd()};
   std::lock_guard lock(mutex_);
-  made_[slot(core, word.key)] = {word.group, *std::move(segment)};
+  made_[{slot(core, word.key), word.group}] = {word.epoch, *std::move(segment)};
   return answer;
 }
 

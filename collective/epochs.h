@@ -118,7 +118,8 @@ class Epochs final : public worker::GroupPort {
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Epoch>> epochs_;                                 // by cluster and record key
-  std::map<std::string, std::pair<std::uint64_t, std::shared_ptr<ShmSegment>>> made_;   // memory of an epoch whose record is not known yet
+  struct Made { std::uint64_t epoch = 0; std::shared_ptr<ShmSegment> memory; };
+  std::map<std::pair<std::string, std::uint64_t>, Made> made_;                           // by slot and group: its record is not known yet
   std::set<exec::Waiter*> listeners_;
 };
 

@@ -12,7 +12,8 @@
 // It returns when all have answered, so that no handle of the older epoch is of use afterwards.
 //
 // Invariants
-//   GA-1  A record is replaced only by one of a larger epoch; the older epoch is ended (kStale) after that.
+//   GA-1  A record is replaced only by one of a larger epoch; the older epoch is ended (kStale) after that. Of several founders
+//         at the same moment one succeeds: the record is put only where the one that it follows still stands.
 // Thread rule: any thread of a driver or worker.
 #include "collective/forming.h"
 
@@ -32,6 +33,7 @@
 #include "core/worker/core.h"
 #include "core/worker/objects.h"
 #include <troupe/collective.h>
+#include <troupe/detail/kv_swap.h>
 #include <troupe/state.h>
 #include <troupe/troupe.h>
 
@@ -218,6 +220,16 @@ struct Wanted {
   std::optional<GroupRecord> old;  // the epoch before
 };
 
+/// GA-1. What the members have prepared for a founder that was too late is given up.
+void put_record(worker::Core& core, const Wanted& wanted, const GroupRecord& record) {
+  const std::string text = encode(record);
+  const auto before = wanted.old ? std::optional(encode(*wanted.old)) : std::nullopt;
+  if (troupe::detail::kv_swap(wanted.key, before, text) == text) return;
+  (void)ask_all(core, ends_of(wanted.key, record, {}), kEndTimeout);
+  throw CollectiveError::from({.reason = Reason::kStale, .group = wanted.name, .epoch = record.epoch, .operation = wanted.old ? "reform" : "create_group"},
+                              "another process formed the group at the same moment");
+}
+
 void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
   worker::Core& core = worker::require_core();
   const std::vector<std::string> ids = ids_of(handles);
@@ -229,7 +241,7 @@ void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
   record.backend = plan.backend;
   record.asked = wanted.backend;
   make_memories(core, wanted.name, wanted.key, plan, record);
-  kv::put(wanted.key, encode(record));  // GA-1
+  put_record(core, wanted, record);
 
   Words words;
   const std::set<ProcessId> processes = processes_of(record);
@@ -298,9 +310,14 @@ void destroy_group(const std::string& name) {
   worker::Core& core = worker::require_core();
   const std::string key = group_key(name);
   auto record = find_record(key);
-  if (!record || record->destroyed) throw NotFoundError(fmt::format("there is no group '{}'", name));
-  record->destroyed = true;
-  kv::put(key, encode(*record));
+  for (bool done = false; !done;) {  // each time round, somebody else has changed it
+    if (!record || record->destroyed) throw NotFoundError(fmt::format("there is no group '{}'", name));
+    const std::string before = encode(*record);
+    record->destroyed = true;
+    const std::string after = encode(*record), now = troupe::detail::kv_swap(key, before, after);
+    done = now == after;
+    if (!done) record = find_record(key);
+  }
   Epochs::instance().end(core, key, record->id);
   (void)ask_all(core, ends_of(key, *record, {core.self()}), kEndTimeout);
 }

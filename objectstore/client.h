@@ -2,7 +2,8 @@
 //
 // Thread rule: all functions, and the destructors of Pin and WritableBuffer, from any thread. One small process-local
 // mutex guards the leased chunks and slots; pinning, copying a pin and sealing take no lock. try_pin, seal, mark_shared
-// and the destructors never block on the daemon; allocate may (StoreDaemon::lease, StoreDaemon::allocate).
+// and the destructors never wait for an answer of the daemon; allocate may (StoreDaemon::lease, StoreDaemon::allocate). try_pin
+// waits out a freer that lost its core in the middle, for 2 s at most.
 //
 // The life of a small buffer (size < layout.large_from): a leased slot and 64-byte aligned bytes of a leased chunk,
 // both local, so making one takes no round trip. If its id never left the process (mark_shared was not called), the

@@ -1,13 +1,19 @@
 #include "objectstore/client_core.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
 namespace troupe::store::detail {
 namespace {
 
-constexpr int kDoomedSpins = 200;  // the daemon looks at the pin tables for about a microsecond
+// A freer looks at the pin tables for about a microsecond, unless it loses its core in the middle: then only time tells.
+constexpr int kDoomedSpins = 200;
+constexpr auto kDoomedLast = std::chrono::seconds(2);  // it has died: its end frees the slot, or ends this node
 
 void cpu_relax() {
 #if defined(__x86_64__)
@@ -266,7 +272,8 @@ Pin ClientCore::try_pin(BufferId id) noexcept {
   if (pin_count(id.slot).fetch_add(1, std::memory_order_seq_cst) == 0)
     users_.fetch_add(1, std::memory_order_relaxed);  // CC-1
   const IndexEntry& e = entry(id.slot);
-  for (int spin = 0; spin < kDoomedSpins; ++spin) {
+  std::optional<std::chrono::steady_clock::time_point> give_up;
+  for (int spin = 0;; ++spin) {
     SlotWord word = unpack(e.word.load(std::memory_order_seq_cst));  // SL-3
     if (word.generation != id.generation) break;
     if (word.state == SlotState::kSealed) {
@@ -277,7 +284,14 @@ Pin ClientCore::try_pin(BufferId id) noexcept {
       return Pin(this, base + offset, size, id);
     }
     if (word.state != SlotState::kDoomed) break;
-    cpu_relax();
+    if (spin < kDoomedSpins) {
+      cpu_relax();
+      continue;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (!give_up) give_up = now + kDoomedLast;
+    if (now >= *give_up) break;
+    ::sched_yield();
   }
   undo_pin(id.slot);
   return {};

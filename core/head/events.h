@@ -31,7 +31,7 @@ using Message = std::variant<
     wire::Checkpoint, wire::LightActors, wire::StartActor, wire::StartActorFailed, wire::EndActor, wire::KillProcess,
     wire::ProcessDied, wire::NodeDied, wire::RegisterNode, wire::RegisterNodeReply, wire::RegisterJob, wire::RegisterJobReply,
     wire::JobFinished, wire::JobEnded, wire::NodeLoad, wire::ClusterView, wire::ClusterInfo, wire::KvKey, wire::KvEntry,
-    wire::KvValue, wire::KvAwait, wire::KvDeleted, wire::KvKeyList, wire::StateQuery, wire::StateReply, wire::MetricsReport,
+    wire::KvValue, wire::KvSwap, wire::KvDeleted, wire::KvKeyList, wire::StateQuery, wire::StateReply, wire::MetricsReport,
     wire::WarningText, ActorDeath>;
 
 /// A frame arrived. For a response, `failed` says that the body is an ErrorRecord, and `method` is not known.

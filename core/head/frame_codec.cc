@@ -23,7 +23,7 @@ Message decode_request(wire::Method method, ByteView payload) {
     case Method::kKvGet:
     case Method::kKvDel:
     case Method::kKvKeys: return decoded<wire::KvKey>(payload);
-    case Method::kKvAwait: return decoded<wire::KvAwait>(payload);
+    case Method::kKvSwap: return decoded<wire::KvSwap>(payload);
     case Method::kListState: return decoded<wire::StateQuery>(payload);
     case Method::kRegisterNode: return decoded<wire::RegisterNode>(payload);
     case Method::kRegisterJob: return decoded<wire::RegisterJob>(payload);

@@ -24,7 +24,7 @@ void State::apply(Time now, Event event, Effects& effects) {
 
 std::optional<Time> State::next_deadline() const {
   std::optional<Time> next = membership_.next_deadline();
-  for (std::optional<Time> at : {actors_.next_deadline(), listing_.next_deadline(), kv_.next_deadline()}) {
+  for (std::optional<Time> at : {actors_.next_deadline(), listing_.next_deadline()}) {
     if (at && (!next || *at < *next)) next = at;
   }
   return next;
@@ -34,13 +34,11 @@ void State::on_time(Turn& turn) {
   for (const Membership::Verdict& verdict : membership_.judge(turn)) {
     membership_.declare_dead(turn, verdict.node, verdict.reason);
     listing_.on_node_died(turn, verdict.node);
-    kv_.on_node_died(verdict.node);
     actors_.on_node_died(turn, verdict.node, verdict.reason);
     for (JobId job : jobs_.with_driver_on(verdict.node)) end_job(turn, job, true, "the node of its driver died: " + verdict.reason);
   }
   actors_.on_time(turn);
   listing_.on_time(turn);
-  kv_.on_time(turn);
   membership_.push(turn);
 }
 
@@ -111,12 +109,12 @@ bool State::on_actor_request(Turn& turn, Caller caller, Frame& frame) {
 bool State::on_kv_request(Turn& turn, Caller caller, Frame& frame) {
   using wire::Method;
   auto answer = [&](Message body) { turn.effects.respond(caller.process, caller.token, std::move(body)); return true; };
-  if (auto* entry = std::get_if<wire::KvEntry>(&frame.body); entry && frame.method == Method::kKvPut) return answer(kv_.put(turn, std::move(*entry)));
-  if (auto* wanted = std::get_if<wire::KvAwait>(&frame.body); wanted && frame.method == Method::kKvAwait) return kv_.await(turn, caller, std::move(*wanted)), true;
+  if (auto* entry = std::get_if<wire::KvEntry>(&frame.body); entry && frame.method == Method::kKvPut) return answer(kv_.put(std::move(*entry)));
+  if (auto* wanted = std::get_if<wire::KvSwap>(&frame.body); wanted && frame.method == Method::kKvSwap) return answer(kv_.swap(std::move(*wanted)));
   auto* key = std::get_if<wire::KvKey>(&frame.body);
   if (!key) return false;
   if (frame.method == Method::kKvGet) return answer(kv_.get(key->key));
-  if (frame.method == Method::kKvDel) return answer(kv_.del(turn, key->key));
+  if (frame.method == Method::kKvDel) return answer(kv_.del(key->key));
   if (frame.method == Method::kKvKeys) return answer(kv_.keys(key->key));
   return false;
 }
@@ -186,7 +184,6 @@ void State::on_notice(Turn& turn, Frame& frame) {
 void State::process_died(Turn& turn, const wire::ProcessDied& died) {
   if (!liveness_.died(died.process)) return;
   const Job* job = jobs_.of_driver(died.process);
-  kv_.on_process_died(died.process);
   actors_.on_process_died(turn, died);
   if (job) end_job(turn, job->id, !died.expected, exit_text(died));
 }

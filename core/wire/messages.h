@@ -167,7 +167,7 @@ enum class Method : std::uint16_t {
   kActorHandlesGone = 81, // head -> hosting worker: notice ResolveActor: no handle is left; finish what is queued, then end
   kActorMoved = 82,       // head -> holders: notice ActorLocation
   kEndActor = 83,         // head -> hosting worker: notice EndActor: kill of a light actor
-  kKvAwait = 84,          // request KvAwait -> KvValue, answered when the value differs from the known one, or at the deadline
+  kKvSwap = 84,           // request KvSwap -> KvValue: the value that is there now
   // daemon -> head
   kRegisterNode = 96,     // request RegisterNode -> RegisterNodeReply
   kRegisterJob = 97,      // request RegisterJob -> RegisterJobReply
@@ -358,8 +358,8 @@ struct LogLines { std::string prefix; std::vector<std::string> lines; bool is_er
 struct KvKey { std::string key; };
 struct KvEntry { std::string key, value; };
 struct KvValue { std::optional<std::string> value; };
-/// timeout_ns: how long the answer may wait, at the head; 0 or less: it does not.
-struct KvAwait { std::string key; std::optional<std::string> known; std::int64_t timeout_ns = 0; };
+/// Puts the value where what is there is the expected one (none: nothing).
+struct KvSwap { std::string key; std::optional<std::string> expected; std::string value; };
 struct KvDeleted { bool deleted = false; };
 struct KvKeyList { std::vector<std::string> keys; };
 

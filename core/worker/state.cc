@@ -1,3 +1,4 @@
+#include <troupe/detail/kv_swap.h>
 #include <troupe/log.h>
 #include <troupe/state.h>
 
@@ -130,6 +131,11 @@ std::vector<std::string> keys(const std::string& prefix) {
   return require_core().requests().call<wire::KvKeyList>(kHead, wire::Method::kKvKeys, wire::KvKey{prefix}, kHeadTimeout).value().keys;
 }
 }  // namespace kv
+
+std::string detail::kv_swap(const std::string& key, const std::optional<std::string>& expected, const std::string& value) {
+  const auto now = require_core().requests().call<wire::KvValue>(kHead, wire::Method::kKvSwap, wire::KvSwap{key, expected, value}, kHeadTimeout).value().value;
+  return now.value_or(std::string());
+}
 
 namespace metrics {
 namespace {

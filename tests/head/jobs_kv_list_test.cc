@@ -121,66 +121,16 @@ TEST_F(JobsTest, KeyValue) {
   EXPECT_FALSE(ask<wire::KvDeleted>(driver_, Method::kKvDel, wire::KvKey{"b"}).deleted);
 }
 
-std::string text_of(const std::optional<Message>& reply) {
-  if (!reply) return "no answer";
-  const auto* value = std::get_if<wire::KvValue>(&*reply);
-  return !value ? "an error" : value->value.value_or("no value");
-}
-constexpr std::int64_t kSecond = 1'000'000'000;
-
-TEST_F(JobsTest, AWaitForAKeyIsAnsweredByTheChange) {
-  EXPECT_EQ(ask<wire::KvValue>(driver_, Method::kKvAwait, wire::KvAwait{"k", std::nullopt, 0}).value, std::nullopt) << "does not wait";
-  const std::uint64_t first = request(driver_, Method::kKvAwait, wire::KvAwait{"k", std::nullopt, kSecond});
-  const std::uint64_t other = request(kWorker, Method::kKvAwait, wire::KvAwait{"k/", std::nullopt, kSecond});
-  EXPECT_EQ(text_of(answer(driver_, first)), "no answer");
-  ask<wire::Empty>(kWorker, Method::kKvPut, wire::KvEntry{"k", "1"});
-  EXPECT_EQ(text_of(answer(driver_, first)), "1") << "KV-1";
-  EXPECT_EQ(text_of(answer(kWorker, other)), "no answer") << "another key";
-  EXPECT_EQ(ask<wire::KvValue>(driver_, Method::kKvAwait, wire::KvAwait{"k", "0", kSecond}).value, "1") << "KV-1: differs already";
-  const std::uint64_t second = request(driver_, Method::kKvAwait, wire::KvAwait{"k", "1", kSecond});
-  const std::uint64_t third = request(kWorker, Method::kKvAwait, wire::KvAwait{"k", "1", kSecond});
-  ask<wire::Empty>(kWorker, Method::kKvPut, wire::KvEntry{"k", "1"});
-  EXPECT_EQ(text_of(answer(driver_, second)), "no answer") << "the same value again is no change";
-  ask<wire::KvDeleted>(kWorker, Method::kKvDel, wire::KvKey{"k"});
-  ask<wire::Empty>(kWorker, Method::kKvPut, wire::KvEntry{"k", "1"});
-  EXPECT_EQ(text_of(answer(driver_, second)), "no value") << "KV-3";
-  EXPECT_EQ(text_of(answer(kWorker, third)), "no value");
-  pass(2s);
-  EXPECT_EQ(text_of(answer(kWorker, other)), "no value");
-  EXPECT_EQ(text_of(answer(driver_, second)) + text_of(answer(driver_, first)), "no answerno answer") << "KV-1: once";
-}
-
-TEST_F(JobsTest, AWaitForAKeyEndsAtItsDeadline) {
-  ask<wire::Empty>(driver_, Method::kKvPut, wire::KvEntry{"k", "v"});
-  const std::uint64_t late = request(driver_, Method::kKvAwait, wire::KvAwait{"k", "v", 3 * kSecond});
-  const std::uint64_t soon = request(driver_, Method::kKvAwait, wire::KvAwait{"k", "v", kSecond});
-  const std::uint64_t longest = request(driver_, Method::kKvAwait, wire::KvAwait{"k", "v", std::numeric_limits<std::int64_t>::max()});
-  EXPECT_EQ(ask<wire::KvValue>(driver_, Method::kKvAwait, wire::KvAwait{"k", "v", -1}).value, "v");
-  pass(1s);
-  EXPECT_EQ(text_of(answer(driver_, soon)), "v") << "KV-1";
-  EXPECT_EQ(text_of(answer(driver_, late)), "no answer");
-  pass(2s);
-  EXPECT_EQ(text_of(answer(driver_, late)), "v");
-  EXPECT_EQ(text_of(answer(driver_, longest)), "no answer");
-  pass(kKvWaitMax);
-  EXPECT_EQ(text_of(answer(driver_, longest)), "v") << "kKvWaitMax";
-}
-
-TEST_F(JobsTest, WaitsForKeysEndWithTheirProcessAndAreBounded) {
-  const std::uint32_t second = join(1);
-  const std::uint64_t dead = request(kWorker, Method::kKvAwait, wire::KvAwait{"k", std::nullopt, kSecond});
-  const std::uint64_t gone = request({second, 5}, Method::kKvAwait, wire::KvAwait{"k", std::nullopt, 100 * kSecond});
-  std::uint64_t kept = 0;
-  for (std::size_t i = 2; i < kKvWaitsMax; ++i) kept = request(driver_, Method::kKvAwait, wire::KvAwait{"k", std::nullopt, 1000 * kSecond});
-  EXPECT_EQ(ask_error(driver_, Method::kKvAwait, wire::KvAwait{"k", std::nullopt, kSecond}).code, ErrorCode::kPendingCallsLimit) << "KV-2";
-  crash(kWorker);
-  const std::uint64_t taken = request(driver_, Method::kKvAwait, wire::KvAwait{"other", std::nullopt, kSecond});
-  EXPECT_EQ(text_of(answer(driver_, taken)), "no answer") << "KV-2: the place of the dead one is free";
-  lose_link(second);
-  pass(3s);
-  ask<wire::Empty>(driver_, Method::kKvPut, wire::KvEntry{"k", "1"});
-  EXPECT_EQ(text_of(answer(kWorker, dead)) + text_of(answer({second, 5}, gone)), "no answerno answer") << "KV-2";
-  EXPECT_EQ(text_of(answer(driver_, kept)), "1");
+TEST_F(JobsTest, KV1_OfTwoSwapsWithOneExpectationOneHappens) {
+  const auto swap = [&](std::optional<std::string> expected, std::string value) {
+    return ask<wire::KvValue>(driver_, Method::kKvSwap, wire::KvSwap{"k", std::move(expected), std::move(value)}).value;
+  };
+  EXPECT_EQ(swap("0", "x"), std::nullopt) << "there is nothing";
+  EXPECT_EQ(swap(std::nullopt, "1"), "1");
+  EXPECT_EQ(swap(std::nullopt, "2"), "1");
+  EXPECT_EQ(swap("1", "2"), "2");
+  EXPECT_EQ(swap("1", "3"), "2");
+  EXPECT_EQ(ask<wire::KvValue>(kWorker, Method::kKvGet, wire::KvKey{"k"}).value, "2");
 }
 
 TEST_F(JobsTest, TasksAreAskedForAtTheDaemonsAndMerged) {

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <atomic>
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -29,6 +31,36 @@ TEST(StoreClient, WhatWasPutIsReadByAnotherClientWithoutACopy) {
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(seen.data()) % 64, 0u);
   }
   EXPECT_EQ(hub.audit(), "");
+}
+
+// SL-3: doomed is no answer yet. The freer sees the maker's pin and takes it back, but only when it gets its core again.
+TEST(StoreClient, AFreerThatLostItsCoreIsWaitedFor) {
+  Hub hub(small_store());
+  Member a(hub, 1), b(hub, 2);
+  Pin made = a.put_shared(100, 7);
+  auto handles = hub.with([&](StoreServer& s) { return s.add_client(process(3)); });
+  ASSERT_TRUE(handles.ok());
+  const std::size_t bytes = std::size_t(handles->layout.slots) * sizeof(IndexEntry);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, handles->index.get(), 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto& word = static_cast<IndexEntry*>(memory)[made.id().slot].word;
+  const std::uint64_t sealed = word.load();
+  ASSERT_EQ(unpack(sealed).state, SlotState::kSealed);
+  word = pack({made.id().generation, SlotState::kDoomed});
+  std::atomic<bool> started{false};
+  Pin seen;
+  std::jthread reader([&] {
+    started = true;
+    started.notify_one();
+    seen = b.client->try_pin(made.id());
+  });
+  started.wait(false);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);  // far more than the reader spins for
+  while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  word = sealed;
+  reader.join();
+  EXPECT_TRUE(seen);
+  ::munmap(memory, bytes);
 }
 
 TEST(StoreClient, AnUnknownStaleOrForeignIdIsNotHere) {

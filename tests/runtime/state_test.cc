@@ -1,5 +1,5 @@
 // Context, state lists, key-value, metrics and logs, from drivers, tasks and actors.
-#include <troupe/detail/kv_change.h>
+#include <troupe/detail/kv_swap.h>
 
 #include "check.h"
 
@@ -33,15 +33,7 @@ int hold(std::string started, std::string gate) {
   rt::wait_for_file(gate);
   return 1;
 }
-std::string await_change(std::string key, std::string said) {
-  troupe::kv::put(said, "waits");
-  return troupe::detail::await_kv_change(key, std::nullopt, 120s).value_or("nothing");
-}
-class Waiting {
- public:
-  std::string await(std::string key) { return troupe::detail::await_kv_change(key, std::nullopt, 60s).value_or("nothing"); }
-  void put(std::string key, std::string value) { troupe::kv::put(key, value); }
-};
+std::string first_of(std::string key, std::string name) { return troupe::detail::kv_swap(key, std::nullopt, name); }
 int kv_add(std::string key) {
   troupe::kv::put(key, "from a task");
   return int(troupe::kv::keys("task/").size());
@@ -107,22 +99,13 @@ int main(int argc, char** argv) {
       CHECK_EQ(get(task<&kv_add>.remote(std::string("task/1"))), 1);
       CHECK(troupe::kv::get("task/1") == "from a task");
     }},
-    {"a wait for a key ends with the change, with the deadline, and with a cancel", [] {
-      using troupe::detail::await_kv_change;
-      CHECK(!await_kv_change("change/none", std::nullopt, 0ms));
-      CHECK(!await_kv_change("change/none", std::nullopt, 20ms));
-      auto seen = task<&await_change>.remote(std::string("change/task"), std::string("change/there"));
-      CHECK_EQ(await_kv_change("change/there", std::nullopt, 60s).value_or("nothing"), "waits");
-      troupe::kv::put("change/task", "1");
-      CHECK_EQ(get(seen), "1");
-      auto cancelled = task<&await_change>.remote(std::string("change/never"), std::string("change/third"));
-      CHECK(await_kv_change("change/third", std::nullopt, troupe::kForever) == "waits");
-      troupe::cancel(cancelled);
-      CHECK_THROWS(troupe::CancelledError, get(cancelled));
-      auto light = actor<Waiting>.options({.max_concurrency = 3}).remote();
-      std::vector<ObjectRef<std::string>> waits = {light.call<&Waiting::await>(std::string("change/a")), light.call<&Waiting::await>(std::string("change/a"))};
-      get(light.call<&Waiting::put>(std::string("change/a"), std::string("x")));
-      CHECK(get(waits) == std::vector<std::string>({"x", "x"}));
+    {"of many processes that put a key where there was none, all hear of the same one", [] {
+      std::vector<ObjectRef<std::string>> said;
+      for (int i = 0; i < 8; ++i) said.push_back(task<&first_of>.remote(std::string("swap"), "task " + std::to_string(i)));
+      const std::string winner = troupe::kv::get("swap").value_or(get(said.front()));
+      for (const std::string& one : get(said)) CHECK_EQ(one, winner);
+      CHECK_EQ(troupe::detail::kv_swap("swap", winner, "next"), "next");
+      CHECK_EQ(troupe::detail::kv_swap("swap", winner, "late"), "next");
     }},
     {"metrics and logs take anything that makes sense and refuse the rest", [] {
       troupe::metrics::Counter("c").inc();
