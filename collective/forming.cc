@@ -4,7 +4,7 @@
 //     waits until all actors are constructed
 //     asks the head where they live, plans (formation.h)
 //     "make the memory of your node" ------------------>    lowest rank of each node that shares memory
-//     writes the record to the key-value table
+//     puts the record into the key-value table, where the one before still stands (GA-1)
 //     "formed: this record" --------------------------->    all: are expected by their daemons, end the older epoch (epochs.h)
 //     "ended" ----------------------------------------->    those that were members of the older epoch only, and its founder
 //     watches every actor: a death fails the group, and is told to all

@@ -1,12 +1,12 @@
 // ShmCommunicator: a group whose ranks share memory (shm_segment.h). Each rank writes only its own lines and slots and reads
-// its peers'.
+// its peers' (one exception: SG-1).
 //
 // Everything is made of *rounds*: a rank writes its part into its own buffer, publishes a sequence number, waits until all
 // have published the same, and reads what it needs from the others. The next part is written before the wait, so that ranks
 // that are a little apart do not stop each other. An all-reduce takes
 //
 //   up to 40 bytes      the flag line itself: one cache line each way
-//   up to kOneShotMax   every rank publishes its input; every rank reduces all of them
+//   a little more       every rank publishes its input; every rank reduces all of them (two ranks: up to 2 KiB; n: to 1 MiB / n)
 //   above               chunk by chunk: publish, reduce the own share of the chunk, publish that, copy the others' shares
 //
 // Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter sleep on the bell.

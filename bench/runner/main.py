@@ -34,7 +34,7 @@ def parse(arguments):
     parser.add_argument("--page", metavar="FILE", action="append", default=[], help="put the figures of this run between the marks of a Markdown page")
     parser.add_argument("--readme", action="append_const", dest="page", const=os.path.join(measures.ROOT, "README.md"), help="the same for README.md")
     parser.add_argument("--preset", default="release", help="what is built and measured (default: release)")
-    parser.add_argument("--timeout", type=float, default=600, metavar="S", help="for each measure (default: 600)")
+    parser.add_argument("--timeout", type=float, default=1200, metavar="S", help="for each measure (default: 1200)")
     wish = parser.parse_args(arguments)
     try:
         re.compile(wish.only)

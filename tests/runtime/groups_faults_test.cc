@@ -170,16 +170,12 @@ void a_split_ends_with_any_member() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::span<char* const> arguments(argv, std::size_t(argc));
-  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 32}, {.cpus = 32}, {.cpus = 32}}}, [&](troupe::testing::Cluster& c) {
-    for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
-    return run_promises(arguments,
-                        {{"a death is named on all others, and the group goes on", deaths},
-                         {"GA-2: a member that was restarted", restarts},
-                         {"a frozen rank is named at the deadline", a_frozen_rank_is_named_at_the_deadline},
-                         {"mismatch, abort, cancel, stale handles", words_that_end_a_group},
-                         {"a rank waits for the next epoch", waiting_for_the_next_epoch},
-                         {"a split ends with any member", a_split_ends_with_any_member}},
-                        180);
-  });
+  return run_groups(argc, argv,
+                    {{"a death is named on all others, and the group goes on", deaths},
+                     {"GA-2: a member that was restarted", restarts},
+                     {"a frozen rank is named at the deadline", a_frozen_rank_is_named_at_the_deadline},
+                     {"mismatch, abort, cancel, stale handles", words_that_end_a_group},
+                     {"a rank waits for the next epoch", waiting_for_the_next_epoch},
+                     {"a split ends with any member", a_split_ends_with_any_member}},
+                    180);
 }

@@ -1,5 +1,9 @@
 // Groups of actors on any placement: every operation on sockets and on memory with sockets between, the choice of the backend, and
 // how they end. The nodes are daemons of one machine: locality is the node's id.
+#include <algorithm>
+#include <functional>
+#include <thread>
+
 #include "groups_nodes.h"
 
 using namespace rt;
@@ -99,22 +103,52 @@ void a_group_made_by_an_actor() {
   tc::destroy_group("own");
 }
 
+/// How many of several founders at the same moment succeed; the others hear why not.
+int founders_at_once(const std::function<void()>& found) {
+  std::vector<Said> said(4);
+  {
+    std::vector<std::jthread> founders;
+    for (Said& one : said) founders.emplace_back([&] { one = what_it_says(found); });
+  }
+  for (const Said& one : said) CHECK(one.ok() || one.reason == "stale handle" || one.text.find("already") != std::string::npos);
+  return int(std::ranges::count_if(said, &Said::ok));
+}
+
+void several_founders_at_once() {
+  for (const std::vector<int>& nodes : {std::vector{1, 1}, std::vector{0, 1}, std::vector{0, 1, 1}}) {
+    const Ranks ranks = ranks_on(nodes);
+    tc::create_group(ranks, {.name = "race"});
+    check_sums(ranks, "race");
+    tc::destroy_group("race");
+    const std::vector<int> before = get(all<&Rank::descriptors>(ranks));
+    for (int round = 0; round < 3; ++round) {
+      CHECK_EQ(founders_at_once([&] { tc::create_group(ranks, {.name = "race"}); }), 1);
+      const std::uint64_t epoch = get(ranks[0].call<&Rank::facts>(std::string("race"))).epoch;
+      CHECK(epoch > 1);
+      check_sums(ranks, "race");
+      const int formed = founders_at_once([&] { tc::reform("race", ranks); });
+      CHECK(formed >= 1);
+      CHECK_EQ(get(ranks[1].call<&Rank::facts>(std::string("race"))).epoch, epoch + std::uint64_t(formed));
+      check_sums(ranks, "race");
+      tc::destroy_group("race");
+    }
+    CHECK(eventually([&] { return get(all<&Rank::descriptors>(ranks)) == before; }));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::span<char* const> arguments(argv, std::size_t(argc));
-  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 32}, {.cpus = 32}, {.cpus = 32}}}, [&](troupe::testing::Cluster& c) {
-    for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
-    return run_promises(arguments,
-                        {{"every operation on sockets between nodes", on_sockets},
-                         {"every operation on sockets where some ranks share a node", on_sockets_where_nodes_are_shared},
-                         {"every operation in memory with sockets between nodes", on_both},
-                         {"every operation in memory of a node that is not the founder's", on_memory_elsewhere},
-                         {"sockets when they are asked for", sockets_of_one_node},
-                         {"a choice that cannot be is refused by rank and node", choices_that_cannot_be},
-                         {"two groups on the same actors", two_groups_on_the_same_actors},
-                         {"GA-1: destroyed and made again, nothing is left", destroyed_and_made_again},
-                         {"a group is made and formed again by any process", a_group_made_by_an_actor}},
-                        120);
-  });
+  return run_groups(argc, argv,
+                    {{"every operation on sockets between nodes", on_sockets},
+                     {"every operation on sockets where some ranks share a node", on_sockets_where_nodes_are_shared},
+                     {"every operation in memory with sockets between nodes", on_both},
+                     {"every operation in memory of a node that is not the founder's", on_memory_elsewhere},
+                     {"sockets when they are asked for", sockets_of_one_node},
+                     {"a choice that cannot be is refused by rank and node", choices_that_cannot_be},
+                     {"two groups on the same actors", two_groups_on_the_same_actors},
+                     {"GA-1: destroyed and made again, nothing is left", destroyed_and_made_again},
+                     {"a group is made and formed again by any process", a_group_made_by_an_actor},
+                     {"GA-1: of several founders at once one succeeds", several_founders_at_once}},
+                    120);
 }
