@@ -182,7 +182,8 @@ template <class A> std::vector<troupe::detail::HandlePtr> handles_of(const std::
 }
 }  // namespace detail
 
-/// Forms a group of actors: rank = index. Returns when it is formed; InvalidArgumentError when the name is taken.
+/// Forms a group of actors: rank = index. Returns when it is formed; InvalidArgumentError when the name is taken, CollectiveError
+/// (kStale) when another process forms one of this name at the same moment; so does reform.
 template <class A> void create_group(const std::vector<ActorHandle<A>>& actors, GroupOptions options) { detail::create_group(detail::handles_of(actors), options); }
 /// Forms it again, with other members or the same: the next epoch. Handles of the older epoch fail (kStale).
 template <class A> void reform(const std::string& name, const std::vector<ActorHandle<A>>& actors) { detail::reform(name, detail::handles_of(actors)); }
