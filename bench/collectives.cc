@@ -44,8 +44,8 @@ bool is_large(const Job& job) { return job.bytes >= 64 * kMiB; }
 
 Effort effort_of(const Harness& harness, const Job& job) {
   const int small = job.wire != Wire::kShm ? harness.choose(2000, 300) : harness.choose(kIterationsMax, 2000);
-  return {.copies = job.bytes >= kMiB ? harness.choose(15, 5) : 5,
-          .iterations = is_large(job) ? harness.choose(15, 5) : job.bytes >= kMiB ? harness.choose(200, 50) : small};
+  return {.copies = job.bytes >= kMiB ? harness.choose(9, 5) : 5,
+          .iterations = is_large(job) ? harness.choose(9, 5) : job.bytes >= kMiB ? harness.choose(200, 50) : small};
 }
 
 /// What speaks against an outcome; below kCalm: nothing. A line that takes kFar and longer: the host has put the cores far apart.
@@ -57,7 +57,7 @@ double unrest(const Outcome& o) {
 /// `patience`: seconds for all rows together that are measured again; what is used is taken from it.
 Outcome calmest(const Harness& harness, const Job& job, double& patience) {
   Outcome best = run_ranks(job, effort_of(harness, job));
-  for (int again = harness.choose(7, 0); again > 0 && patience > 0 && unrest(best) > kCalm; --again) {
+  for (int again = harness.choose(15, 0); again > 0 && patience > 0 && unrest(best) > kCalm; --again) {
     const auto start = Clock::now();
     const Outcome other = run_ranks(job, effort_of(harness, job));
     if (unrest(other) < unrest(best)) best = other;
@@ -116,7 +116,7 @@ bool wanted(const Harness& harness, const Job& job) { return harness.wants(job.r
 void measure(Harness& harness) {
   Table table;
   Table::head();
-  double patience = 240;
+  double patience = 300;
   for (const Job& job : kJobs) {
     if (!wanted(harness, job)) continue;
     const Outcome outcome = calmest(harness, job, patience);

@@ -55,8 +55,9 @@ def processor():
 
 
 def command_of(wish, arguments):
-    """As one would type it again."""
+    """As one would type it again; where the rows went is nobody's business."""
     rest = [argument for argument in arguments if argument not in ("--family", wish.family)]
+    rest = [argument for before, argument in zip([None, *rest], rest) if "--json" not in (before, argument) and not argument.startswith("--json=")]
     return ["bench/" + (wish.family or "run"), *rest]
 
 
