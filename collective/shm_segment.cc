@@ -40,10 +40,11 @@ Offsets offsets_of(std::size_t ranks, std::size_t slot_bytes, std::size_t messag
   return o;
 }
 
-// Measured on two cores of a Sapphire Rapids guest, 256 MiB: with four ranks 205 ms with 512 KiB, 125 ms with 2 to 8 MiB (each
-// switch between ranks that share a core costs a chunk's wait); with two ranks 512 KiB to 2 MiB are alike. With many ranks the
-// sum must stay bounded (256 MiB).
-std::size_t usual_slot(int ranks) { return ranks <= 4 ? 2u << 20 : ranks <= 8 ? 1u << 20 : ranks <= 16 ? 512u << 10 : ranks <= 128 ? 128u << 10 : 64u << 10; }
+// Measured on two cores, 256 MiB. Four ranks: on a Zen 3 guest whose cores are near each other 67 to 91 ms with 1 MiB, 69 to 90 (once
+// 144) with 512 KiB, 99 to 115 with 2 MiB, which fills the cache that other guests use too; on a Sapphire Rapids guest 205 with
+// 512 KiB, 125 with 2 to 8 MiB (each switch between ranks that share a core costs a chunk's wait). Two ranks: 512 KiB to 2 MiB are
+// alike. With many ranks the sum must stay bounded (256 MiB).
+std::size_t usual_slot(int ranks) { return ranks <= 2 ? 2u << 20 : ranks <= 8 ? 1u << 20 : ranks <= 16 ? 512u << 10 : ranks <= 128 ? 128u << 10 : 64u << 10; }
 // Only touched pages count; the sum of what all pairs can touch is at most 256 MiB.
 std::size_t usual_messages(int ranks) { return ranks <= 16 ? 256u << 10 : ranks <= 64 ? 64u << 10 : ranks <= 128 ? 16u << 10 : kPage; }
 
