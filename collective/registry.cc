@@ -47,6 +47,8 @@ Result<GroupRecord> decode_record(const std::string& text) {
     r.members.push_back(m);
   }
   if (r.members.size() != members || r.memories.size() != memories) return SerializationError("the record of a collective group is cut short");
+  // Whoever replaces a record names the text that stands there by encoding what was decoded (forming.cc, GA-1).
+  if (encode(r) != text) return SerializationError("this is not how the record of a collective group is written");
   return r;
 }
 

@@ -83,6 +83,8 @@ TEST(Record, ComesBackAsItWasWritten) {
 TEST(Record, WhatIsCutShortOrForeignIsAnError) {
   const std::string whole = encode(sample());
   for (std::size_t size = 0; size < whole.rfind(' '); ++size) EXPECT_FALSE(decode_record(whole.substr(0, size)).ok()) << whole.substr(0, size);
+  EXPECT_EQ(encode(decode_record(whole).value()), whole);
+  EXPECT_FALSE(decode_record(whole + " more").ok());
   EXPECT_FALSE(decode_record("troupe-group-1 1 0 5 6 7 8 0").ok());
   EXPECT_FALSE(decode_record("troupe-group-2 1 0 5 9 0 0 1 aa 1 1 0 0").ok());        // no such backend
   EXPECT_FALSE(decode_record("troupe-group-2 1 0 5 1 0 0 1 aa 1 1 99999999 a").ok());  // as many memories as bytes
