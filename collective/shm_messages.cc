@@ -48,6 +48,7 @@ bool ShmMessages::pump(std::optional<Failure>& mismatch) {
 }
 
 void ShmMessages::put(int to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;  // an empty message may have no address
   const std::size_t ring = segment_.message_bytes(), at = peers_[std::size_t(to)].written % ring, first = std::min(bytes, ring - at);
   std::byte* memory = segment_.messages(rank_, to);
   std::memcpy(memory + at, from, first);
@@ -56,6 +57,7 @@ void ShmMessages::put(int to, const void* from, std::size_t bytes) {
 }
 
 void ShmMessages::take(int from, void* to, std::size_t bytes) {
+  if (bytes == 0) return;  // an empty message may have no address
   const std::size_t ring = segment_.message_bytes(), at = peers_[std::size_t(from)].read % ring, first = std::min(bytes, ring - at);
   const std::byte* memory = segment_.messages(from, rank_);
   std::memcpy(to, memory + at, first);
