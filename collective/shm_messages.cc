@@ -102,7 +102,7 @@ bool ShmMessages::take_stashed(int p, std::optional<Failure>& mismatch) {
       mismatch = describe(p, found->header, transfer);
       break;
     }
-    std::memcpy(transfer.to, found->data.data(), transfer.bytes);
+    if (transfer.bytes != 0) std::memcpy(transfer.to, found->data.data(), transfer.bytes);
     stashed_bytes_ -= transfer.bytes;
     peer.stashed.erase(found);
     transfer.done = true;

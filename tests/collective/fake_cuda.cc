@@ -78,6 +78,7 @@ struct State {
   std::set<Stream*> streams;
   std::mutex mutex;
   std::map<const char*, Memory> memory;
+  std::set<Event*> events;  // those of an operation that was given up (LD-3) are never destroyed: no leak
   CudaCounts counts;
 };
 State& state() {
@@ -90,6 +91,15 @@ template <class F> int counted(F&& change) {
   std::lock_guard lock(state().mutex);
   change(state().counts);
   return 0;
+}
+
+int keep_event(void** out, Event* event) {
+  *out = event;
+  return counted([&](CudaCounts& counts) { state().events.insert(event), ++counts.events; });
+}
+int destroy_event(void* event) {
+  const std::unique_ptr<Event> gone(static_cast<Event*>(event));
+  return counted([&](CudaCounts& counts) { state().events.erase(gone.get()), --counts.events; });
 }
 
 int allocate_kind(void** pointer, std::size_t bytes, CudaMemory kind) {
@@ -227,8 +237,7 @@ int ipc_open_memory(void** pointer, const IpcHandle* handle) {
 int ipc_open_event(void** event, const IpcHandle* handle) {
   Event* original = nullptr;
   std::memcpy(&original, handle->bytes, sizeof original);
-  *event = new Event(*original);
-  return counted([](CudaCounts& counts) { ++counts.events; });
+  return keep_event(event, new Event(*original));
 }
 
 }  // namespace
@@ -272,8 +281,8 @@ const CudaApi& FakeCuda::api() {
       .stream_create = stream_create,
       .stream_destroy = stream_destroy,
       .stream_wait_event = stream_wait_event,
-      .event_create = [](void** event, int) { return *event = new Event, counted([](CudaCounts& counts) { ++counts.events; }); },
-      .event_destroy = [](void* event) { return delete static_cast<Event*>(event), counted([](CudaCounts& counts) { --counts.events; }); },
+      .event_create = [](void** event, int) { return keep_event(event, new Event); },
+      .event_destroy = destroy_event,
       .event_record = event_record,
       .event_query = event_query,
       .ipc_memory_handle = [](IpcHandle* handle, void* pointer) { return *handle = handle_of(pointer), int(instance().faults.ipc_left == 0 ? instance().faults.ipc.load() : 0); },
