@@ -80,7 +80,9 @@ class ClientCore {
   Result<WritableBuffer> allocate_large(std::uint64_t size);
   Status take_lease(const LeaseRequest& request);
   WritableBuffer open_buffer(BufferId id, std::uint64_t offset, std::uint64_t size, Made made);
-  void touch_block(std::uint32_t slot) noexcept;
+  void touch_block(std::uint32_t slot) noexcept {
+    if (touched(slot).load(std::memory_order_relaxed) == 0) touched(slot).store(1, std::memory_order_seq_cst);  // SL-5
+  }
   void undo_pin(std::uint32_t slot) noexcept;
   void last_drop(BufferId id) noexcept;
   bool recycle(BufferId id, Made made) noexcept;

@@ -1,4 +1,4 @@
-// Creation, names and placement. Life and death are in actors_life.cc, questions in actors_query.cc.
+// Creation, names and placement. Life is in actors_life.cc, death in actors_end.cc, questions in actors_query.cc.
 #include "core/head/actors.h"
 
 #include <algorithm>

@@ -149,8 +149,9 @@ class Actors {
   PlacementQueue::Attempt try_place(Turn& turn, ActorId id);
   void start_on(Turn& turn, Actor& actor, std::uint32_t node);
   void warn_waiting(Turn& turn, const Actor& actor);
+  std::string called(const Actor& actor) const;
 
-  // life and death: actors_life.cc
+  // start, crash and restart: actors_life.cc
   Actor* current(ActorId id, std::int32_t restarts);
   void kill_stray(Turn& turn, const wire::ActorStarted& report);
   void host(Actor& actor, ProcessId process, std::int32_t pid);
@@ -158,6 +159,8 @@ class Actors {
   void process_gone(Turn& turn, Actor& actor, const Crash& crash);
   void crash(Turn& turn, Actor& actor, const Crash& crash);
   std::string crash_text(const Actor& actor, const Crash& crash) const;
+
+  // kill, exit, job end and death: actors_end.cc
   void begin_kill(Turn& turn, Actor& actor, bool revive);
   std::vector<ActorId> survivors_of(JobId job, wire::JobEnded& keep) const;
   void release(Turn& turn, ActorId id);
@@ -166,7 +169,6 @@ class Actors {
   void buried(Turn& turn, DeadActor dead, bool tell);
   std::optional<ActorId> any_of(JobId job) const;
   void outlived_by_none(Turn& turn, JobId job, ActorId dead);
-  std::string called(const Actor& actor) const;
 
   // questions: actors_query.cc
   Known known(ActorId id);

@@ -2,6 +2,7 @@
 troupe_library(head
   SOURCES
     head/actors.cc
+    head/actors_end.cc
     head/actors_life.cc
     head/actors_query.cc
     head/frame_codec.cc

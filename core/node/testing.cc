@@ -63,7 +63,7 @@ bool Cluster::wait_for_nodes(std::size_t n, Duration timeout) {
   for (;;) {
     if (nodes({.filter = {{"state", "ALIVE"}}}).size() == n) return true;
     if (timeout != kForever && std::chrono::steady_clock::now() - start >= timeout) return false;
-    sleep_for(std::chrono::milliseconds(20));
+    sleep_for(std::chrono::milliseconds(20));  // asked again: the head tells processes of a node's death, and of no other change
   }
 }
 

@@ -100,32 +100,24 @@ class DeviceArray {
 }  // namespace troupe::collective
 
 namespace troupe::detail {
-/// In bytes: rank, sizes, then what write_storage writes.
+/// In bytes: the shape, then what write_storage writes.
 template <class T>
 struct Attached<collective::DeviceArray<T>> {
-  static void size(Sizer& ar, const collective::DeviceArray<T>& array) { ar.add(1 + 8 * array.shape().size() + collective::detail::storage_size()); }
+  static void size(Sizer& ar, const collective::DeviceArray<T>& array) { ar.add(array.shape_.byte_size() + collective::detail::storage_size()); }
   static void write(Writer& ar, const collective::DeviceArray<T>& array) {
-    ar(std::uint8_t(array.shape().size()));
-    for (std::size_t n : array.shape()) ar(std::uint64_t(n));
+    array.shape_.write(ar);
     collective::detail::write_storage(ar, array.storage_);
   }
   static void read(Reader& ar, collective::DeviceArray<T>& array) {
-    std::uint8_t rank = 0;
-    ar(rank);
-    if (rank > Shape::kMaxRank) return ar.fail("an array of more than 8 dimensions");
-    std::uint64_t sizes[Shape::kMaxRank] = {};
-    std::size_t elements = rank ? 1 : 0;
-    for (std::uint8_t i = 0; i < rank; ++i) {
-      ar(sizes[i]);
-      if (__builtin_mul_overflow(elements, sizes[i], &elements)) return ar.fail("an array's size overflows");
-    }
+    Shape shape;
+    const std::size_t elements = shape.read(ar);
     if (ar.failed()) return;
     std::size_t bytes = 0;
     if (__builtin_mul_overflow(elements, sizeof(T), &bytes)) return ar.fail("an array's size overflows");
     array = {};
     array.storage_ = collective::detail::read_storage(ar, bytes);
     if (ar.failed()) return;
-    array.shape_ = Shape(std::span<const std::uint64_t>(sizes, rank));
+    array.shape_ = shape;
     array.size_ = elements;
   }
 };

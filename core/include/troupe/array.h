@@ -44,6 +44,27 @@ class Shape {
   }
   std::span<const std::size_t> span() const noexcept { return {sizes_.data(), rank_}; }
 
+  /// In an object's bytes: rank, sizes.
+  std::size_t byte_size() const noexcept { return 1 + 8 * rank_; }
+  void write(Writer& ar) const {
+    ar(std::uint8_t(rank_));
+    for (std::size_t n : span()) ar(std::uint64_t(n));
+  }
+  /// Bytes that nobody has checked: the reader fails where they are no shape. The number of elements; without dimensions 0.
+  std::size_t read(Reader& ar) {
+    std::uint8_t rank = 0;
+    ar(rank);
+    if (rank > kMaxRank) return ar.fail("an array of more than 8 dimensions"), 0;
+    std::size_t elements = rank ? 1 : 0;
+    for (rank_ = 0; rank_ < rank; ++rank_) {
+      std::uint64_t size = 0;
+      ar(size);
+      sizes_[rank_] = size;
+      if (__builtin_mul_overflow(elements, size, &elements)) return ar.fail("an array's size overflows"), 0;
+    }
+    return elements;
+  }
+
  private:
   std::array<std::size_t, kMaxRank> sizes_{};
   std::size_t rank_ = 0;
@@ -88,12 +109,7 @@ class ArrayBuilder {
 
   /// Memory for `size` elements, not initialized. Waits while the store is full; ObjectStoreFullError when it can never fit.
   explicit ArrayBuilder(std::size_t size) : ArrayBuilder(std::initializer_list<std::size_t>{size}) {}
-  explicit ArrayBuilder(std::initializer_list<std::size_t> shape) : shape_(shape), size_(shape_.elements(sizeof(T))) {
-    if (size_ > 0) {
-      open_ = detail::allocate_buffer(size_ * sizeof(T));
-      data_ = reinterpret_cast<T*>(open_.data);
-    }
-  }
+  explicit ArrayBuilder(std::initializer_list<std::size_t> shape) : ArrayBuilder(std::span<const std::size_t>(shape.begin(), shape.size())) {}
   explicit ArrayBuilder(std::span<const std::size_t> shape) : shape_(shape), size_(shape_.elements(sizeof(T))) {
     if (size_ > 0) {
       open_ = detail::allocate_buffer(size_ * sizeof(T));
@@ -140,37 +156,31 @@ class ArrayBuilder {
 };
 
 namespace detail {
-/// In bytes: index among the value's buffers (or kNone), rank, sizes.
+/// In bytes: index among the value's buffers (or kNoAttachment), then the shape.
 template <class T>
 struct Attached<Array<T>> {
   static constexpr std::size_t kMinSize = sizeof(std::uint32_t) + 1;
-  static void size(Sizer& ar, const Array<T>& array) { ar.add(sizeof(std::uint32_t) + 1 + 8 * array.shape().size()); }
+  static void size(Sizer& ar, const Array<T>& array) { ar.add(sizeof(std::uint32_t) + array.shape_.byte_size()); }
   static void write(Writer& ar, const Array<T>& array) {
-    std::uint32_t index = 0xFFFFFFFF;
+    std::uint32_t index = kNoAttachment;
     if (array.buffer_) {
       auto& buffers = writable_attachments(ar).buffers;
       index = std::uint32_t(buffers.size());
       buffers.push_back(array.buffer_);
     }
-    ar(index, std::uint8_t(array.shape().size()));
-    for (std::size_t n : array.shape()) ar(std::uint64_t(n));
+    ar(index);
+    array.shape_.write(ar);
   }
   static void read(Reader& ar, Array<T>& array) {
     std::uint32_t index = 0;
-    std::uint8_t rank = 0;
-    ar(index, rank);
-    if (rank > Shape::kMaxRank) return ar.fail("an array of more than 8 dimensions");
-    std::uint64_t sizes[Shape::kMaxRank] = {};
-    std::size_t elements = rank ? 1 : 0;
-    for (std::uint8_t i = 0; i < rank; ++i) {
-      ar(sizes[i]);
-      if (__builtin_mul_overflow(elements, sizes[i], &elements)) return ar.fail("an array's size overflows");
-    }
+    Shape shape;
+    ar(index);
+    const std::size_t elements = shape.read(ar);
     if (ar.failed()) return;
     array = {};
-    array.shape_ = Shape(std::span<const std::uint64_t>(sizes, rank));
+    array.shape_ = shape;
     array.size_ = elements;
-    if (index == 0xFFFFFFFF) {
+    if (index == kNoAttachment) {
       if (elements != 0) ar.fail("an array without its buffer");
       return;
     }

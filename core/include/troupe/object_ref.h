@@ -69,7 +69,7 @@ template <class T> ObjectRef<T> make_ref(ObjectPtr object) noexcept { return Obj
 /// Where a writer puts what rides beside the bytes; throws SerializationError when it has no such place.
 Attachments& writable_attachments(Writer& ar);
 
-/// In bytes: the index among the value's attached objects, or kNone for an empty ref.
+/// In bytes: the index among the value's attached objects, or kNoAttachment for an empty ref.
 inline constexpr std::uint32_t kNoAttachment = 0xFFFFFFFF;
 template <class T>
 struct Attached<ObjectRef<T>> {

@@ -1,0 +1,226 @@
+// DS-2 to DS-5 of net/data_socket.h against peers that corrupt, hang up, stop in the middle or send nonsense.
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "core/net/data_socket.h"
+#include "core/net/data_socket_codec.h"
+#include "core/net/link_socket.h"
+#include "tests/link/data_socket_pair.h"
+
+namespace troupe::net {
+namespace {
+
+using namespace testing;
+
+/// Stands between client and server, and may change what flows back.
+class Proxy {
+ public:
+  using Change = std::function<bool(std::size_t position, char* bytes, std::size_t size)>;  ///< false: hang up
+  Proxy(int to, Change change) : to_(to), change_(std::move(change)), listener_(*listen_tcp("127.0.0.1", 0)), port(*local_port(listener_.get())) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Proxy() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    stop_ = true;
+    thread_.join();
+    for (auto& one : threads_) one.join();
+  }
+
+ private:
+  static UniqueFd dial(int port) {
+    auto address = *parse_address(address_of(port));
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+    if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address.storage), address.size) != 0) fd.reset();
+    return fd;
+  }
+  void run() {
+    const int flags = ::fcntl(listener_.get(), F_GETFL);
+    ::fcntl(listener_.get(), F_SETFL, flags & ~O_NONBLOCK);
+    while (!stop_) {
+      UniqueFd client(::accept(listener_.get(), nullptr, nullptr));
+      if (!client) return;
+      auto in = std::make_shared<UniqueFd>(std::move(client));
+      auto out = std::make_shared<UniqueFd>(dial(to_));
+      threads_.emplace_back([in, out] { pump(*in, *out, nullptr); });
+      threads_.emplace_back([in, out, this] { pump(*out, *in, &change_); });
+    }
+  }
+  static void pump(UniqueFd& from, UniqueFd& to, Change* change) {
+    std::vector<char> buffer(64 * 1024);
+    std::size_t position = 0;
+    while (true) {
+      const ssize_t got = ::recv(from.get(), buffer.data(), buffer.size(), 0);
+      if (got <= 0 || (change && *change && !(*change)(position, buffer.data(), std::size_t(got)))) break;
+      position += std::size_t(got);
+      if (::send(to.get(), buffer.data(), std::size_t(got), MSG_NOSIGNAL) != got) break;
+    }
+    ::shutdown(from.get(), SHUT_RDWR);
+    ::shutdown(to.get(), SHUT_RDWR);
+  }
+
+  int to_;
+  Change change_;
+  UniqueFd listener_;
+  std::thread thread_;
+  std::vector<std::thread> threads_;
+  std::atomic<bool> stop_{false};
+
+ public:
+  const int port;
+};
+
+TEST(DataSocketHostile, AFlippedBitAnywhereInTheBytesIsSeen) {  // DS-3
+  const std::size_t size = 3 * kMiB;
+  for (const std::size_t at : {std::size_t(500), size / 2, size}) {
+    Pair pair;
+    pair.store.put(1, pattern(size));
+    Proxy proxy(pair.server->port(), [at](std::size_t position, char* bytes, std::size_t count) {
+      if (at >= position && at < position + count) bytes[at - position] ^= 1;
+      return true;
+    });
+    std::vector<std::byte> into(size);
+    const Status status = start(*pair.client, address_of(proxy.port), 1, into).get();
+    EXPECT_EQ(code_of(status), ErrorCode::kSerialization) << at;
+    pair.client->stop();
+  }
+}
+
+TEST(DataSocketHostile, FlippedHeadersAndHangUpsAnywhereAreTypedErrors) {  // DS-5
+  Pair pair;
+  const std::size_t size = 600'000;
+  const auto bytes = pattern(size);
+  pair.store.put(1, bytes);
+  std::atomic<std::size_t> at{0};
+  std::atomic<bool> flip{true};
+  Proxy proxy(pair.server->port(), [&](std::size_t position, char* data, std::size_t count) {
+    if (at < position || at >= position + count) return true;
+    if (flip) data[at - position] = char(data[at - position] ^ 0x55);
+    return flip.load();
+  });
+  for (const bool flipping : {true, false}) {
+    flip = flipping;
+    for (std::size_t place = 0; place < 140; place += 3) {  // welcome, reply, first chunk header
+      at = place;
+      auto client = *DataClient::open({.token = token_of('a'), .io_threads = 1});
+      std::vector<std::byte> into(size);
+      const Status status = start(*client, address_of(proxy.port), 1, into, std::chrono::seconds(5)).get();
+      // A reserved field may be changed without harm; then the bytes are right.
+      if (status.ok()) {
+        EXPECT_TRUE(into == bytes) << place;
+      } else {
+        EXPECT_NE(code_of(status), ErrorCode::kUser) << status.error().what();
+      }
+    }
+  }
+}
+
+TEST(DataSocketHostile, GarbageOnThePortHarmsNobody) {  // DS-5
+  Pair pair({.token = token_of('a'), .handshake_timeout = std::chrono::milliseconds(200)});
+  pair.store.put(1, pattern(100));
+  std::uint64_t state = 7;
+  const auto random = [&] { return (state = state * 6364136223846793005u + 1442695040888963407u) >> 33; };
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 200; ++i) {
+    auto fd = dial_hand_over(pair.address(), as_bytes("x"), SteadyClock::now() + kPatience);  // not enabled: hung up
+    std::string bytes;
+    UniqueFd plain(::socket(AF_INET, SOCK_STREAM, 0));
+    auto address = *parse_address(pair.address());
+    ASSERT_EQ(::connect(plain.get(), reinterpret_cast<sockaddr*>(&address.storage), address.size), 0);
+    DataHello hello;
+    if (i % 2 == 0) bytes = std::string(as_text(bytes_of(hello)));  // a right beginning
+    for (std::uint64_t n = random() % 300; n > 0; --n) bytes += char(random());
+    [[maybe_unused]] auto sent = ::send(plain.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (i % 10 == 0) silent.push_back(std::move(plain));
+  }
+  std::vector<std::byte> into(100);
+  EXPECT_TRUE(start(*pair.client, pair.address(), 1, into).get().ok());
+  const auto deadline = SteadyClock::now() + kPatience;
+  while (pair.server->stats().connections > 2 && SteadyClock::now() < deadline) std::this_thread::yield();
+  EXPECT_LE(pair.server->stats().connections, 2u) << "those who say nothing are cut";
+  EXPECT_GT(pair.server->stats().handshakes_failed, 100u);
+}
+
+TEST(DataSocketHostile, AnAuthenticatedPeerThatSendsNonsenseIsCut) {  // DS-5
+  Pair pair;
+  pair.store.put(1, pattern(100));
+  for (int kind = 0; kind < 4; ++kind) {
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM, 0));
+    auto address = *parse_address(pair.address());
+    ASSERT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address.storage), address.size), 0);
+    const timeval patience{30, 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    DataHello hello;
+    ASSERT_EQ(::send(fd.get(), &hello, sizeof hello, 0), ssize_t(sizeof hello));
+    DataWelcome welcome;
+    ASSERT_EQ(::recv(fd.get(), &welcome, sizeof welcome, MSG_WAITALL), ssize_t(sizeof welcome));
+    EXPECT_TRUE(same_proof(welcome.proof, data_proof(token_of('a'), DataRole::kServer, hello.nonce, welcome.nonce)));
+    DataProof proof{data_proof(token_of('a'), DataRole::kClient, hello.nonce, welcome.nonce)};
+    ASSERT_EQ(::send(fd.get(), &proof, sizeof proof, 0), ssize_t(sizeof proof));
+    DataRequest request;
+    request.slot = 1;
+    request.generation = 7;
+    request.length = kind == 0 ? ~0ull : 50;
+    request.offset = kind == 1 ? ~0ull - 10 : 0;
+    request.type = kind == 2 ? DataType(9) : DataType::kGet;
+    request.check = header_check(request) + (kind == 3);
+    ASSERT_EQ(::send(fd.get(), &request, sizeof request, 0), ssize_t(sizeof request));
+    DataReply reply;
+    const ssize_t got = ::recv(fd.get(), &reply, sizeof reply, MSG_WAITALL);
+    if (kind < 2) {
+      ASSERT_EQ(got, ssize_t(sizeof reply));
+      EXPECT_EQ(reply.error, std::uint16_t(ErrorCode::kObjectLost));
+    } else {
+      EXPECT_EQ(got, 0) << "cut";
+    }
+  }
+}
+
+TEST(DataSocketHostile, APeerThatStopsInTheMiddleMeetsTheDeadline) {  // DS-2
+  Pair pair;
+  pair.store.put(1, pattern(4 * kMiB));
+  std::mutex gate;
+  std::unique_lock shut(gate);
+  Proxy proxy(pair.server->port(), [&](std::size_t position, char*, std::size_t) {
+    if (position > kMiB) std::lock_guard wait(gate);
+    return true;
+  });
+  std::vector<std::byte> into(4 * kMiB);
+  EXPECT_EQ(code_of(start(*pair.client, address_of(proxy.port), 1, into, std::chrono::milliseconds(300)).get()), ErrorCode::kDeadlineExceeded);
+  std::fill(into.begin(), into.end(), std::byte{0});
+  shut.unlock();
+  pair.client->stop();
+  EXPECT_TRUE(std::all_of(into.begin(), into.end(), [](std::byte b) { return b == std::byte{0}; })) << "nobody writes after done";
+}
+
+TEST(DataSocketHostile, AClientThatTakesNothingIsCutAndItsPinReleased) {  // DS-4
+  Pair pair({.token = token_of('a'), .stall_timeout = std::chrono::milliseconds(300)});
+  pair.store.put(1, pattern(64 * kMiB));
+  std::mutex gate;
+  std::unique_lock shut(gate);
+  {
+    Proxy proxy(pair.server->port(), [&](std::size_t position, char*, std::size_t) {
+      if (position > kMiB) std::lock_guard wait(gate);
+      return true;
+    });
+    std::vector<std::byte> into(64 * kMiB);
+    auto pending = start(*pair.client, address_of(proxy.port), 1, into);
+    const auto deadline = SteadyClock::now() + kPatience;
+    while (pair.server->stats().bytes_sent < kMiB && SteadyClock::now() < deadline) std::this_thread::yield();
+    while (pair.store.pins(1) != 0 && SteadyClock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(pair.store.pins(1), 0);
+    shut.unlock();
+    EXPECT_EQ(code_of(pending.get()), ErrorCode::kNodeDied);
+    pair.client->stop();
+  }
+}
+
+}  // namespace
+}  // namespace troupe::net
