@@ -67,13 +67,18 @@ void churn(Member& maker, Board& board, int rounds) {
   maker.client->flush();
 }
 
+/// On a busy machine the readers may not have run meanwhile.
+void churn_until_pinned(Member& maker, Board& board) {
+  churn(maker, board, 60000);
+  for (int again = 0; again < 100 && board.pinned <= 100; ++again) churn(maker, board, 10000);
+}
+
 TEST(PinRace, ThreadsThatPinWhileTheDaemonFreesNeverSeeReusedMemory) {
   Hub hub({.node = 1, .capacity = 8 << 20, .slots = 2048});
   Member maker(hub, 1), one(hub, 2), two(hub, 3);
   Board* board = make_board();
   std::thread first([&] { read_all(*one.client, *board); }), second([&] { read_all(*two.client, *board); });
-  churn(maker, *board, 60000);
-  for (int again = 0; again < 100 && board->pinned <= 100; ++again) churn(maker, *board, 10000);  // readers that were not run
+  churn_until_pinned(maker, *board);
   board->stop = true;
   first.join();
   second.join();
@@ -139,7 +144,7 @@ TEST(PinRace, ProcessesThatPinWhileTheDaemonFreesNeverSeeReusedMemory) {
     });
   }
   Member maker(hub, 1);
-  churn(maker, *board, 60000);
+  churn_until_pinned(maker, *board);
   board->stop = true;
   for (Child& child : children) {
     int status = 0;
