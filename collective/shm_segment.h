@@ -10,7 +10,7 @@
 //
 //   a flag line:     | sequence | signature | count | 40 bytes of payload |   one cache line, one writer
 //
-// The factor of pre_mul_sum takes the last eight bytes of the payload.
+// The scale of a signature (signature.h) takes the last eight bytes of the payload, where it says anything.
 //
 // Invariants
 //   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset. One
