@@ -272,7 +272,7 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key, Patienc
     const Entry& first = all[std::size_t(members.front())];
     auto opened = ShmSegment::attach_from(first.pid, first.fd, first.secret);
     if (opened.ok()) segment = *std::move(opened);
-    else segment_->fail({Reason::kBackend, opened.error().message(), {}});
+    else segment_->fail(failure_of_attaching(opened.error_ptr(), name(members.front())));
   }
   std::unique_ptr<Communicator> child;
   if (segment) {
