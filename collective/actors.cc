@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "collective/epochs.h"
 #include "collective/forming.h"
@@ -102,7 +103,7 @@ TcpOptions tcp_options(worker::Core& core, const GroupRecord& record, int rank) 
 
 Failure failure_of(const ErrorPtr& error, const std::vector<int>& missing) {
   if (const auto* collective = dynamic_cast<const CollectiveError*>(error.get())) return {collective->reason(), collective->message(), collective->missing_ranks()};
-  return {Reason::kDied, error->message(), missing};
+  return {Reason::kDied, fmt::format("rank {} died: {}", fmt::join(missing, ", "), error->message()), missing};
 }
 
 /// The memory of this rank's node, opened through the process that made it (decision 007).

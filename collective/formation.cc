@@ -30,8 +30,8 @@ Result<FormationPlan> plan_formation(const std::vector<GroupMember>& members, Ba
     case Backend::kShm:
       if (nodes.size() > 1) {
         const int rank = nodes[1].ranks.front();
-        return InvalidArgumentError(fmt::format("shared memory was asked for, but rank {} (actor {}) is on node {} and rank 0 on node {}", rank, members[std::size_t(rank)].actor,
-                                                nodes[1].node, nodes[0].node));
+        return InvalidArgumentError(fmt::format("shared memory (shm) was asked for, but rank {} (actor {}) is on node {} and rank 0 on node {}: auto, tcp and hier go over several nodes", rank,
+                                                members[std::size_t(rank)].actor, nodes[1].node, nodes[0].node));
       }
       plan.memories = std::move(nodes);
       return plan;

@@ -46,6 +46,7 @@ constexpr auto kReadyTimeout = std::chrono::seconds(60);  // of all actors' cons
 constexpr auto kTellTimeout = std::chrono::seconds(10);   // for a member's process to take in a word; one that is frozen does not
 constexpr auto kEndTimeout = std::chrono::seconds(2);     // the older epoch is gone anyway: its members may be frozen
 constexpr auto kHeadTimeout = std::chrono::seconds(30);
+constexpr auto kForcedBackend = "TROUPE_COLLECTIVE_BACKEND";
 
 using Words = std::vector<std::pair<ProcessId, wire::GroupWord>>;
 
@@ -218,6 +219,7 @@ struct Wanted {
   bool deterministic = false;
   Duration timeout{};
   std::optional<GroupRecord> old;  // the epoch before
+  bool forced = false;             // by this process's environment
 };
 
 /// GA-1. What the members have prepared for a founder that was too late is given up.
@@ -230,6 +232,13 @@ void put_record(worker::Core& core, const Wanted& wanted, const GroupRecord& rec
                               "another process formed the group at the same moment");
 }
 
+/// What cannot be is refused by the name under which it was asked for.
+FormationPlan plan_for(const Wanted& wanted, const std::vector<GroupMember>& members) {
+  auto plan = plan_formation(members, wanted.backend);
+  if (!plan.ok() && wanted.forced) throw InvalidArgumentError(fmt::format("{}={}: {}", kForcedBackend, backend_name(wanted.backend), plan.error().message()));
+  return std::move(plan).value();
+}
+
 void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
   worker::Core& core = worker::require_core();
   const std::vector<std::string> ids = ids_of(handles);
@@ -237,7 +246,7 @@ void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
   const Secret secret = make_secret().value();
   GroupRecord record{.epoch = wanted.old ? wanted.old->epoch + 1 : 1, .timeout_ns = wanted.timeout.count(), .deterministic = wanted.deterministic, .id = number_of(secret, "id"),
                      .secret = hex_of(secret), .founder = core.self(), .memories = {}, .members = places_of(core, wanted.name, handles, ids)};
-  const FormationPlan plan = plan_formation(record.members, wanted.backend).value();
+  const FormationPlan plan = plan_for(wanted, record.members);
   record.backend = plan.backend;
   record.asked = wanted.backend;
   make_memories(core, wanted.name, wanted.key, plan, record);
@@ -255,7 +264,7 @@ void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
 
 /// What the environment asks for where the program leaves the choice.
 Backend chosen(Backend asked) {
-  static const Result<Backend> forced = backend_named(environment("TROUPE_COLLECTIVE_BACKEND"));
+  static const Result<Backend> forced = backend_named(environment(kForcedBackend));
   return asked != Backend::kAuto ? asked : forced.value();
 }
 
@@ -281,14 +290,14 @@ void create_group(const std::vector<HandlePtr>& members, const GroupOptions& opt
   if (options.timeout <= Duration::zero()) throw InvalidArgumentError("the timeout of a group is positive");
   const auto existing = find_record(key);
   if (existing && !existing->destroyed) throw InvalidArgumentError(fmt::format("there is a group '{}' already", options.name));
-  form({options.name, key, chosen(options.backend), options.deterministic, options.timeout, existing}, members);
+  form({options.name, key, chosen(options.backend), options.deterministic, options.timeout, existing, options.backend == Backend::kAuto}, members);
 }
 
 void reform(const std::string& name, const std::vector<HandlePtr>& members) {
   const std::string key = group_key(name);
   const auto existing = find_record(key);
   if (!existing || existing->destroyed) throw NotFoundError(fmt::format("there is no group '{}'", name));
-  form({name, key, existing->asked, existing->deterministic, Duration(existing->timeout_ns), existing}, members);
+  form({name, key, existing->asked, existing->deterministic, Duration(existing->timeout_ns), existing, false}, members);
 }
 
 troupe::detail::ObjectPtr broken(const std::string& name) {

@@ -58,7 +58,7 @@ Result<std::unique_ptr<HierCommunicator>> HierCommunicator::over(const std::vect
   std::shared_ptr<ShmSegment> segment;
   const auto take = [&](Result<std::shared_ptr<ShmSegment>> made) {
     if (made.ok()) segment = *std::move(made);
-    else across->fail({Reason::kBackend, fmt::format("rank {}: {}", across->rank(), made.error().message()), {}});
+    else across->fail(failure_of_attaching(made.error_ptr(), map.here().front()));
   };
   if (map.here().size() > 1 && map.place() == 0) {
     own.key = (across->options().key + 1 + std::uint64_t(map.node())) * 0x9e3779b97f4a7c15u;

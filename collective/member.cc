@@ -53,7 +53,7 @@ void Member::interrupted(const std::exception& error) {
 CollectiveError Member::error_of(const Operation& operation, std::uint64_t number) {
   const Failure failure = communicator_->failure().value_or(Failure{Reason::kBackend, "no reason was given", {}});
   tell_failure(failure);
-  // Signatures hold a hash of counts only: each rank's error adds its own.
+  // Signatures hold sums of counts only: each rank's error adds its own.
   const bool counted = failure.reason == Reason::kMismatch && !operation.counts.empty();
   return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
                                counted ? fmt::format("{}; the counts of rank {} are {}", failure.text, communicator_->rank(), beginning_of(operation.counts)) : failure.text);

@@ -91,7 +91,7 @@ bool NcclCommunicator::agree(const detail::Operation& operation, Patience& patie
   if (!control_->run(exchange, patience)) return false;
   for (int r = 1; r < size(); ++r) {
     if (all[std::size_t(r)] == all[0]) continue;
-    give_up({Reason::kMismatch, fmt::format("rank 0 called {}, rank {} called {}", describe(all[0]), r, describe(all[std::size_t(r)])), {}});
+    give_up({Reason::kMismatch, describe_mismatch(0, all[0], r, all[std::size_t(r)]), {}});
     return false;
   }
   return true;

@@ -136,8 +136,10 @@ std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
   own.address = listener.address();
   const Table table = plan.rank == 0 ? receive_all(plan, own) : ask(plan, own);
   if (table.backend == Backend::kShm) {
-    auto segment = table.segment ? table.segment : ShmSegment::attach_from(table.cards[0].pid, table.founder_fd, table.key).value();
-    return std::make_unique<ShmCommunicator>(std::move(segment), plan.rank);
+    if (table.segment) return std::make_unique<ShmCommunicator>(table.segment, plan.rank);
+    auto opened = ShmSegment::attach_from(table.cards[0].pid, table.founder_fd, table.key);
+    if (const auto why = opened.ok() ? Failure{} : failure_of_attaching(opened.error_ptr(), 0); !opened.ok()) fail_meeting(plan, why.reason, why.text, why.missing_ranks);
+    return std::make_unique<ShmCommunicator>(*std::move(opened), plan.rank);
   }
   std::vector<MeshAddress> addresses;
   for (const Card& card : table.cards) addresses.push_back(card.address);

@@ -87,7 +87,7 @@ void ShmCommunicator::publish(std::uint64_t sequence) {
   FlagLine& line = segment_->flag(rank_, sequence);
   line.signature = current_.what;
   line.count = current_.count;
-  if (current_.scaled()) line.set_scale(current_.scale);
+  if (current_.has_scale()) line.set_scale(current_.scale);
   line.sequence.store(sequence, std::memory_order_release);
   segment_->wake_sleepers();
 }
@@ -112,7 +112,7 @@ bool ShmCommunicator::meet(std::uint64_t sequence, Patience& patience) {
       if (step == Wait::Step::kTimeout) return timed_out(sequence, patience);
       if (!sleep(patience, [&] { return met(sequence); })) return false;
     }
-    if (line.signature != current_.what || line.count != current_.count || (current_.scaled() && line.scale() != current_.scale)) return mismatch(r, sequence);
+    if (line.signature != current_.what || line.count != current_.count || (current_.has_scale() && line.scale() != current_.scale)) return mismatch(r, sequence);
   }
   return true;
 }
@@ -174,10 +174,8 @@ bool ShmCommunicator::timed_out(std::uint64_t sequence, Patience& patience) {
 bool ShmCommunicator::mismatch(int peer, std::uint64_t sequence) {
   const FlagLine& line = segment_->flag(peer, sequence);
   Signature theirs{line.signature, line.count};
-  if (theirs.scaled()) theirs.scale = line.scale();
-  const bool in_order = rank_ < peer;
-  segment_->fail({Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", name(std::min(rank_, peer)), describe(in_order ? current_ : theirs),
-                                                 name(std::max(rank_, peer)), describe(in_order ? theirs : current_)), {}});
+  if (theirs.has_scale()) theirs.scale = line.scale();
+  segment_->fail({Reason::kMismatch, describe_mismatch(name(rank_), current_, name(peer), theirs), {}});
   return false;
 }
 
@@ -274,7 +272,7 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key, Patienc
     const Entry& first = all[std::size_t(members.front())];
     auto opened = ShmSegment::attach_from(first.pid, first.fd, first.secret);
     if (opened.ok()) segment = *std::move(opened);
-    else segment_->fail({Reason::kBackend, opened.error().message(), {}});
+    else segment_->fail(failure_of_attaching(opened.error_ptr(), name(members.front())));
   }
   std::unique_ptr<Communicator> child;
   if (segment) {

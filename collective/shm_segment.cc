@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -51,6 +52,15 @@ std::size_t usual_messages(int ranks) { return ranks <= 16 ? 256u << 10 : ranks 
 long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
 ErrorPtr failed_call(const char* what) {
   return make_error<CollectiveError>(CollectiveError::from({}, fmt::format("{}: {}", what, std::strerror(errno))));
+}
+
+/// A process that is killed closes its files a moment before its end can be seen.
+bool has_ended(int pid) {
+  constexpr int kMomentMs = 100;
+  const UniqueFd fd(int(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!fd) return errno == ESRCH;
+  pollfd polled{fd.get(), POLLIN, 0};
+  return ::poll(&polled, 1, kMomentMs) > 0;
 }
 
 }  // namespace
@@ -116,8 +126,17 @@ Result<std::shared_ptr<ShmSegment>> ShmSegment::attach(UniqueFd fd, std::uint64_
 
 Result<std::shared_ptr<ShmSegment>> ShmSegment::attach_from(int pid, int fd, std::uint64_t key) {
   UniqueFd opened(::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), O_RDWR | O_CLOEXEC));
-  if (!opened) return failed_call("opening a group's shared memory");
+  if (!opened) {
+    ErrorPtr error = failed_call("opening a group's shared memory");
+    if (has_ended(pid)) return WorkerCrashedError(fmt::format("process {}, which had made the group's shared memory, is gone", pid));
+    return error;
+  }
   return attach(std::move(opened), key);
+}
+
+Failure failure_of_attaching(const ErrorPtr& error, int maker) {
+  if (error->code() != ErrorCode::kWorkerCrashed) return {Reason::kBackend, error->message(), {}};
+  return {Reason::kDied, fmt::format("rank {} died: {}", maker, error->message()), {maker}};
 }
 
 void ShmSegment::enter(int rank) {

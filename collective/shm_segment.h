@@ -10,7 +10,7 @@
 //
 //   a flag line:     | sequence | signature | count | 40 bytes of payload |   one cache line, one writer
 //
-// The factor of pre_mul_sum takes the last eight bytes of the payload.
+// The scale of a signature (signature.h) takes the last eight bytes of the payload, where it says anything.
 //
 // Invariants
 //   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset. One
@@ -95,7 +95,7 @@ class ShmSegment {
   static Result<std::shared_ptr<ShmSegment>> create(const ShmLayout& layout);
   /// Maps what another process made, after checking that it is that. The descriptor is kept.
   static Result<std::shared_ptr<ShmSegment>> attach(UniqueFd fd, std::uint64_t key);
-  /// As attach, from a process of the same user on this machine that has it open.
+  /// As attach, from a process of the same user on this machine that has it open. WorkerCrashedError: that process is gone.
   static Result<std::shared_ptr<ShmSegment>> attach_from(int pid, int fd, std::uint64_t key);
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
@@ -171,6 +171,9 @@ class ShmSegment {
   std::byte* slots_ = nullptr;
   std::byte* messages_ = nullptr;
 };
+
+/// Why attach_from gave nothing: the death of the rank whose process had made it, or something else.
+Failure failure_of_attaching(const ErrorPtr& error, int maker);
 
 /// The start time of a process in clock ticks, 0 when there is none: with the number it names a process for good.
 std::uint64_t process_start_time(int pid);

@@ -1,8 +1,14 @@
 // Signature: what an operation is, in three words, so that ranks can compare what they do before data moves.
 //
 //   what    | kind 8 | type 8 | op 8 | root 16 | nothing 24 |
-//   count   elements; of the v-variants a hash of the counts; nothing for all_to_all_v, whose counts differ by right
-//   scale   the bits of pre_mul_sum's factor; 0 for the other operations
+//   count   elements; of the v-variants a weighted sum of the counts; nothing for all_to_all_v, whose counts differ by right
+//   scale   the bits of pre_mul_sum's factor; of the v-variants a second sum of the counts; 0 for the other operations
+//
+// The two sums: with c the counts, w fixed weights without a pattern, all modulo the prime p = 2^61 - 1,
+//
+//   count = sum of w[i] c[i]      scale = sum of (i + 1) w[i] c[i]
+//
+// so where two ranks differ in one count, the differences of their sums are w[i] d and (i + 1) w[i] d: these tell i and d.
 //
 // Invariants
 //   SI-1  Ranks that reduce alike have equal signatures, others different ones: every bit of the factor counts.
@@ -20,12 +26,18 @@ namespace troupe::collective {
 struct Signature {
   std::uint64_t what = 0, count = 0, scale = 0;
   bool operator==(const Signature&) const = default;
-  /// Does the scale say anything?
+  /// Is the scale a factor?
   bool scaled() const { return (what >> 16 & 0xff) == Op::kPreMulSum; }
+  /// Is it a sum of counts?
+  bool counted() const;
+  /// Does it say anything?
+  bool has_scale() const { return scaled() || counted(); }
 };
 
 Signature signature_of(const detail::Operation& operation);
 /// In words, for an error: "all_reduce of 1000 float32 (sum)", "reduce of 8 float64 (pre_mul_sum by 0.5), root 1".
 std::string describe(const Signature& signature);
+/// The text of a mismatch, the lower rank first: what each called and, where one count differs, which.
+std::string describe_mismatch(int rank, const Signature& own, int other, const Signature& theirs);
 
 }  // namespace troupe::collective

@@ -288,10 +288,7 @@ void TcpLinks::compare(std::size_t index) {
   const Peer& peer = peers_[index];
   if (failure_ || index == std::size_t(place_.rank) || peer.progress.sequence == 0 || peer.progress.sequence != own_.sequence) return;
   if (peer.progress.signature == own_.signature) return;
-  const bool in_order = std::size_t(place_.rank) < index;
-  const Signature &first = in_order ? own_.signature : peer.progress.signature, &second = in_order ? peer.progress.signature : own_.signature;
-  const std::size_t own = std::size_t(place_.rank);
-  failure_ = Failure{Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", std::min(own, index), describe(first), std::max(own, index), describe(second)), {}};
+  failure_ = Failure{Reason::kMismatch, describe_mismatch(place_.rank, own_.signature, int(index), peer.progress.signature), {}};
   failed_.store(true, std::memory_order_release);
   send_all(frame_of_failure());
   signal_fd(wake_.get());

@@ -210,9 +210,7 @@ bool TcpStreams::decide(int index) {
   if (!in_operation_ || header.sequence > current_.sequence) return false;
   const Signature theirs{header.what, header.count, header.scale};
   if (header.sequence == current_.sequence && theirs != current_.signature) {
-    const bool in_order = links_.rank() < index;
-    links_.fail({Reason::kMismatch, fmt::format("rank {} called {}, rank {} called {}", std::min(links_.rank(), index), describe(in_order ? current_.signature : theirs),
-                                                std::max(links_.rank(), index), describe(in_order ? theirs : current_.signature)), {}});
+    links_.fail({Reason::kMismatch, describe_mismatch(links_.rank(), current_.signature, index, theirs), {}});
     return false;
   }
   if (header.sequence < current_.sequence) {

@@ -84,6 +84,35 @@ TEST_P(AgreementTest, CountsThatDifferAreShown) {
   });
 }
 
+// Who differs in which count, and by how much; where several differ, that.
+TEST_P(AgreementTest, TheCountThatDiffersIsNamedByItsIndex) {
+  using Call = void (*)(Group&, const std::vector<std::size_t>&);
+  const Call calls[] = {
+      [](Group& g, const auto& counts) {
+        std::vector<float> in(counts[std::size_t(g.rank())]), out(counts[0] + counts[1] + counts[2] + counts[3]);
+        g.all_gather_v(in, out, counts);
+      },
+      [](Group& g, const auto& counts) {
+        std::vector<float> in(counts[std::size_t(g.rank())]), out(counts[0] + counts[1] + counts[2] + counts[3]);
+        g.gather_v(in, out, counts, 0);
+      },
+      [](Group& g, const auto& counts) {
+        std::vector<float> out(counts[std::size_t(g.rank())]), in(counts[0] + counts[1] + counts[2] + counts[3]);
+        g.scatter_v(in, out, counts, 3);
+      },
+  };
+  struct Case { std::vector<std::size_t> odd; std::vector<std::string> words; };
+  const Case cases[] = {
+      {{4, 1, 3, 2}, {"rank 3 called", "differ at index 0, where rank 3 has 3 more"}},
+      {{1, 1, 3, 7'000'002}, {"differ at index 3", "7000000 more"}},
+      {{1, 1, 0, 2}, {"differ at index 2", "3 less"}},
+      {{2, 1, 3, 1}, {"differ at more than one index"}},
+      {{3, 1, 2, 1}, {"differ at more than one index"}},  // the sum is the same
+  };
+  for (const Call call : calls)
+    for (const Case& one : cases) expect_mismatch(4, [&](Group& g) { call(g, g.rank() == 3 ? one.odd : std::vector<std::size_t>{1, 1, 3, 2}); }, one.words);
+}
+
 // GR-2: sums that overflow, counts that no memory has, reductions that there are not.
 TEST_P(AgreementTest, WhatNoMemoryHoldsIsRefusedBeforeAnythingIsSent) {
   constexpr std::size_t kHuge = std::numeric_limits<std::size_t>::max();

@@ -17,7 +17,7 @@ using namespace testing;
 using std::chrono::milliseconds;
 
 /// A process's exit code that tells how its operation ended: 0 is well.
-int code(Reason reason, int missing = -1) { return 10 + int(reason) + 16 * (missing + 1); }
+int code(Reason reason, int missing = -1) { return 10 + int(reason) + 16 * (missing + 1); }  // missing < 14
 
 template <class F> int outcome(F&& operation) {
   try {
@@ -85,6 +85,66 @@ TEST_P(FaultsTest, AFrozenRankIsNamedWhenTheTimeIsUp) {
   EXPECT_EQ(ranks.wait(0), code(Reason::kTimeout, 0)) << "it finds the group failed";
 }
 
+// At any chunk of a large operation; whoever waits for a rank that waits for the frozen one does not take it for the culprit.
+void freeze_in_the_middle(Backend backend, int count, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    auto* const here = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
+    Processes ranks({.ranks = count, .timeout = std::chrono::seconds(3), .backend = backend}, [here](Group g) {
+      return outcome([&] {
+        g.barrier();
+        here->fetch_add(1);
+        for (;;) sum(g, 1'000'000);
+      });
+    });
+    while (here->load() < count) ::usleep(1000);
+    ::munmap(here, 4096);
+    ::usleep(20'000u + unsigned(round) * 7'000u);
+    const int frozen = (1 + round * 5) % count;
+    ::kill(ranks.pid(frozen), SIGSTOP);
+    for (int r = 0; r < count; ++r)
+      if (r != frozen) {
+        EXPECT_EQ(ranks.wait(r), code(Reason::kTimeout, frozen)) << "rank " << r << ", round " << round;
+      }
+    ::kill(ranks.pid(frozen), SIGCONT);
+    EXPECT_NE(ranks.wait(frozen), 0) << "it finds the group failed";
+  }
+}
+TEST_P(FaultsTest, FrozenInTheMiddleOfALargeOperation) { freeze_in_the_middle(backend(), 4, 4); }
+TEST_P(FaultsTest, FrozenInTheMiddleOfALargeOperationOfMany) { freeze_in_the_middle(backend(), 10, 3); }
+
+// Every operation, when one rank stays away: the others hear who, and the late one hears that it is over.
+TEST_P(FaultsTest, ARankThatNeverEntersIsNamedInEveryOperation) {
+  static constexpr std::size_t kN = 300;
+  using Call = void (*)(Group&, std::vector<float>& in, std::vector<float>& out);
+  const std::pair<const char*, Call> calls[] = {
+      {"all_reduce", [](Group& g, auto& in, auto&) { g.all_reduce(in); }},
+      {"reduce", [](Group& g, auto& in, auto&) { g.reduce(in, 0); }},
+      {"broadcast", [](Group& g, auto& in, auto&) { g.broadcast(in, 0); }},
+      {"broadcast of the late", [](Group& g, auto& in, auto&) { g.broadcast(in, 2); }},
+      {"all_gather", [](Group& g, auto& in, auto& out) { g.all_gather(in, out); }},
+      {"reduce_scatter", [](Group& g, auto& in, auto& out) { g.reduce_scatter(out, in); }},
+      {"all_to_all", [](Group& g, auto&, auto& out) { std::vector<float> from(out.size()); g.all_to_all(from, out); }},
+      {"gather", [](Group& g, auto& in, auto& out) { g.gather(in, out, 0); }},
+      {"scatter", [](Group& g, auto& in, auto& out) { g.scatter(out, in, 0); }},
+      {"all_gather_v", [](Group& g, auto& in, auto& out) { g.all_gather_v(in, out, {kN, kN, kN}); }},
+      {"gather_v", [](Group& g, auto& in, auto& out) { g.gather_v(in, out, {kN, kN, kN}, 1); }},
+      {"scatter_v", [](Group& g, auto& in, auto& out) { g.scatter_v(out, in, {kN, kN, kN}, 1); }},
+      {"all_to_all_v", [](Group& g, auto&, auto& out) { std::vector<float> from(out.size()); g.all_to_all_v(from, {kN, kN, kN}, out, {kN, kN, kN}); }},
+      {"barrier", [](Group& g, auto&, auto&) { g.barrier(); }},
+      {"recv", [](Group& g, auto& in, auto&) { g.recv(in, g.rank() == 2 ? 0 : 2); }},
+      {"split", [](Group& g, auto&, auto&) { (void)g.split(0, 0); }},
+  };
+  for (const auto& [name, call] : calls) {
+    std::atomic<int> over = 0;
+    on_threads({.ranks = 3, .timeout = milliseconds(400), .backend = backend()}, [&, name = name, call = call](Group g) {
+      std::vector<float> in(kN, 1), out(3 * kN, 1);
+      while (g.rank() == 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_EQ(outcome([&] { call(g, in, out); }), code(Reason::kTimeout, 2)) << name << ", rank " << g.rank();
+      ++over;
+    });
+  }
+}
+
 TEST_P(FaultsTest, AbortFreesWhoWaitsAndSaysWhy) {
   on_threads({.ranks = 3, .backend = backend()}, [](Group g) {
     if (g.rank() == 2) {
@@ -116,6 +176,12 @@ TEST_P(FaultsTest, AMismatchIsToldToAllRanksWithBothSignatures) {
       {[](Group& g) { sum(g, 1000); }, [](Group& g) { g.barrier(); }},
       {[](Group& g) { std::vector<float> v(10); g.broadcast(v, 0); }, [](Group& g) { std::vector<float> v(10); g.broadcast(v, 2); }},
       {[](Group& g) { sum(g, 1'000'000); }, [](Group& g) { sum(g, 2); }},
+      {[](Group& g) { g.barrier(); }, [](Group& g) { (void)g.split(0, 0); }},
+      {[](Group& g) { std::vector<float> v(9), out(27); g.all_gather(v, out); }, [](Group& g) { std::vector<float> v(9), out(27); g.all_gather_v(v, out, {9, 9, 9}); }},
+      {[](Group& g) { std::vector<float> v(9), out(27); g.gather(v, out, 0); }, [](Group& g) { std::vector<double> v(9), out(27); g.gather(v, out, 0); }},
+      {[](Group& g) { std::vector<float> v(9), out(27); g.scatter(out, v, 0); }, [](Group& g) { std::vector<float> v(8), out(24); g.scatter(out, v, 0); }},
+      {[](Group& g) { std::vector<float> v(9), out(9); g.all_to_all(v, out); }, [](Group& g) { std::vector<float> v(6), out(6); g.all_to_all(v, out); }},
+      {[](Group& g) { std::vector<float> v(9), out(3); g.reduce_scatter(v, out); }, [](Group& g) { std::vector<float> v(6), out(2); g.reduce_scatter(v, out); }},
   };
   for (const auto& [one, other] : calls)
     on_threads({.ranks = 3, .backend = backend()}, [&, one = one, other = other](Group g) {
@@ -127,6 +193,19 @@ TEST_P(FaultsTest, AMismatchIsToldToAllRanksWithBothSignatures) {
         EXPECT_NE(std::string(error.what()).find("rank 1 called"), std::string::npos) << error.what();
       }
     });
+}
+
+TEST_P(FaultsTest, MessagesOfAnotherTypeAreAMismatch) {
+  on_threads({.ranks = 2, .backend = backend()}, [](Group g) {
+    std::vector<float> data(10);
+    std::vector<std::int32_t> other(10);
+    if (g.rank() == 0) {
+      auto sent = g.send_async(data, 1, 3);
+      EXPECT_EQ(outcome([&] { g.barrier(); }), code(Reason::kMismatch));
+    } else {
+      EXPECT_EQ(outcome([&] { g.recv(other, 0, 3); }), code(Reason::kMismatch));
+    }
+  });
 }
 
 TEST_P(FaultsTest, MessagesOfAnotherSizeAreAMismatch) {

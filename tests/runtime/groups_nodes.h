@@ -88,6 +88,19 @@ class Rank {
       g.all_reduce(std::span(v));
     });
   }
+  /// Rank 2 comes to something else than the others: another type, operation or root, or another count.
+  Said disagrees(std::string name, int how) {
+    return what_it_says([&] {
+      tc::Group g = tc::group(name);
+      const bool odd = g.rank() == 2;
+      std::vector<float> v(60), out(20);
+      std::vector<double> wide(60);
+      if (how == 0) odd ? g.all_reduce(std::span(wide)) : g.all_reduce(std::span(v));
+      if (how == 1) odd ? g.barrier() : g.reduce_scatter(std::span(v), std::span(out));
+      if (how == 2) g.broadcast(std::span(v), odd ? 1 : 0);
+      if (how == 3) g.scatter_v(std::span(v), std::span(out), odd ? std::vector<std::size_t>{20, 30, 20} : std::vector<std::size_t>{20, 20, 20}, 0);
+    });
+  }
   Said split_waits(std::string name, std::string started) {
     return what_it_says([&] {
       tc::Group half = tc::group(name).split(0, 0);
@@ -104,6 +117,7 @@ class Rank {
   void abort(std::string name, std::string why) { tc::group(name).abort(why); }
   void reform(std::string name, std::vector<ActorHandle<Rank>> ranks) { tc::reform(name, ranks); }
   void create(std::string name, std::vector<ActorHandle<Rank>> ranks) { tc::create_group(ranks, {.name = name, .timeout = 30s}); }
+  void create_as(std::string name, std::vector<ActorHandle<Rank>> ranks, int backend) { tc::create_group(ranks, {.name = name, .backend = tc::Backend(backend)}); }
   int pid() { return ::getpid(); }
   int descriptors() {
     int count = 0;
