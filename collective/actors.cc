@@ -165,7 +165,7 @@ Entrance enter(worker::Core& core, const Epochs::Turn& turn, Clock::time_point d
 void enter_nccl(worker::Core& core, const Epochs::Turn& turn, Entrance& entrance, Environment& environment, Clock::time_point deadline) {
   Patience patience(deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()), &environment);
   try {
-    entrance.communicator = over_own_gpu(std::move(entrance.communicator), turn.epoch->name, NcclPlan::Otherwise::kFail, patience);
+    entrance.communicator = over_own_gpu(std::move(entrance.communicator), turn.epoch->name, NcclScope::kEverything, patience);
   } catch (const CollectiveError& error) {
     Epochs::instance().report(core, *turn.epoch, {error.reason(), error.message(), error.missing_ranks()});
     throw;
