@@ -73,6 +73,16 @@ void ranks_that_hold_gpus() {
     for (const std::string& wrong : get(all<&Rank::operations>(ranks, std::string("beside"), std::size_t(60'000)))) CHECK_EQ(wrong, "");
   }
   tc::destroy_group("beside");
+  // A call that waits for the other rank lets others through; cut off, it has failed the epoch for all.
+  tc::create_group(ranks, {.name = "cut", .timeout = 60s});
+  const auto waits = ranks[0].options({.timeout = 2s}).call<&Rank::facts>(std::string("cut"));
+  CHECK(pid_of(ranks[0]) > 0);
+  CHECK(!troupe::try_get(waits, {.timeout = 0s}).ok());
+  CHECK_THROWS(troupe::DeadlineExceededError, get(waits, {.timeout = 60s}));
+  for (const auto& rank : ranks) CHECK_EQ(get(rank.call<&Rank::mismatch>(std::string("cut")), {.timeout = 20s}).reason, tc::reason_name(tc::Reason::kAborted));
+  tc::reform("cut", ranks);
+  check_sums(ranks, "cut");
+  tc::destroy_group("cut");
   ranks.push_back(rank_on(2, 0));
   tc::create_group(ranks, {.name = "not_all", .timeout = 60s});
   for (int r = 0; r < 3; ++r) CHECK_EQ(get(ranks[std::size_t(r)].call<&Rank::facts>(std::string("not_all")), {.timeout = 60s}), (Facts{r, 3, int(Backend::kTcp), 1}));
