@@ -7,12 +7,19 @@
 //   GA-2  A member takes its rank once an epoch; an actor that was restarted must be taken into the next epoch: in this one it
 //         gets a group that has failed, and so do the others.
 // Thread rule: any thread of a driver or worker.
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "collective/epochs.h"
+#include "collective/formation.h"
 #include "collective/forming.h"
 #include "collective/hier_communicator.h"
 #include "collective/own_gpu.h"
@@ -162,11 +169,63 @@ Entrance enter(worker::Core& core, const Epochs::Turn& turn, Clock::time_point d
   return record.backend == Backend::kHier ? by_both(core, record, turn.rank, turn.links) : by_sockets(turn.links, tcp_options(core, record, turn.rank));
 }
 
-/// A group over NCCL: what this rank has entered are the control links. Whatever is missing on any rank is thrown on all of them.
-void enter_nccl(worker::Core& core, const Epochs::Turn& turn, Entrance& entrance, Environment& environment, Clock::time_point deadline) {
-  Patience patience(deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()), &environment);
+/// What cuts off a fiber, for a thread that works for it.
+class Relay final : public Environment {
+ public:
+  bool on_fiber() override { return false; }
+  std::unique_ptr<Suspension> suspension() override { return nullptr; }
+  void check() override { if (cut_.load(std::memory_order_acquire)) std::rethrow_exception(why_); }
+  void cut(std::exception_ptr why) {
+    why_ = std::move(why);
+    cut_.store(true, std::memory_order_release);
+  }
+
+ private:
+  std::exception_ptr why_;
+  std::atomic<bool> cut_{false};
+};
+
+/// Ranks wait for each other in it, and CUDA's start takes its time: a fiber is suspended meanwhile, as other calls of its actor may be
+/// what the other ranks wait for.
+void off_the_fiber(Environment& environment, const std::function<void(Environment&)>& work) {
+  const auto suspension = environment.suspension();
+  if (!suspension) return work(environment);
+  Relay relay;
+  std::atomic<bool> done{false};
+  std::exception_ptr failed;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
+  std::thread thread([&] {
+    try {
+      work(relay);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+    done.store(true, std::memory_order_release);
+    suspension->notify();
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   try {
-    entrance.communicator = over_own_gpu(std::move(entrance.communicator), turn.epoch->name, NcclPlan::Otherwise::kFail, patience);
+    while (!done.load(std::memory_order_acquire)) (void)suspension->wait(Clock::time_point::max());
+  } catch (...) {  // the thread sees it at its next look
+    relay.cut(std::current_exception());
+  }
+  thread.join();
+  if (failed) std::rethrow_exception(failed);
+}
+
+/// NCCL, where it was asked for or every member holds a GPU: what this rank has entered are the control links. Asked for, whatever is
+/// missing on any rank is thrown on all of them.
+void enter_nccl(worker::Core& core, const Epochs::Turn& turn, Entrance& entrance, Environment& environment, Clock::time_point deadline) {
+  const GroupRecord& record = turn.epoch->record;
+  if (record.asked != Backend::kNccl && !nccl_beside(record.members, record.asked)) return;
+  try {
+    off_the_fiber(environment, [&](Environment& here) {
+      Patience patience(deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()), &here);
+      const NcclScope scope = record.asked == Backend::kNccl ? NcclScope::kEverything : NcclScope::kDeviceMemory;
+      entrance.communicator = over_own_gpu(std::move(entrance.communicator), turn.epoch->name, scope, patience);
+    });
   } catch (const CollectiveError& error) {
     Epochs::instance().report(core, *turn.epoch, {error.reason(), error.message(), error.missing_ranks()});
     throw;
@@ -178,7 +237,7 @@ Group take_place(worker::Core& core, const Epochs::Turn& turn, Clock::time_point
   try {
     Entrance entrance = enter(core, turn, deadline);
     detail::MemberOptions options{.group = turn.epoch->name, .timeout = Duration(turn.epoch->record.timeout_ns), .environment = std::make_shared<RuntimeEnvironment>(core)};
-    if (turn.epoch->record.asked == Backend::kNccl) enter_nccl(core, turn, entrance, *options.environment, deadline);
+    enter_nccl(core, turn, entrance, *options.environment, deadline);
     options.on_failed = [&core, weak = std::weak_ptr(turn.epoch)](const Failure& failure) {
       if (const auto epoch = weak.lock()) Epochs::instance().report(core, *epoch, failure);
     };

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "collective/failure.h"
+#include "collective/signature.h"
 #include <troupe/collective_types.h>
 
 namespace troupe::collective {
@@ -102,6 +103,9 @@ class Communicator {
 
   /// One operation of all ranks; its arguments are valid by themselves.
   virtual bool run(const detail::Operation& operation, Patience& patience) = 0;
+  /// A barrier which all ranks know by this signature: before an operation that is carried out by other means. Where a rank has
+  /// come to something else, with these means or the others, it is the mismatch that run() would have found.
+  virtual bool agree_on(const Signature& what, Patience& patience) = 0;
 
   /// Is this operation one for hand_over()?
   virtual bool hands_over(const detail::Operation&) const { return false; }
@@ -111,6 +115,8 @@ class Communicator {
   virtual std::shared_ptr<Handed> hand_over(const detail::Operation&, std::unique_ptr<Turn>, Patience&) { return nullptr; }
   /// Waits until it is over, nudge() was called, or a moment has passed; at the deadline the group fails.
   virtual void await(Handed&, Patience&) {}
+  /// May there be DeviceArrays among the memory? What is wrong with them all the same is for check_memory() and run() to say.
+  virtual bool takes_device_memory() const { return false; }
   /// Throws InvalidArgumentError for memory that this backend cannot reach.
   virtual void check_memory(const detail::Operation&) const {}
 

@@ -20,6 +20,8 @@ std::vector<MemoryPlan> nodes_of(const std::vector<GroupMember>& members) {
 
 }  // namespace
 
+bool nccl_beside(const std::vector<GroupMember>& members, Backend asked) { return asked == Backend::kAuto && std::ranges::all_of(members, &GroupMember::gpu); }
+
 Result<FormationPlan> plan_formation(const std::vector<GroupMember>& members, Backend asked) {
   if (asked == Backend::kNccl) return plan_formation(members, Backend::kAuto);  // FM-3
   std::vector<MemoryPlan> nodes = nodes_of(members);

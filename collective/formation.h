@@ -4,6 +4,9 @@
 //   several nodes, one rank on each                  tcp
 //   several nodes, two or more ranks on one of them  hier: a memory on each such node, sockets between
 //
+// Beside that, NCCL for memory of devices where nothing was asked for and every rank holds a GPU. Whether it is there the ranks find
+// out when they enter (nccl_communicator.h).
+//
 // Locality is the node's id, never a host name: two nodes of one machine are two nodes.
 //
 // Pure; any thread.
@@ -13,6 +16,7 @@
 //         single rank has one as well.
 //   FM-2  What is asked for is what comes, or InvalidArgumentError that names rank, actor and node that forbid it.
 //   FM-3  A group over NCCL has the links that kAuto gives, as its control links (nccl_communicator.h).
+//   FM-4  A rank without a GPU, or a backend that was asked for, means no NCCL beside: nothing is looked for, and nobody waits.
 #pragma once
 #include <string>
 #include <vector>
@@ -31,6 +35,9 @@ struct FormationPlan {
   Backend backend = Backend::kShm;
   std::vector<MemoryPlan> memories;
 };
+
+/// Is there to be NCCL beside the links of the plan?
+bool nccl_beside(const std::vector<GroupMember>& members, Backend asked);
 
 Result<FormationPlan> plan_formation(const std::vector<GroupMember>& members, Backend asked);
 

@@ -143,7 +143,7 @@ std::vector<GroupMember> places_of(worker::Core& core, const std::string& name, 
   std::vector<GroupMember> members;
   for (std::size_t r = 0; r < handles.size(); ++r) {
     const wire::ActorLocation location = locate(core, name, int(r), handles[r], waiter, deadline);
-    GroupMember member{.actor = ids[r], .node = {}, .data_address = {}, .process = location.process, .restarts = location.restarts};
+    GroupMember member{.actor = ids[r], .node = {}, .data_address = {}, .process = location.process, .restarts = location.restarts, .gpu = worker::client_of(handles[r]).holds_gpu()};
     for (const wire::NodeInfo& node : cluster.nodes)
       if (node.node == location.process.node) member.node = node.node_id, member.data_address = node.data_address;
     if (member.node.empty())

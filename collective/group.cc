@@ -114,8 +114,8 @@ void expect_apart(const Operation& operation, std::ptrdiff_t in_at_out) {
 
 void Member::validate(const Operation& operation) const {
   const int size = communicator_->size(), rank = communicator_->rank();
-  if (operation.on_device && communicator_->backend() != Backend::kNccl)
-    wrong(operation, "a DeviceArray in a group that is not over NCCL: make the group with Backend::kNccl, or copy to and from host memory");
+  if (operation.on_device && !communicator_->takes_device_memory())
+    wrong(operation, "a DeviceArray in a group that is not over NCCL: make the group with Backend::kNccl or of actors that all hold a GPU, or copy to and from host memory");
   const auto ranks = std::size_t(size), me = std::size_t(rank);
   const auto check_peer = [&](const char* what) {
     if (operation.peer < 0 || operation.peer >= size) wrong(operation, fmt::format("{} {} is not one of {} ranks", what, operation.peer, size));

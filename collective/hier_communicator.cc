@@ -135,6 +135,18 @@ bool HierCommunicator::agree(Patience& patience) {
   return meet(as, patience);
 }
 
+/// Where one part fails in it, the other does (HC-2).
+template <class Body> bool HierCommunicator::as_one(Body body) {
+  try {
+    if (body()) return true;
+  } catch (...) {  // interrupted, and one part has failed by that
+    (void)broken();
+    throw;
+  }
+  (void)broken();
+  return false;
+}
+
 bool HierCommunicator::run(const detail::Operation& operation, Patience& patience) {
   if (broken()) return false;
   signature_ = signature_of(operation);
@@ -142,14 +154,14 @@ bool HierCommunicator::run(const detail::Operation& operation, Patience& patienc
   element_ = kernels::size_of(type_);
   timeout_ = patience.timeout();
   const Call call{operation, static_cast<const std::byte*>(operation.in), static_cast<std::byte*>(operation.out), patience};
-  try {
-    if (dispatch(call)) return true;
-  } catch (...) {  // interrupted, and one part has failed by that
-    (void)broken();
-    throw;
-  }
-  (void)broken();
-  return false;
+  return as_one([&] { return dispatch(call); });
+}
+
+bool HierCommunicator::agree_on(const Signature& what, Patience& patience) {
+  if (broken()) return false;
+  signature_ = what;
+  timeout_ = patience.timeout();
+  return as_one([&] { return agree(patience); });
 }
 
 std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patience& patience) {

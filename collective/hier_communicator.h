@@ -62,6 +62,7 @@ class HierCommunicator final : public Communicator {
   Backend backend() const override { return Backend::kHier; }
   std::uint64_t epoch() const override { return across_->epoch(); }
   bool run(const detail::Operation& operation, Patience& patience) override;
+  bool agree_on(const Signature& what, Patience& patience) override;
   void post(Transfer& transfer) override { across_->post(transfer); }
   bool pump() override { return across_->pump(); }
   bool wait_messages(Clock::time_point deadline, Environment* environment) override { return across_->wait_messages(deadline, environment); }
@@ -75,6 +76,7 @@ class HierCommunicator final : public Communicator {
   struct Call { const detail::Operation& operation; const std::byte* in; std::byte* out; Patience& patience; };
   Progress turn();
   bool agree(Patience& patience);
+  template <class Body> bool as_one(Body body);
   bool meet(const Progress& as, Patience& patience);
   bool broken();
   void watch_inside();

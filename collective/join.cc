@@ -72,7 +72,7 @@ Group join(const std::string& name, int rank, int size, JoinOptions options) {
   std::unique_ptr<Communicator> communicator = network ? meet_at(plan) : meet_at_path(plan);
   if (backend == Backend::kNccl) {  // what has met are the control links
     Patience patience(plan.deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), plan.deadline - Clock::now()), nullptr);
-    communicator = over_own_gpu(std::move(communicator), name, NcclPlan::Otherwise::kFail, patience);
+    communicator = over_own_gpu(std::move(communicator), name, NcclScope::kEverything, patience);
   }
   Group g(std::make_shared<detail::Member>(std::move(communicator), detail::MemberOptions{.group = name, .timeout = std::chrono::seconds(30), .environment = nullptr}));
   g.barrier({.timeout = options.timeout});

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "collective/operation_memory.h"
 #include "collective/signature.h"
 
 namespace troupe::collective {
@@ -43,17 +44,23 @@ struct NcclCommunicator::Staged {
   std::unique_ptr<std::byte[]> memory;
 };
 
-NcclCommunicator::NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group)
-    : control_(std::move(control)), comm_(std::move(comm)), device_(std::move(device)), group_(std::move(group)), staging_(*device_) {}
+NcclCommunicator::NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group, NcclScope scope)
+    : control_(std::move(control)), comm_(std::move(comm)), device_(std::move(device)), group_(std::move(group)), scope_(scope), staging_(*device_) {}
 
 NcclCommunicator::~NcclCommunicator() {
+  if (!comm_) return;
   if (control_->failure()) comm_->fail();
   else comm_->close();
 }
 
+std::shared_ptr<NcclComm> NcclCommunicator::comm() const {
+  std::lock_guard lock(mutex_);
+  return comm_;
+}
+
 void NcclCommunicator::give_up(const Failure& failure) {
   control_->fail(failure);
-  comm_->fail();
+  abort_comm();
 }
 void NcclCommunicator::fail(const Failure& failure) { give_up(failure); }
 
@@ -74,31 +81,37 @@ void NcclCommunicator::nudge() {
 
 // ------------------------------------------------------------------------------------------------------------------- operations
 
-bool NcclCommunicator::hands_over(const detail::Operation& operation) const { return moves_data(operation.kind); }
+bool NcclCommunicator::hands_over(const detail::Operation& operation) const {
+  return moves_data(operation.kind) && (scope_ == NcclScope::kEverything || side_of(operation, rank(), device_.get()) == Side::kDevice);
+}
 
 void NcclCommunicator::check_memory(const detail::Operation& operation) const {
   for (const void* pointer : {operation.in, static_cast<const void*>(operation.out)})
     if (device_->side_of(pointer) == GpuDevice::Side::kElsewhere)
       throw InvalidArgumentError(fmt::format("{}: memory of another GPU than the group's, which is GPU {} on rank {}", detail::kind_name(operation.kind), device_->index(), rank()));
+  if (scope_ == NcclScope::kDeviceMemory && side_of(operation, rank(), device_.get()) == Side::kBoth)
+    throw InvalidArgumentError(fmt::format("{}: the input and the output are not both in memory of the host or both of the GPU", detail::kind_name(operation.kind)));
 }
 
-/// NC-1
+/// NC-1, NC-5
 bool NcclCommunicator::agree(const detail::Operation& operation, Patience& patience) {
-  if (control_->failure()) return false;
-  const Signature own = signature_of(operation);
-  std::vector<Signature> all(static_cast<std::size_t>(size()));
-  const detail::Operation exchange{.kind = Kind::kAllGather, .type = detail::DType::kU8, .in = &own, .in_count = sizeof own, .out = all.data(), .out_count = sizeof own * all.size()};
-  if (!control_->run(exchange, patience)) return false;
-  for (int r = 1; r < size(); ++r) {
-    if (all[std::size_t(r)] == all[0]) continue;
-    give_up({Reason::kMismatch, describe_mismatch(0, all[0], r, all[std::size_t(r)]), {}});
-    return false;
-  }
-  return true;
+  const Signature what = signature_of(operation);
+  const bool one_side = scope_ == NcclScope::kDeviceMemory && moves_data(operation.kind);
+  return !control_->failure() && control_->agree_on(one_side ? what.in_device_memory() : what, patience);
+}
+
+/// After an agreement, which all ranks reach with the same operation: so they make NCCL's communicator together.
+bool NcclCommunicator::ready(Patience& patience) {
+  if (comm()) return true;
+  auto made = connect_nccl(control_, *device_, group_, patience);
+  std::lock_guard lock(mutex_);
+  comm_ = std::move(made);
+  return comm_ != nullptr;
 }
 
 bool NcclCommunicator::run(const detail::Operation& operation, Patience& patience) {
   if (!moves_data(operation.kind)) return agree(operation, patience);
+  if (!hands_over(operation)) return control_->run(operation, patience);
   const auto handed = hand_over(operation, take_turn(), patience);
   if (!handed) return false;
   while (!handed->over()) await(*handed, patience);
@@ -107,15 +120,16 @@ bool NcclCommunicator::run(const detail::Operation& operation, Patience& patienc
 
 std::shared_ptr<Handed> NcclCommunicator::hand_over(const detail::Operation& operation, std::unique_ptr<Turn> turn, Patience& patience) {
   try {
-    if (!agree(operation, patience)) {
-      comm_->fail();
+    if (!agree(operation, patience) || !ready(patience)) {
+      abort_comm();
       return nullptr;
     }
   } catch (...) {  // interrupted: the control links have failed by that
-    comm_->fail();
+    abort_comm();
     throw;
   }
-  auto launched = std::make_shared<Launched>(comm_, control_, staging_);
+  const std::shared_ptr<NcclComm> comm = this->comm();
+  auto launched = std::make_shared<Launched>(comm, control_, staging_);
   if (operation.in_count == 0 && operation.out_count == 0) {
     launched->skip();
     return launched;
@@ -127,7 +141,7 @@ std::shared_ptr<Handed> NcclCommunicator::hand_over(const detail::Operation& ope
     give_up({Reason::kBackend, fmt::format("rank {}: {}", rank(), error.what()), {}});
     return nullptr;
   }
-  device_->launcher().submit(static_cast<Launcher::Turn&>(*turn), [launched, comm = comm_, rank = rank(), ranks = size(), deadline = patience.deadline()] {
+  device_->launcher().submit(static_cast<Launcher::Turn&>(*turn), [launched, comm, rank = rank(), ranks = size(), deadline = patience.deadline()] {
     launch(*launched, *comm, rank, ranks, deadline);
   });
   return await_launch(*launched, patience) ? launched : nullptr;
@@ -136,6 +150,7 @@ std::shared_ptr<Handed> NcclCommunicator::hand_over(const detail::Operation& ope
 /// Until the launcher is through with it, or the group has failed and it will not be launched any more.
 bool NcclCommunicator::await_launch(Launched& launched, Patience& patience) {
   using State = Launched::State;
+  const std::shared_ptr<NcclComm> comm = this->comm();
   std::exception_ptr interrupted;
   for (;;) {
     const State state = launched.await_launch(std::min(patience.deadline(), Clock::now() + kSlice));
@@ -144,8 +159,8 @@ bool NcclCommunicator::await_launch(Launched& launched, Patience& patience) {
       const NcclOutcome& outcome = launched.outcome();
       if (!control_->failure() && outcome.result != NcclOutcome::kRefused)
         give_up({outcome.reason(), fmt::format("rank {}: {}", rank(), outcome.text), {}});
-      comm_->fail();
-      await_abort();  // part of it may have reached the device
+      comm->fail();
+      await_abort(*comm);  // part of it may have reached the device
       break;
     }
     try {
@@ -157,16 +172,16 @@ bool NcclCommunicator::await_launch(Launched& launched, Patience& patience) {
     if (Clock::now() >= patience.deadline())
       give_up({Reason::kTimeout, fmt::format("rank {} could not launch {} in time: operations of other groups on its GPU come first", rank(), detail::kind_name(launched.operation().kind)), {}});
     if (!control_->failure()) continue;
-    comm_->fail();
+    comm->fail();
     if (launched.cancel()) break;
-    if (comm_->over() && comm_->life() == Life::kStuck) break;
+    if (comm->over() && comm->life() == Life::kStuck) break;
   }
   if (interrupted) std::rethrow_exception(interrupted);
   return launched.await_launch(Clock::now()) == State::kLaunched;
 }
 
-void NcclCommunicator::await_abort() {
-  while (!comm_->over()) {
+void NcclCommunicator::await_abort(NcclComm& comm) {
+  while (!comm.over()) {
     std::unique_lock lock(mutex_);
     nudged_.wait_for(lock, kMoment);
   }
@@ -183,7 +198,7 @@ void NcclCommunicator::await(Handed& handed, Patience& patience) {
     nudged_.wait_for(lock, kMoment, [&] { return nudge_; });
     nudge_ = false;
   }
-  if (control_->failure() || control_->stale()) return comm_->fail();
+  if (control_->failure() || control_->stale()) return abort_comm();
   try {
     patience.check();
   } catch (const std::exception& error) {

@@ -2,6 +2,10 @@
 // in shared memory or over sockets: by them the ranks agree on every operation before NCCL is asked for it, hear of deaths and
 // failures, and exchange what NCCL needs to begin.
 //
+// NcclScope says what is for NCCL: kEverything where the backend was asked for, memory of the host being staged; kDeviceMemory where
+// all members hold GPUs and nothing was asked for: memory of the host goes by the control links as in any group, and NCCL's
+// communicator is made by the first operation on device memory, so that groups without one never pay for it.
+//
 //   role's thread                          launcher (one a device)               device
 //     agree: signatures of all ranks
 //     host memory: copy to the device
@@ -21,6 +25,8 @@
 //   NC-3  Device memory of an operation is the user's again when its event is through; after a failure, when the abort has made it so
 //         or was given up (kStuck, which is reported).
 //   NC-4  NCCL is not entered before every rank has shown that it has what NCCL needs.
+//   NC-5  With kDeviceMemory the side is part of the signature: ranks that mix memory of the host and of devices in one operation hear
+//         of a mismatch, whether it is the control links' operation or the agreement before NCCL's that finds it.
 // Thread rule: see communicator.h.
 #pragma once
 #include <condition_variable>
@@ -38,23 +44,30 @@
 
 namespace troupe::collective {
 
+enum class NcclScope { kEverything, kDeviceMemory };
+
 struct NcclPlan {
   std::string group = {};
   std::shared_ptr<GpuDevice> device = {};        ///< null: this rank has none
   std::string missing = {};                  ///< what it lacks then
-  enum class Otherwise { kFail, kControl };
-  Otherwise otherwise = Otherwise::kFail;   ///< where some rank lacks something: fail, or make do with the control links
+  NcclScope scope = NcclScope::kEverything;
   /// Puts a variable into the environment unless it is there: called before NCCL is. Empty: not done.
   std::function<void(const std::string& name, const std::string& value)> set_variable = {};
 };
 
-/// All ranks of `control` call it. Throws CollectiveError on all ranks: kBackend says what is missing where, kMismatch which versions
-/// differ, kTimeout who did not come or that NCCL was not ready in time.
+/// All ranks of `control` call it. kEverything: throws CollectiveError on all ranks: kBackend says what is missing where, kMismatch which
+/// versions differ, kTimeout who did not come or that NCCL was not ready in time. kDeviceMemory: where NCCL is not to be had rank 0 logs
+/// why, and the group makes do (without_nccl.h); one whose ranks did not all come has failed. Besides, what Patience throws.
 std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator> control, const NcclPlan& plan, Patience& patience);
+
+/// NCCL's communicator of the ranks of `control`; all of them call it, having agreed to. Null: `control` has failed. May throw what
+/// Patience throws; `control` has failed then, too.
+std::shared_ptr<NcclComm> connect_nccl(const std::shared_ptr<Communicator>& control, GpuDevice& device, const std::string& group, Patience& patience);
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group);
+  /// `comm` null: with kDeviceMemory, to be made when it is needed.
+  NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group, NcclScope scope);
   ~NcclCommunicator() override;
 
   int rank() const override { return control_->rank(); }
@@ -62,7 +75,9 @@ class NcclCommunicator final : public Communicator {
   Backend backend() const override { return Backend::kNccl; }
   std::uint64_t epoch() const override { return control_->epoch(); }
   bool run(const detail::Operation& operation, Patience& patience) override;
+  bool agree_on(const Signature& what, Patience& patience) override { return control_->agree_on(what, patience); }
   bool hands_over(const detail::Operation& operation) const override;
+  bool takes_device_memory() const override { return true; }
   std::unique_ptr<Turn> take_turn() override { return device_->launcher().take_turn(); }
   std::shared_ptr<Handed> hand_over(const detail::Operation& operation, std::unique_ptr<Turn> turn, Patience& patience) override;
   void await(Handed& handed, Patience& patience) override;
@@ -76,25 +91,27 @@ class NcclCommunicator final : public Communicator {
   void fail(const Failure& failure) override;
   std::optional<Failure> failure() override;
   std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
-  NcclComm& comm() { return *comm_; }
 
  private:
   struct Staged;
   bool agree(const detail::Operation& operation, Patience& patience);
+  bool ready(Patience& patience);
   bool await_launch(Launched& launched, Patience& patience);
-  void await_abort();
+  void await_abort(NcclComm& comm);
   void give_up(const Failure& failure);
+  std::shared_ptr<NcclComm> comm() const;
+  void abort_comm() { if (const auto here = comm()) here->fail(); }
 
   std::shared_ptr<Communicator> control_;
-  std::shared_ptr<NcclComm> comm_;
+  std::shared_ptr<NcclComm> comm_;  // under the lock: the first operation on device memory makes it
   std::shared_ptr<GpuDevice> device_;
   std::string group_;
+  const NcclScope scope_;
   Staging staging_;
   std::vector<std::unique_ptr<Staged>> messages_;  // from and to device memory
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable nudged_;
   bool nudge_ = false;
-  int splits_ = 0;
 };
 
 /// nccl_operations.cc: the call or calls of NCCL for an operation; every pointer is device memory. Adds reduction operations that it

@@ -8,8 +8,11 @@
 #include <fmt/format.h>
 
 #include "collective/nccl_communicator.h"
+#include "collective/registry.h"
+#include "collective/without_nccl.h"
 #include "core/base/environment.h"
 #include "core/base/fd.h"
+#include "core/base/log.h"
 
 namespace troupe::collective {
 namespace {
@@ -50,10 +53,11 @@ NcclCard own_card(const NcclPlan& plan) {
   refuse(plan, control, control.failure().value_or(Failure{Reason::kBackend, "no reason was given", {}}));
 }
 
-template <class T> std::vector<T> exchange(const NcclPlan& plan, Communicator& control, const T& own, Patience& patience) {
+/// Empty: the control links have failed.
+template <class T> std::vector<T> exchange(Communicator& control, const T& own, Patience& patience) {
   std::vector<T> all(static_cast<std::size_t>(control.size()));
   const detail::Operation operation{.kind = Kind::kAllGather, .type = detail::DType::kU8, .in = &own, .in_count = sizeof own, .out = all.data(), .out_count = sizeof own * all.size()};
-  if (!control.run(operation, patience)) refuse(plan, control);
+  if (!control.run(operation, patience)) all.clear();
   return all;
 }
 
@@ -75,23 +79,39 @@ Minted mint(const GpuDevice& device) {
 
 }  // namespace
 
+std::shared_ptr<NcclComm> connect_nccl(const std::shared_ptr<Communicator>& control, GpuDevice& device, const std::string& group, Patience& patience) {
+  // The id is good only while the process that made it lives, and it opens a port there: rank 0 makes it when all have come.
+  Minted minted = control->rank() == 0 ? mint(device) : Minted{};
+  const detail::Operation tell{.kind = Kind::kBroadcast, .type = detail::DType::kU8, .peer = 0, .in = &minted, .in_count = sizeof minted, .out = &minted, .out_count = sizeof minted};
+  if (!control->run(tell, patience)) return nullptr;
+  if (minted.result != kNcclSuccess) {
+    control->fail({Reason::kBackend, fmt::format("rank 0: {}", minted.text), {0}});
+    return nullptr;
+  }
+  auto comm = NcclComm::begin(device, {.name = fmt::format("{}@{}", group, control->epoch()), .ranks = control->size(), .rank = control->rank(), .id = minted.id}, control);
+  struct Guard { NcclComm& comm; bool all_ready = false; ~Guard() { if (!all_ready) comm.fail(); } } guard{*comm};
+  if (!comm->await_ready(patience)) return nullptr;
+  guard.all_ready = !exchange(*control, std::uint8_t(1), patience).empty();  // nobody goes on before all are ready
+  return guard.all_ready ? comm : nullptr;
+}
+
 std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator> owned, const NcclPlan& plan, Patience& patience) {
-  const NcclAgreement agreement = agree(exchange(plan, *owned, own_card(plan), patience));
-  if (agreement.objection && plan.otherwise == NcclPlan::Otherwise::kControl && agreement.objection->reason == Reason::kBackend) return owned;
-  if (agreement.objection) refuse(plan, *owned, *agreement.objection);
-  std::shared_ptr<Communicator> control = std::move(owned);
+  const bool asked_for = plan.scope == NcclScope::kEverything;
+  const std::vector<NcclCard> cards = exchange(*owned, own_card(plan), patience);
+  if (cards.empty() && asked_for) refuse(plan, *owned);
+  const NcclAgreement agreement = agree(cards);
+  if (agreement.objection && asked_for) refuse(plan, *owned, *agreement.objection);
+  if (agreement.objection || cards.empty()) {
+    const Failure lacks = agreement.objection.value_or(Failure{});  // of a group that has failed nobody will ask it
+    if (agreement.objection && owned->rank() == 0) write_log(LogLevel::kWarn, "group '{}' makes do with {}, for memory of the host alone: {}", plan.group, backend_name(owned->backend()), lacks.text);
+    return std::make_unique<WithoutNccl>(std::move(owned), plan.device, Failure{Reason::kBackend, lacks.text, lacks.missing_ranks});
+  }
   for (const auto& [name, value] : nccl_variables(agreement))
     if (plan.set_variable) plan.set_variable(name, value);
-  // The id is good only while the process that made it lives, and it opens a port there: rank 0 makes it when all have come.
-  Minted minted = control->rank() == 0 ? mint(*plan.device) : Minted{};
-  const detail::Operation tell{.kind = Kind::kBroadcast, .type = detail::DType::kU8, .peer = 0, .in = &minted, .in_count = sizeof minted, .out = &minted, .out_count = sizeof minted};
-  if (!control->run(tell, patience)) refuse(plan, *control);
-  if (minted.result != kNcclSuccess) refuse(plan, *control, {Reason::kBackend, fmt::format("rank 0: {}", minted.text), {0}});
-  auto comm = NcclComm::begin(*plan.device, {.name = fmt::format("{}@{}", plan.group, control->epoch()), .ranks = control->size(), .rank = control->rank(), .id = minted.id}, control);
-  if (!comm->await_ready(patience)) refuse(plan, *control);
-  auto made = std::make_unique<NcclCommunicator>(control, std::move(comm), plan.device, plan.group);
-  exchange(plan, *control, std::uint8_t(1), patience);  // nobody goes on before all are ready
-  return made;
+  std::shared_ptr<Communicator> control = std::move(owned);
+  std::shared_ptr<NcclComm> comm;
+  if (asked_for && !(comm = connect_nccl(control, *plan.device, plan.group, patience))) refuse(plan, *control);
+  return std::make_unique<NcclCommunicator>(std::move(control), std::move(comm), plan.device, plan.group, plan.scope);
 }
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, Patience& patience) {
@@ -99,18 +119,19 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, Patien
   if (!agree(operation, patience)) return nullptr;
   std::shared_ptr<Communicator> child = control_->split(color, key, patience);
   if (control_->failure()) return nullptr;
-  std::unique_ptr<Communicator> made;
-  if (color < 0) {
-    NcclComm::stand_aside(comm_);
-  } else {
-    const std::string name = fmt::format("{}/{}@{}", group_, color, epoch());
-    auto comm = NcclComm::begin(*device_, {.name = name, .ranks = child->size(), .rank = child->rank(), .parent = comm_, .color = color, .key = key}, child);
-    if (!comm->await_ready(patience)) {
+  const std::shared_ptr<NcclComm> parent = comm();  // all ranks have one, or none: it is made in an agreed operation
+  std::shared_ptr<NcclComm> part;
+  const std::string name = fmt::format("{}/{}", group_, color);
+  if (parent && color < 0) NcclComm::stand_aside(parent);
+  if (parent && color >= 0) {
+    part = NcclComm::begin(*device_, {.name = fmt::format("{}@{}", name, epoch()), .ranks = child->size(), .rank = child->rank(), .parent = parent, .color = color, .key = key}, child);
+    if (!part->await_ready(patience)) {
       give_up(child->failure().value_or(Failure{Reason::kBackend, "the communicator of the split was not made", {}}));
       return nullptr;
     }
-    made = std::make_unique<NcclCommunicator>(std::move(child), std::move(comm), device_, fmt::format("{}/{}", group_, color));
   }
+  std::unique_ptr<Communicator> made;
+  if (color >= 0) made = std::make_unique<NcclCommunicator>(std::move(child), std::move(part), device_, name, scope_);
   return agree(operation, patience) ? std::move(made) : nullptr;
 }
 

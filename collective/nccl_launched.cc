@@ -4,35 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "collective/operation_memory.h"
 #include "collective/staging.h"
 #include "kernels/dtype.h"
 
 namespace troupe::collective {
 
 using detail::Kind;
-
-namespace {
-
-/// Which memory an operation reads and writes on this rank, in elements.
-struct Uses {
-  std::size_t in = 0, out = 0;
-  bool reads_output = false;  ///< broadcast on the root: the memory is both
-};
-
-Uses uses_of(const detail::Operation& operation, int rank) {
-  const bool root = operation.peer == rank;
-  switch (operation.kind) {
-    case Kind::kBroadcast: return {.out = operation.in_count, .reads_output = root};
-    case Kind::kReduce: return {.in = operation.in_count, .out = root ? operation.out_count : 0};
-    case Kind::kGather:
-    case Kind::kGatherV: return {.in = operation.in_count, .out = root ? operation.out_count : 0};
-    case Kind::kScatter:
-    case Kind::kScatterV: return {.in = root ? operation.in_count : 0, .out = operation.out_count};
-    default: return {.in = operation.in_count, .out = operation.out_count};
-  }
-}
-
-}  // namespace
 
 Launched::Launched(std::shared_ptr<NcclComm> comm, std::shared_ptr<Communicator> control, Staging& staging)
     : comm_(std::move(comm)), control_(std::move(control)), staging_(staging) {}

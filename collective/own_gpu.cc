@@ -93,8 +93,8 @@ Result<std::shared_ptr<GpuDevice>> own_gpu(int index) {
   return opened;
 }
 
-std::unique_ptr<Communicator> over_own_gpu(std::unique_ptr<Communicator> control, const std::string& group, NcclPlan::Otherwise otherwise, Patience& patience) {
-  NcclPlan plan{.group = group, .otherwise = otherwise};
+std::unique_ptr<Communicator> over_own_gpu(std::unique_ptr<Communicator> control, const std::string& group, NcclScope scope, Patience& patience) {
+  NcclPlan plan{.group = group, .scope = scope};
   plan.set_variable = [](const std::string& name, const std::string& value) { (void)::setenv(name.c_str(), value.c_str(), 0); };
   const auto device = own_gpu();
   if (device.ok()) {

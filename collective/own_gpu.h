@@ -24,6 +24,6 @@ Result<const CudaApi*> open_cuda_plugin();
 Result<std::shared_ptr<GpuDevice>> own_gpu(int index = -1);
 
 /// over_nccl with what this process has.
-std::unique_ptr<Communicator> over_own_gpu(std::unique_ptr<Communicator> control, const std::string& group, NcclPlan::Otherwise otherwise, Patience& patience);
+std::unique_ptr<Communicator> over_own_gpu(std::unique_ptr<Communicator> control, const std::string& group, NcclScope scope, Patience& patience);
 
 }  // namespace troupe::collective

@@ -7,7 +7,7 @@
 namespace troupe::collective {
 
 namespace {
-constexpr const char* kFormat = "troupe-group-2";
+constexpr const char* kFormat = "troupe-group-3";
 constexpr std::size_t kRanksMax = 4096;
 constexpr const char* kNone = "-";
 
@@ -21,7 +21,7 @@ std::string encode(const GroupRecord& r) {
   text += fmt::format(" {}", r.memories.size());
   for (const NodeMemory& m : r.memories) text += fmt::format(" {} {} {}", or_none(m.node), m.pid, m.fd);
   text += fmt::format(" {}", r.members.size());
-  for (const GroupMember& m : r.members) text += fmt::format(" {} {} {} {} {} {}", or_none(m.actor), or_none(m.node), or_none(m.data_address), m.process.node, m.process.serial, m.restarts);
+  for (const GroupMember& m : r.members) text += fmt::format(" {} {} {} {} {} {} {}", or_none(m.actor), or_none(m.node), or_none(m.data_address), m.process.node, m.process.serial, m.restarts, m.gpu ? 1 : 0);
   return text;
 }
 
@@ -42,7 +42,7 @@ Result<GroupRecord> decode_record(const std::string& text) {
     r.memories.push_back(m);
   }
   if (!(in >> members) || members > kRanksMax) return SerializationError("the record of a collective group is cut short");
-  for (GroupMember m; r.members.size() < members && in >> m.actor >> m.node >> m.data_address >> m.process.node >> m.process.serial >> m.restarts;) {
+  for (GroupMember m; r.members.size() < members && in >> m.actor >> m.node >> m.data_address >> m.process.node >> m.process.serial >> m.restarts >> m.gpu;) {
     m.actor = from_none(m.actor), m.node = from_none(m.node), m.data_address = from_none(m.data_address);
     r.members.push_back(m);
   }

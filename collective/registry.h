@@ -12,11 +12,13 @@
 
 namespace troupe::collective {
 
-/// A rank: which actor, in which of its lives, in which process, and where others reach that process's daemon.
+/// A rank: which actor, in which of its lives, in which process, where others reach that process's daemon, and whether it was made
+/// with a GPU or a part of one.
 struct GroupMember {
   std::string actor, node, data_address;
   ProcessId process;
   int restarts = 0;
+  bool gpu = false;
 };
 
 /// The memory of the ranks on one node: opened through the process of the lowest of them, which holds its descriptor.

@@ -58,6 +58,7 @@ class ShmCommunicator final : public Communicator {
   Backend backend() const override { return Backend::kShm; }
   std::uint64_t epoch() const override { return segment_->epoch(); }
   bool run(const detail::Operation& operation, Patience& patience) override { return run(operation, signature_of(operation), patience); }
+  bool agree_on(const Signature& what, Patience& patience) override { return run({.kind = detail::Kind::kBarrier}, what, patience); }
   void post(Transfer& transfer) override { messages_.post(transfer); }
   bool pump() override;
   bool wait_messages(Clock::time_point deadline, Environment* environment) override;

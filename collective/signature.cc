@@ -90,6 +90,7 @@ std::string describe(const Signature& s) {
     text += s.scaled() ? fmt::format(" ({} by {})", kernels::name_of(op), std::bit_cast<double>(s.scale)) : fmt::format(" ({})", kernels::name_of(op));
   if (kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter || kind == Kind::kGatherV || kind == Kind::kScatterV)
     text += fmt::format(", root {}", s.what >> 24 & 0xffff);
+  if (s.what & Signature::kInDeviceMemory) text += " in device memory";
   return text;
 }
 

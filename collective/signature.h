@@ -1,6 +1,6 @@
 // Signature: what an operation is, in three words, so that ranks can compare what they do before data moves.
 //
-//   what    | kind 8 | type 8 | op 8 | root 16 | nothing 24 |
+//   what    | kind 8 | type 8 | op 8 | root 16 | device 1 | nothing 23 |     device: where that makes a difference to the group
 //   count   elements; of the v-variants a weighted sum of the counts; nothing for all_to_all_v, whose counts differ by right
 //   scale   the bits of pre_mul_sum's factor; of the v-variants a second sum of the counts; 0 for the other operations
 //
@@ -32,10 +32,14 @@ struct Signature {
   bool counted() const;
   /// Does it say anything?
   bool has_scale() const { return scaled() || counted(); }
+  /// The same in device memory: where that goes by other means than memory of the host, ranks must not mix them.
+  static constexpr std::uint64_t kInDeviceMemory = std::uint64_t(1) << 40;
+  Signature in_device_memory() const { return {what | kInDeviceMemory, count, scale}; }
 };
 
 Signature signature_of(const detail::Operation& operation);
-/// In words, for an error: "all_reduce of 1000 float32 (sum)", "reduce of 8 float64 (pre_mul_sum by 0.5), root 1".
+/// In words, for an error: "all_reduce of 1000 float32 (sum)", "reduce of 8 float64 (pre_mul_sum by 0.5), root 1",
+/// "all_reduce of 1000 float32 (sum) in device memory".
 std::string describe(const Signature& signature);
 /// The text of a mismatch, the lower rank first: what each called and, where one count differs, which.
 std::string describe_mismatch(int rank, const Signature& own, int other, const Signature& theirs);

@@ -55,6 +55,7 @@ class TcpCommunicator final : public Communicator {
   Backend backend() const override { return Backend::kTcp; }
   std::uint64_t epoch() const override { return links_->epoch(); }
   bool run(const detail::Operation& operation, Patience& patience) override;
+  bool agree_on(const Signature& what, Patience& patience) override { return run_among(all_, {++sequence_, what}, {.kind = detail::Kind::kBarrier}, patience); }
   void post(Transfer& transfer) override { streams_.post(transfer); }
   bool pump() override;
   bool wait_messages(Clock::time_point deadline, Environment* environment) override;

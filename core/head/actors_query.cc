@@ -19,7 +19,7 @@ wire::HandleDesc Actors::handle_of(const wire::ActorSpec& spec) const {
   handle.max_task_retries = spec.max_task_retries;
   handle.max_pending_calls = spec.max_pending_calls;
   handle.flags = static_cast<std::uint8_t>((spec.out_of_order ? 1 : 0) | (spec.isolation == Isolation::kLight ? 2 : 0) |
-                                           (spec.lifetime == Lifetime::kDetached ? 4 : 0));
+                                           (spec.lifetime == Lifetime::kDetached ? 4 : 0) | (spec.resources.gpus > 0 ? 8 : 0));
   return handle;
 }
 

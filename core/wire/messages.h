@@ -49,7 +49,7 @@ struct HandleDesc {
   ActorId actor;
   std::string name, class_name;
   std::int32_t max_task_retries = 0, max_pending_calls = -1;
-  std::uint8_t flags = 0;      // bit 0: out of order, bit 1: light, bit 2: detached
+  std::uint8_t flags = 0;      // bit 0: out of order, bit 1: light, bit 2: detached, bit 3: holds a GPU or a part of one
   ProcessId host;              // light actors that never move: where it lives; nil when the head must be asked
 };
 /// A value as it travels: body bytes (codec) and what rides beside them. A body above kInlineMax lies in buffers.back().

@@ -33,6 +33,7 @@ class ActorClient final : public detail::HandleBase {
   wire::HandleDesc& desc() { return desc_; }
   bool out_of_order() const { return desc_.flags & 1; }
   bool light() const { return desc_.flags & 2; }
+  bool holds_gpu() const { return desc_.flags & 8; }
 
   State state = State::kLocating;
   ProcessId process;

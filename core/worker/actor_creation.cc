@@ -133,7 +133,8 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
   spec.creator = core_.self();
   if (spec.name_space.empty()) spec.name_space = core_.welcome().name_space;
   wire::HandleDesc desc{spec.id, spec.name, class_name, spec.max_task_retries, spec.max_pending_calls, 0, {}};
-  desc.flags = std::uint8_t((options.out_of_order ? 1 : 0) | (options.isolation == Isolation::kLight ? 2 : 0) | (options.lifetime == Lifetime::kDetached ? 4 : 0));
+  desc.flags = std::uint8_t((options.out_of_order ? 1 : 0) | (options.isolation == Isolation::kLight ? 2 : 0) | (options.lifetime == Lifetime::kDetached ? 4 : 0) |
+                            (options.resources.gpus > 0 ? 8 : 0));
   creation->client = client(std::move(desc));
   creation->client->state = ActorClient::State::kCreating;
   creation->client->confirmed = creation->client->counted = true;  // the creation is the first count

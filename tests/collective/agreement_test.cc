@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -208,6 +209,42 @@ TEST_P(AgreementTest, AHandleOfAnOlderEpochIsStaleEvenWhereItHadFailed) {
     EXPECT_EQ(reason_of(*g), Reason::kStale);
     EXPECT_THROW((void)g->barrier_async(), CollectiveError);
   }
+}
+
+// An operation that is carried out by other means is agreed on with these: as a barrier, whatever its kind; against another side, another
+// operation, or a barrier of its own it is a mismatch on all ranks.
+TEST_P(AgreementTest, WhatGoesByOtherMeansIsAgreedOn) {
+  const Setting setting{.ranks = 3, .backend = GetParam()};
+  std::vector<float> data(100, 1);
+  const detail::Operation sum{.kind = detail::Kind::kAllReduce, .type = detail::DType::kF32, .in = data.data(), .in_count = 100, .out = data.data(), .out_count = 100};
+  const Signature here = signature_of(sum), there = here.in_device_memory();
+  EXPECT_EQ(describe(there), describe(here) + " in device memory");
+  for (const int odd : {0, 1, 2})
+    for (const bool barrier : {false, true}) {
+      Founding founding(setting);
+      std::barrier whole(setting.ranks);  // who is still in an operation when two others mismatch in the next one does not end it well
+      std::vector<std::thread> ranks;
+      for (int r = 0; r < setting.ranks; ++r)
+        ranks.emplace_back([&, r] {
+          const auto own = founding.communicator(r);
+          Patience patience(std::chrono::seconds(60), nullptr);
+          for (int round = 0; round < 3; ++round) EXPECT_TRUE(own->agree_on(there, patience));
+          EXPECT_TRUE(own->agree_on(here, patience));
+          std::vector<float> memory(100, 1);
+          detail::Operation operation = sum;
+          operation.in = operation.out = memory.data();
+          EXPECT_TRUE(own->run(operation, patience));
+          EXPECT_EQ(memory[99], 3);
+          whole.arrive_and_wait();
+          EXPECT_FALSE(r != odd ? own->agree_on(there, patience) : own->run(barrier ? detail::Operation{} : operation, patience));
+          const Failure failure = own->failure().value_or(Failure{});
+          EXPECT_EQ(failure.reason, Reason::kMismatch) << failure.text;
+          for (const std::string& word : {"rank " + std::to_string(odd), describe(there), std::string(barrier ? "barrier" : "(sum)")})
+            EXPECT_NE(failure.text.find(word), std::string::npos) << word << " is not in: " << failure.text;
+          EXPECT_TRUE(barrier || failure.text.find(describe(here) + ", rank") != std::string::npos || failure.text.ends_with(describe(here))) << failure.text;
+        });
+      for (auto& rank : ranks) rank.join();
+    }
 }
 
 }  // namespace

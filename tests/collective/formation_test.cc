@@ -1,4 +1,4 @@
-// How groups of actors are planned (FM-1, FM-2), and the record that carries the plan.
+// How groups of actors are planned (FM-1, FM-2, FM-4), and the record that carries the plan.
 #include <gtest/gtest.h>
 
 #include "collective/formation.h"
@@ -52,6 +52,21 @@ TEST(Formation, FM2_WhatIsAskedForComesOrIsRefusedByName) {
   EXPECT_EQ(plan_formation(on({"a", "b", "b"}), Backend::kNccl).value().backend, Backend::kHier) << "FM-3: its control links";
 }
 
+// One rank without a GPU, or a backend that was asked for: the group is planned and entered as if nobody had one.
+TEST(Formation, FM4_NcclComesBesideWhereEveryRankHoldsAGpuAndNothingWasAskedFor) {
+  std::vector<GroupMember> members = on({"a", "b", "a"});
+  EXPECT_FALSE(nccl_beside(members, Backend::kAuto));
+  for (GroupMember& member : members) member.gpu = true;
+  EXPECT_TRUE(nccl_beside(members, Backend::kAuto));
+  EXPECT_EQ(plan_formation(members, Backend::kAuto).value().backend, Backend::kHier) << "its control links are those without GPUs";
+  for (Backend asked : {Backend::kShm, Backend::kTcp, Backend::kHier, Backend::kNccl}) EXPECT_FALSE(nccl_beside(members, asked)) << backend_name(asked);
+  for (GroupMember& member : members) {
+    member.gpu = false;
+    EXPECT_FALSE(nccl_beside(members, Backend::kAuto));
+    member.gpu = true;
+  }
+}
+
 TEST(Formation, NamesOfBackends) {
   EXPECT_EQ(backend_named("").value(), Backend::kAuto);
   for (Backend backend : {Backend::kAuto, Backend::kShm, Backend::kTcp, Backend::kHier, Backend::kNccl}) EXPECT_EQ(backend_named(backend_name(backend)).value(), backend);
@@ -62,8 +77,10 @@ TEST(Formation, NamesOfBackends) {
 }
 
 GroupRecord sample() {
-  return {.epoch = 3, .destroyed = false, .timeout_ns = 5'000'000, .backend = Backend::kHier, .asked = Backend::kAuto, .deterministic = true, .id = 0xfedcba9876543210u,
+  GroupRecord record{.epoch = 3, .destroyed = false, .timeout_ns = 5'000'000, .backend = Backend::kHier, .asked = Backend::kAuto, .deterministic = true, .id = 0xfedcba9876543210u,
           .secret = std::string(64, 'a'), .founder = {2, 9}, .memories = {{"a", 4711, 12}}, .members = on({"a", "a", "b-"})};
+  record.members[1].gpu = true;
+  return record;
 }
 
 TEST(Record, ComesBackAsItWasWritten) {
@@ -77,6 +94,8 @@ TEST(Record, ComesBackAsItWasWritten) {
   EXPECT_EQ(back.members[1].process, (ProcessId{2, 7}));
   EXPECT_EQ(back.members[1].restarts, 1);
   EXPECT_EQ(back.members[2].data_address, "");
+  EXPECT_TRUE(back.members[1].gpu);
+  EXPECT_FALSE(back.members[2].gpu);
   EXPECT_EQ(back.memories[0].pid, 4711);
 }
 
@@ -86,8 +105,8 @@ TEST(Record, WhatIsCutShortOrForeignIsAnError) {
   EXPECT_EQ(encode(decode_record(whole).value()), whole);
   EXPECT_FALSE(decode_record(whole + " more").ok());
   EXPECT_FALSE(decode_record("troupe-group-1 1 0 5 6 7 8 0").ok());
-  EXPECT_FALSE(decode_record("troupe-group-2 1 0 5 9 0 0 1 aa 1 1 0 0").ok());        // no such backend
-  EXPECT_FALSE(decode_record("troupe-group-2 1 0 5 1 0 0 1 aa 1 1 99999999 a").ok());  // as many memories as bytes
+  EXPECT_FALSE(decode_record("troupe-group-3 1 0 5 9 0 0 1 aa 1 1 0 0").ok());        // no such backend
+  EXPECT_FALSE(decode_record("troupe-group-3 1 0 5 1 0 0 1 aa 1 1 99999999 a").ok());  // as many memories as bytes
 }
 
 }  // namespace

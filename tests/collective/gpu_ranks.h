@@ -68,6 +68,7 @@ template <class T> class OnGpu {
 struct GpuSetting {
   int ranks = 2;
   Duration timeout = std::chrono::seconds(60), forming = std::chrono::seconds(60);
+  NcclScope scope = NcclScope::kEverything;
 };
 
 /// The control links of one group, and how a rank becomes a member. Throws what over_nccl throws.
@@ -77,7 +78,7 @@ class GpuFounding {
   Group member(int rank, const std::shared_ptr<GpuDevice>& device, const std::string& missing = {}) {
     Patience patience(setting_.forming, nullptr);
     auto control = std::make_unique<ShmCommunicator>(segment_, rank);
-    return group_of(over_nccl(std::move(control), {.group = "test", .device = device, .missing = missing}, patience), {.ranks = setting_.ranks, .timeout = setting_.timeout});
+    return group_of(over_nccl(std::move(control), {.group = "test", .device = device, .missing = missing, .scope = setting_.scope}, patience), {.ranks = setting_.ranks, .timeout = setting_.timeout});
   }
   ShmSegment& segment() { return *segment_; }
 

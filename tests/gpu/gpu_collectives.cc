@@ -144,6 +144,7 @@ int missing_rank() {
     Backend backend() const override { return Backend::kShm; }
     std::uint64_t epoch() const override { return 1; }
     bool run(const collective::detail::Operation&, Patience&) override { return true; }
+    bool agree_on(const Signature&, Patience&) override { return true; }
     void post(Transfer&) override {}
     bool pump() override { return false; }
     bool wait_messages(Clock::time_point, Environment*) override { return true; }

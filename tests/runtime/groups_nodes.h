@@ -159,7 +159,7 @@ inline int pid_of(const ActorHandle<Rank>& rank) { return get(rank.call<&Rank::p
 
 /// The promises on a cluster of three nodes, daemons of this machine.
 inline int run_groups(int argc, char** argv, const std::vector<Promise>& promises, int seconds_each) {
-  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 32}, {.cpus = 32}, {.cpus = 32}}}, [&](troupe::testing::Cluster& c) {
+  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 32, .gpus = 4}, {.cpus = 32, .gpus = 4}, {.cpus = 32}}}, [&](troupe::testing::Cluster& c) {
     for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
     return run_promises(std::span<char* const>(argv, std::size_t(argc)), promises, seconds_each);
   });

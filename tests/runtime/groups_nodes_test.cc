@@ -55,6 +55,41 @@ void choices_that_cannot_be() {
   tc::destroy_group("no");
 }
 
+/// FM-4: where every rank holds a GPU they tell each other what they have of NCCL (here: nothing), and make do; with one that holds
+/// none nobody looks for it or waits.
+void ranks_that_hold_gpus() {
+  const auto rank_on = [](int node, double gpus) {
+    return troupe::actor<Rank>
+        .options({.resources = {.gpus = gpus}, .max_concurrency = 2, .scheduling = troupe::NodeAffinity{node_ids()[std::size_t(node)], false},
+                  .env = {.env_vars = {{"TROUPE_CUDA_LIB", "/nowhere/libtroupe_cuda.so"}}}})
+        .remote();
+  };
+  Ranks ranks{rank_on(0, 1), rank_on(1, 0.5)};
+  for (std::uint64_t epoch : {1u, 2u}) {
+    if (epoch == 1) tc::create_group(ranks, {.name = "beside", .timeout = 60s});
+    else tc::reform("beside", ranks);
+    const auto facts = get(all<&Rank::facts>(ranks, std::string("beside")), {.timeout = 60s});
+    for (int r = 0; r < 2; ++r) CHECK_EQ(facts[std::size_t(r)], (Facts{r, 2, int(Backend::kTcp), epoch}));
+    for (const std::string& wrong : get(all<&Rank::operations>(ranks, std::string("beside"), std::size_t(60'000)))) CHECK_EQ(wrong, "");
+  }
+  tc::destroy_group("beside");
+  // A call that waits for the other rank lets others through; cut off, it has failed the epoch for all.
+  tc::create_group(ranks, {.name = "cut", .timeout = 60s});
+  const auto waits = ranks[0].options({.timeout = 2s}).call<&Rank::facts>(std::string("cut"));
+  CHECK(pid_of(ranks[0]) > 0);
+  CHECK(!troupe::try_get(waits, {.timeout = 0s}).ok());
+  CHECK_THROWS(troupe::DeadlineExceededError, get(waits, {.timeout = 60s}));
+  for (const auto& rank : ranks) CHECK_EQ(get(rank.call<&Rank::mismatch>(std::string("cut")), {.timeout = 20s}).reason, tc::reason_name(tc::Reason::kAborted));
+  tc::reform("cut", ranks);
+  check_sums(ranks, "cut");
+  tc::destroy_group("cut");
+  ranks.push_back(rank_on(2, 0));
+  tc::create_group(ranks, {.name = "not_all", .timeout = 60s});
+  for (int r = 0; r < 3; ++r) CHECK_EQ(get(ranks[std::size_t(r)].call<&Rank::facts>(std::string("not_all")), {.timeout = 60s}), (Facts{r, 3, int(Backend::kTcp), 1}));
+  check_sums(ranks, "not_all");
+  tc::destroy_group("not_all");
+}
+
 void two_groups_on_the_same_actors() {
   Ranks ranks = ranks_on({0, 1, 2});
   const Ranks two{ranks[2], ranks[0]};
@@ -146,6 +181,7 @@ int main(int argc, char** argv) {
                      {"every operation in memory of a node that is not the founder's", on_memory_elsewhere},
                      {"sockets when they are asked for", sockets_of_one_node},
                      {"a choice that cannot be is refused by rank and node", choices_that_cannot_be},
+                     {"ranks that hold GPUs, all or some", ranks_that_hold_gpus},
                      {"two groups on the same actors", two_groups_on_the_same_actors},
                      {"GA-1: destroyed and made again, nothing is left", destroyed_and_made_again},
                      {"a group is made and formed again by any process", a_group_made_by_an_actor},

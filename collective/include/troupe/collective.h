@@ -62,6 +62,7 @@ class Group {
 
   int rank() const;
   int size() const;
+  /// How the ranks exchange bytes: never kAuto. kNccl: device memory goes by NCCL.
   Backend backend() const;
   std::uint64_t epoch() const;
   const std::string& name() const;

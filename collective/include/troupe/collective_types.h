@@ -23,7 +23,9 @@ namespace troupe::collective {
 using troupe::bfloat16;
 using troupe::float16;
 
-/// How the ranks exchange bytes. kAuto: shared memory where all ranks are on one node.
+/// How the ranks exchange bytes. kAuto: shared memory where all ranks are on one node, else sockets between nodes (kTcp), and memory
+/// within those that have several ranks (kHier); where all members are actors that hold a GPU, NCCL beside that: device memory goes by
+/// NCCL, memory of the host as without it. kNccl: everything by NCCL, memory of the host being staged.
 enum class Backend : std::uint8_t { kAuto, kShm, kTcp, kHier, kNccl };
 
 /// How elements are combined; without an argument they are summed.
@@ -61,7 +63,7 @@ class Stream {
 
 struct GroupOptions {
   std::string name = {};
-  Backend backend = Backend::kAuto;
+  Backend backend = Backend::kAuto;             ///< kAuto: TROUPE_COLLECTIVE_BACKEND, where it is set, says which
   Duration timeout = std::chrono::seconds(30);  ///< of every operation that names none
   bool deterministic = false;                   ///< equal bits whatever the algorithm; shared memory always does that
 };
@@ -86,7 +88,7 @@ struct JoinOptions {
   std::string address = {};
   Duration timeout = std::chrono::seconds(60);
   std::string token = {};                       ///< only who has the same is let in; it is sent as it is
-  Backend backend = Backend::kAuto;             ///< at an address: kAuto shares memory where all ranks are on one machine
+  Backend backend = Backend::kAuto;             ///< at an address: kAuto shares memory where all ranks are on one machine; it never means NCCL here
   bool deterministic = false;
 };
 
