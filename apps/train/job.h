@@ -42,7 +42,8 @@ class Job {
   virtual Result<std::string> sample(std::span<const float> parameters, const SampleOptions& options) = 0;
 };
 
-/// NotFoundError, InvalidArgumentError: what is wrong with settings or files.
+/// NotFoundError, InvalidArgumentError: what is wrong with settings or files, or that this process has no GPU, or no plug-in,
+/// for Device::kCuda.
 Result<std::unique_ptr<Job>> make_job(const JobSettings& settings);
 
 /// The project's copy of a data file: beside the sources, or in an installation beside the program. The first that is
