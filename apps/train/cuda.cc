@@ -75,6 +75,16 @@ int own_cuda_device(const Table& table) {
   return 0;
 }
 
+std::string describe_and_open_products(const Cuda& cuda) {
+  cuda.use();
+  kernels::cuda::DeviceFacts facts{};
+  cuda.check(cuda->device_facts(cuda.device(), &facts), "device_facts");
+  const std::string named = variable("TROUPE_CUBLASLT_LIB");
+  char message[512] = "";
+  const int status = cuda->open_cublaslt(named.empty() ? nullptr : named.c_str(), message, sizeof(message));
+  return std::string(facts.name) + ", products by " + (status == 0 ? message : "the plug-in's own kernels: " + std::string(message));
+}
+
 void Cuda::check(int status, const char* what) const {
   if (status == 0) return;
   const std::string text = "GPU " + std::to_string(device_) + ": " + what + ": " + table_->error_text(status) + " (" +

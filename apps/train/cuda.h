@@ -8,6 +8,7 @@
 // Thread rule: as plugin.h. The GPU is a property of the thread: use() before a thread's first call.
 #pragma once
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include <troupe/result.h>
@@ -30,6 +31,7 @@ class Cuda {
   explicit Cuda(const kernels::cuda::Table& table, int device = 0) : table_(&table), device_(device) {}
 
   const kernels::cuda::Table* operator->() const { return table_; }
+  int device() const { return device_; }
   /// Makes the GPU that of the calling thread.
   void use() const { check(table_->set_device(device_), "set_device"); }
   /// CU-1
@@ -56,6 +58,10 @@ class Cuda {
   const kernels::cuda::Table* table_;
   int device_;
 };
+
+/// The GPU's name and what multiplies matrices there: cuBLASLt, which is opened now (TROUPE_CUBLASLT_LIB names it), or the
+/// plug-in's own kernels, much slower, and why.
+std::string describe_and_open_products(const Cuda& cuda);
 
 /// Elements in device memory; what they are is undefined until written.
 template <class T>

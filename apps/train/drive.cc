@@ -134,7 +134,10 @@ class Drive {
     for (std::size_t r = 0; r < members.size(); ++r) {
       if (members[r].pid != 0) continue;
       const auto pid = ask(members[r].actor.call<&RankActor::pid>());
-      if (pid) report_.note(fmt::format("rank {}: process {}", r, members[r].pid = *pid));
+      if (!pid) continue;
+      const auto device = ask(members[r].actor.call<&RankActor::device>());
+      report_.note(fmt::format("rank {}: process {}{}", r, members[r].pid = *pid,
+                               device && !device->empty() ? " on " + *device : ""));
     }
   }
 

@@ -41,9 +41,10 @@ class Fetching {
 }  // namespace
 
 CudaGpt::CudaGpt(const GptOptions& options, const kernels::cuda::Table& table, int device, std::size_t head_logits)
-    : shape_(options), cuda_(table, device), device_(cuda_, shape_, {.head_logits = head_logits}) {
-  cuda_.use();
-}
+    : shape_(options),
+      cuda_(table, device),
+      description_(describe_and_open_products(cuda_)),
+      device_(cuda_, shape_, {.head_logits = head_logits}) {}
 
 // Parameters, tokens and targets.
 void CudaGpt::send(const Batch& batch, std::span<const float> parameters) {

@@ -14,6 +14,7 @@
 //   CG-2  A step equals that of Gpt<float> up to rounding: tests/gpu/cuda_gpt_test.cc.
 // Thread rule: as Model; the thread's GPU is set at every call.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "apps/train/gpt_device.h"
@@ -34,6 +35,8 @@ class CudaGpt final : public Model<float> {
   Loss evaluate(const Batch& batch, std::span<const float> parameters) override;
   double step_flops(std::size_t rows) const override { return shape_.step_flops(rows); }
 
+  /// The GPU, and what multiplies there (cuda.h).
+  const std::string& description() const { return description_; }
   /// Of the last step or evaluate, with its parameters: [rows][time][vocab].
   void logits(std::span<float> out) const;
 
@@ -42,6 +45,7 @@ class CudaGpt final : public Model<float> {
 
   GptShape shape_;
   Cuda cuda_;
+  std::string description_;
   GptDevice device_;
   DeviceBuffer<float> parameters_, gradients_;
   DeviceBuffer<std::int32_t> tokens_, targets_;

@@ -101,6 +101,7 @@ class GptJob final : public Job {
     if (recorded_) return *recorded_;
     return on_gpu_ ? static_cast<Model<float>&>(*on_gpu_) : model_;
   }
+  std::string device() const override { return on_gpu_ ? on_gpu_->description() : std::string(); }
   const SamplerOptions& sampling() const override { return sampling_; }
   std::size_t targets_per_row() const override { return time_; }
   Loader training() override {

@@ -30,6 +30,7 @@ class Job {
  public:
   virtual ~Job() = default;
   virtual Model<float>& model() = 0;
+  virtual std::string device() const { return {}; }  ///< the GPU that the model runs on; empty: the CPU
   virtual const SamplerOptions& sampling() const = 0;
   virtual std::size_t targets_per_row() const = 0;
   virtual Loader training() = 0;

@@ -35,6 +35,9 @@ class CudaTrainAppTest(app_test.ProgramTest):
     def test_one_worker_and_two_train_as_on_the_cpu(self):
         on_cpu = self.gpt("cpu", "--steps", "6", "--workers", "2")
         one, two = self.cuda("one", 1, "--steps", "6"), self.cuda("two", 2, "--steps", "6", "--zero", "1")
+        ranks = self.run_program(GPT, *TINY, "--device", "cuda", "--workers", "1", "--troupe-gpus", "1", "--steps", "1",
+                                 "--out", self.path("said")).stderr
+        self.assertRegex(ranks, r"rank 0: process \d+ on .*emulation.*products by")
         self.assertEqual([run["device"] for run in (on_cpu, one, two)], ["cpu", "cuda", "cuda"])
         self.assertLess(two["losses"][-1][1], two["losses"][0][1])
         self.same_losses(one, on_cpu)

@@ -205,6 +205,70 @@ TEST(CudaGpt, RefusesWhatGptRefusesAndHeadsThatTheKernelsDoNotHave) {  // CG-1
   EXPECT_FALSE(check_device_heads({.channels = 65, .heads = 1}, Precision::kBFloat16).ok());
 }
 
+/// GptDevice's loss and gradients, in bfloat16 or float, by hand.
+std::pair<Loss, std::vector<float>> on_device(const GptOptions& o, std::span<const float> params, const Rows& rows, Precision precision) {
+  const Cuda cuda(table());
+  const GptShape shape(o);
+  GptDevice model(cuda, shape, {.precision = precision, .repeatable = false, .head_logits = 4 * o.vocab});
+  DeviceBuffer<float> values(cuda, params.size()), gradients(cuda, params.size());
+  DeviceBuffer<std::uint16_t> working(cuda, params.size());
+  DeviceBuffer<std::int32_t> tokens(cuda, rows.tokens.size()), targets(cuda, rows.targets.size());
+  cuda.copy(values.data(), params.data(), params.size_bytes());
+  device_narrow(cuda, working.data(), values.data(), params.size());
+  cuda.copy(tokens.data(), rows.tokens.data(), rows.tokens.size() * sizeof(std::int32_t));
+  cuda.copy(targets.data(), rows.targets.data(), rows.targets.size() * sizeof(std::int32_t));
+  cuda.zero(gradients.data(), params.size_bytes());
+  std::vector<std::size_t> told;
+  model.step(rows.count, tokens.data(), targets.data(),
+             {.values = values.data(), .working = working.data(), .gradients = gradients.data()}, 11,
+             [&](std::size_t offset) { told.push_back(offset); });
+  EXPECT_EQ(told.size(), o.layers + 2);  // DG-2
+  EXPECT_TRUE(std::is_sorted(told.rbegin(), told.rend()));
+  EXPECT_EQ(told.back(), 0u);
+  std::vector<float> out(params.size());
+  cuda.copy(out.data(), gradients.data(), params.size_bytes());
+  return {model.loss(), out};
+}
+
+TEST(CudaGpt, WithBfloat16ProductsIsNearTheModelInDoubleAndInFloatNearer) {  // LY-1, DG-1
+  std::vector<float> params(GptShape(kSmall).parameter_count());
+  Gpt<double> in_double(kSmall);
+  Draws draws(4);
+  for (float& p : params) p = static_cast<float>(0.2 * draws.normal());
+  const Rows rows(kSmall, 3, 9);
+  std::vector<double> want(params.size());
+  const Loss right = in_double.step(rows.batch(0, 3), wide(params), want, 11, {});
+  const auto distance = [&](std::span<const float> got) {
+    double off = 0, all = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) off += std::pow(got[i] - want[i], 2), all += want[i] * want[i];
+    return std::sqrt(off / all);
+  };
+  const auto [loss, gradients] = on_device(kSmall, params, rows, Precision::kFloat);
+  EXPECT_NEAR(loss.sum, right.sum, 1e-4 * right.sum);
+  EXPECT_LT(distance(gradients), 1e-5);
+  const auto [half_loss, half_gradients] = on_device(kSmall, params, rows, Precision::kBFloat16);
+  EXPECT_EQ(half_loss.counted, right.counted);
+  EXPECT_NEAR(half_loss.sum, right.sum, 1e-2 * right.sum);
+  EXPECT_LT(distance(half_gradients), 3e-2);
+  EXPECT_GT(distance(half_gradients), 1e-4);  // bfloat16 it was
+}
+
+TEST(CudaGpt, IsUsableAfterABatchThatFoundNoRoom) {  // DG-4
+  static std::size_t room = 0;
+  static Table narrow = table();
+  narrow.allocate = [](void** to, std::size_t bytes) { return bytes > room ? 2 : table().allocate(to, bytes); };
+  room = std::size_t{1} << 17;
+  CudaGpt model(kSmall, narrow);
+  std::vector<float> params(model.parameter_count()), first(params.size()), again(params.size());
+  model.initialize(3, params);
+  const Rows rows(kSmall, 60, 7);
+  model.step(rows.batch(0, 1), params, first, 1, {});
+  EXPECT_THROW(model.step(rows.batch(0, 60), params, again, 1, {}), troupe::OutOfMemoryError);
+  EXPECT_EQ(again, std::vector<float>(again.size()));
+  model.step(rows.batch(0, 1), params, again, 1, {});
+  EXPECT_EQ(again, first);
+}
+
 TEST(CudaPlugin, SaysWhichCallFailedAndWhichFileIsNoPlugin) {  // CU-1
   static Table failing = table();
   failing.allocate = [](void**, std::size_t) { return 2; };

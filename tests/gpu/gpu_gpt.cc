@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -131,12 +130,12 @@ bool right(const std::vector<Outcome>& outcomes, const Setup& setup) {
   return good;
 }
 
-void write_json(const std::string& file, const std::string& device, const std::string& cublaslt, const Setup& setup,
+void write_json(const std::string& file, const std::string& device, const Setup& setup,
                 const GptShape& shape, const std::vector<Outcome>& outcomes) {
   if (file.empty()) return;
   std::ofstream out(file);
   const GptOptions& m = setup.model;
-  out << "{\"device\": \"" << device << "\", \"cublaslt\": \"" << cublaslt << "\",\n \"parameters\": " << shape.parameter_count()
+  out << "{\"device\": \"" << device << "\",\n \"parameters\": " << shape.parameter_count()
       << ", \"vocabulary\": " << m.vocab << ", \"context\": " << m.time << ", \"channels\": " << m.channels
       << ", \"layers\": " << m.layers << ", \"heads\": " << m.heads << ", \"rows\": " << setup.rows << ",\n \"runs\": [";
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -163,14 +162,10 @@ int run(const Options& options) {
   int count = 0;
   cuda.check(cuda->device_count(&count), "device_count");
   if (count == 0) return skip("no GPU, or no driver");
-  cuda.use();
-  troupe::kernels::cuda::DeviceFacts facts{};
-  cuda.check(cuda->device_facts(0, &facts), "device_facts");
-  char message[512] = "";
-  (void)cuda->open_cublaslt(std::getenv("TROUPE_CUBLASLT_LIB"), message, sizeof(message));
+  const std::string device = describe_and_open_products(cuda);
   const Setup& setup = options.small ? kSmall : kLarge;
   const GptShape shape(setup.model);
-  std::printf("%s, cuBLASLt: %s\nGPT with %zu parameters, context %zu\n", facts.name, message, shape.parameter_count(), setup.model.time);
+  std::printf("%s\nGPT with %zu parameters, context %zu\n", device.c_str(), shape.parameter_count(), setup.model.time);
   const Ceilings ceilings = measure_ceilings(Gpu(table), !options.small);
   std::vector<float> start(shape.parameter_count());
   shape.initialize<float>(1, start);
@@ -178,7 +173,7 @@ int run(const Options& options) {
   std::vector<Outcome> outcomes;
   for (const Precision precision : {Precision::kFloat, Precision::kBFloat16}) {
     outcomes.push_back(train(cuda, shape, start, setup, data, precision, ceilings));
-    write_json(options.json, facts.name, message, setup, shape, outcomes);
+    write_json(options.json, device, setup, shape, outcomes);
   }
   return right(outcomes, setup) ? 0 : 1;
 }
