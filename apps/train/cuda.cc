@@ -63,9 +63,10 @@ Result<const Table*> cuda_table() {
   return table;
 }
 
-int own_cuda_device(const Table& table) {
+int own_cuda_device(const Table& table, int assigned) {
   int count = 0;
   Cuda(table).check(table.device_count(&count), "device_count");
+  if (assigned >= 0) return assigned < count ? assigned : 0;
   for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
     const std::string text = variable(name);
     int rank = 0;

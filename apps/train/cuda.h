@@ -22,9 +22,10 @@ Result<const kernels::cuda::Table*> cuda_table();
 /// The plug-in in this file; a GPU is not asked for.
 Result<const kernels::cuda::Table*> cuda_table_of(const char* file);
 
-/// The one of several GPUs that a launcher's local rank says (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK); an actor sees only its
-/// own, which is 0. Throws as CU-1.
-int own_cuda_device(const kernels::cuda::Table& table);
+/// Which of the GPUs that this process sees is its own. `assigned`, from 0: what the runtime has given to an actor, whose
+/// process sees that one only, as number 0, or all of them (local mode). -1: what a launcher's local rank says (LOCAL_RANK,
+/// OMPI_COMM_WORLD_LOCAL_RANK). Throws as CU-1.
+int own_cuda_device(const kernels::cuda::Table& table, int assigned = -1);
 
 class Cuda {
  public:

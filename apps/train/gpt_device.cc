@@ -15,6 +15,13 @@ namespace {
 
 constexpr std::size_t kWidestHead = 128;  // of the float attention
 constexpr float kNormEpsilon = 1e-5F;
+constexpr std::size_t kTileRows = 128;  // fast products come in tiles
+
+// Positions a slice of the head: whole tiles where there are several.
+std::size_t slice_of(std::size_t logits, std::size_t vocab) {
+  const std::size_t positions = std::max<std::size_t>(1, logits / vocab);
+  return positions < kTileRows ? positions : positions / kTileRows * kTileRows;
+}
 
 }  // namespace
 
@@ -31,7 +38,7 @@ GptDevice::GptDevice(const Cuda& cuda, const GptShape& shape, const GptDeviceOpt
       shape_(shape),
       options_(options),
       linear_(cuda, options.precision),
-      head_positions_(std::max<std::size_t>(1, options.head_logits / shape.options().vocab)),
+      head_positions_(slice_of(options.head_logits, shape.options().vocab)),
       streams_(shape.options().layers + 1),
       tapes_(shape.options().layers) {
   check_device_heads(shape.options(), options.precision).value();

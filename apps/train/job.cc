@@ -67,11 +67,11 @@ class GptJob final : public Job {
   }
 
   /// Trains on the GPU of this process.
-  Status take_gpu() {
+  Status take_gpu(int gpu) {
     const auto table = cuda_table();
     if (!table.ok()) return NotFoundError("--device cuda: " + std::string(table.error().message()));
     try {
-      on_gpu_ = std::make_unique<CudaGpt>(model_.options(), **table, own_cuda_device(**table));
+      on_gpu_ = std::make_unique<CudaGpt>(model_.options(), **table, own_cuda_device(**table, gpu));
     } catch (const Error& error) {
       return Error("--device cuda: " + std::string(error.what()));
     }
@@ -194,7 +194,7 @@ Result<fs::path> data_of(const std::string& given, const char* name) {
   return find_data(name);
 }
 
-Result<std::unique_ptr<Job>> make(const GptSettings& settings) {
+Result<std::unique_ptr<Job>> make(const GptSettings& settings, int gpu) {
   const auto path = data_of(settings.run.data, "tinyshakespeare.txt");
   if (!path.ok()) return path.error_ptr();
   auto text = load_text(
@@ -207,13 +207,13 @@ Result<std::unique_ptr<Job>> make(const GptSettings& settings) {
     return fits.error_ptr();
   auto job = std::make_unique<GptJob>(settings, std::move(*text));
   if (settings.run.device == Device::kCuda)
-    if (Status taken = job->take_gpu(); !taken.ok()) return taken.error_ptr();
+    if (Status taken = job->take_gpu(gpu); !taken.ok()) return taken.error_ptr();
   if (!settings.recorded.empty())
     if (Status taken = job->take_recorded(settings.recorded); !taken.ok()) return taken.error_ptr();
   return std::unique_ptr<Job>(std::move(job));
 }
 
-Result<std::unique_ptr<Job>> make(const MlpSettings& settings) {
+Result<std::unique_ptr<Job>> make(const MlpSettings& settings, int) {
   const auto path = data_of(settings.run.data, "digits.csv");
   if (!path.ok()) return path.error_ptr();
   auto digits = load_digits(*path);
@@ -230,8 +230,8 @@ Result<std::unique_ptr<Job>> make(const MlpSettings& settings) {
 
 }  // namespace
 
-Result<std::unique_ptr<Job>> make_job(const JobSettings& settings) {
-  return std::visit([](const auto& of_model) { return make(of_model); }, settings);
+Result<std::unique_ptr<Job>> make_job(const JobSettings& settings, int gpu) {
+  return std::visit([&](const auto& of_model) { return make(of_model, gpu); }, settings);
 }
 
 Result<fs::path> find_data(const std::string& name) {

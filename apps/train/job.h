@@ -44,8 +44,8 @@ class Job {
 };
 
 /// NotFoundError, InvalidArgumentError: what is wrong with settings or files, or that this process has no GPU, or no plug-in,
-/// for Device::kCuda.
-Result<std::unique_ptr<Job>> make_job(const JobSettings& settings);
+/// for Device::kCuda. gpu: as own_cuda_device's `assigned`.
+Result<std::unique_ptr<Job>> make_job(const JobSettings& settings, int gpu = -1);
 
 /// The project's copy of a data file: beside the sources, or in an installation beside the program. The first that is
 /// there; NotFoundError names where it was looked for.

@@ -269,7 +269,7 @@ TEST(CudaGpt, IsUsableAfterABatchThatFoundNoRoom) {  // DG-4
   EXPECT_EQ(again, first);
 }
 
-TEST(CudaPlugin, SaysWhichCallFailedAndWhichFileIsNoPlugin) {  // CU-1
+TEST(CudaPlugin, SaysWhichCallFailedWhichFileIsNoPluginAndWhichGpuIsOnesOwn) {  // CU-1
   static Table failing = table();
   failing.allocate = [](void**, std::size_t) { return 2; };
   failing.set_device = [](int) { return 101; };
@@ -281,6 +281,13 @@ TEST(CudaPlugin, SaysWhichCallFailedAndWhichFileIsNoPlugin) {  // CU-1
   } catch (const troupe::Error& error) {
     EXPECT_NE(std::string(error.what()).find("GPU 3: set_device"), std::string::npos) << error.what();
   }
+  failing.device_count = [](int* count) { return *count = 4, 0; };
+  EXPECT_EQ(own_cuda_device(failing, 2), 2);
+  EXPECT_EQ(own_cuda_device(failing, 7), 0);  // the seventh of the node, and the only one that this process sees
+  ::setenv("LOCAL_RANK", "6", 1);
+  EXPECT_EQ(own_cuda_device(failing), 2);
+  ::unsetenv("LOCAL_RANK");
+  EXPECT_EQ(own_cuda_device(failing), 0);
   EXPECT_EQ(cuda_table_of("/nowhere/libtroupe_cuda.so").error().code(), troupe::ErrorCode::kNotFound);
   EXPECT_EQ(cuda_table_of("libm.so.6").error().code(), troupe::ErrorCode::kInvalidArgument);
 }
