@@ -1,15 +1,17 @@
 // The training step of a GPT-2 with 124 million parameters on a GPU: forward, backward, clip, AdamW; in float, and with
 // bfloat16 products. Prints tokens and operations a second, and their share of the product rate measured in the same run.
 //
-//   gpu_gpt [--plugin FILE] [--small] [--json FILE]
+//   gpu_gpt [--plugin FILE] [--small] [--memory BYTES] [--json FILE]
 //
 // The same batch is trained on again and again, so its loss has to fall, from that of a guess; both precisions begin with the
 // same parameters, so their first losses have to agree. --small: a model for the emulated plug-in.
+// --memory BYTES: no larger piece of memory is to be had, so that micro-batches have to be smaller.
 // --plugin FILE: libtroupe_cuda.so; by default the one beside this program. TROUPE_CUBLASLT_LIB names cuBLASLt.
 // Exit code: 0 all right, 1 something is wrong, 2 wrong usage, 77 no GPU (a skip).
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -32,6 +34,7 @@ constexpr int kSkip = 77;
 struct Options {
   std::string plugin, json;
   bool small = false;
+  std::size_t memory = SIZE_MAX;
 };
 
 /// What is trained, and how long.
@@ -150,6 +153,16 @@ void write_json(const std::string& file, const std::string& device, const Setup&
   out << "]}\n";
 }
 
+/// The table with --memory: one that refuses what is larger, as a GPU would.
+troupe::kernels::cuda::Table limited(troupe::kernels::cuda::Table table, std::size_t memory) {
+  static std::size_t largest;
+  static int (*allocate)(void**, std::size_t);
+  largest = memory;
+  allocate = table.allocate;
+  table.allocate = [](void** to, std::size_t bytes) { return bytes > largest ? 2 : allocate(to, bytes); };
+  return table;
+}
+
 int skip(const std::string& why) {
   std::printf("skipped: %s\n", why.c_str());
   return kSkip;
@@ -157,7 +170,8 @@ int skip(const std::string& why) {
 
 int run(const Options& options) {
   if (!std::filesystem::exists(options.plugin)) return skip("the CUDA plug-in was not built: no " + options.plugin);
-  const auto& table = *cuda_table_of(options.plugin.c_str()).value();
+  const auto& whole = *cuda_table_of(options.plugin.c_str()).value();
+  const auto table = limited(whole, options.memory);
   const Cuda cuda(table);
   int count = 0;
   cuda.check(cuda->device_count(&count), "device_count");
@@ -166,7 +180,7 @@ int run(const Options& options) {
   const Setup& setup = options.small ? kSmall : kLarge;
   const GptShape shape(setup.model);
   std::printf("%s\nGPT with %zu parameters, context %zu\n", device.c_str(), shape.parameter_count(), setup.model.time);
-  const Ceilings ceilings = measure_ceilings(Gpu(table), !options.small);
+  const Ceilings ceilings = measure_ceilings(Gpu(whole), !options.small);
   std::vector<float> start(shape.parameter_count());
   shape.initialize<float>(1, start);
   const Data data = random_data(setup);
@@ -188,8 +202,9 @@ int main_with(int count, char** words) {
     if (word == "--small") options.small = true;
     else if (word == "--plugin" && i + 1 < count) options.plugin = words[++i];
     else if (word == "--json" && i + 1 < count) options.json = words[++i];
+    else if (word == "--memory" && i + 1 < count) options.memory = std::strtoull(words[++i], nullptr, 10);
     else {
-      std::fprintf(stderr, "gpu_gpt: what is %s?\nusage: gpu_gpt [--plugin FILE] [--small] [--json FILE]\n", word.c_str());
+      std::fprintf(stderr, "gpu_gpt: what is %s?\nusage: gpu_gpt [--plugin FILE] [--small] [--memory BYTES] [--json FILE]\n", word.c_str());
       return 2;
     }
   }
