@@ -1,7 +1,5 @@
 #include "apps/train/app.h"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +10,7 @@
 #include "apps/common/output_file.h"
 #include "apps/train/checkpoint.h"
 #include "apps/train/drive.h"
+#include "apps/train/gpt_device.h"
 #include "apps/train/joined.h"
 
 namespace troupe::train {
@@ -54,10 +53,11 @@ Result<std::optional<Place>> place_from_environment() {
 }
 
 Status check_device(const AppCommand& command) {
-  if (command.device != "cuda") return {};
-  if (::access("/dev/nvidiactl", F_OK) != 0)
-    return NotFoundError("--device cuda: there is no GPU on this machine (no /dev/nvidiactl); --device cpu trains here");
-  return InvalidArgumentError("--device cuda: this build trains on the CPU; use --device cpu");
+  if (run_of(command.job).device == Device::kCpu) return {};
+  const auto* gpt = std::get_if<GptSettings>(&command.job);
+  if (gpt == nullptr)
+    return InvalidArgumentError("--device cuda: this program trains on the CPU only; the model that runs on GPUs is gpt");
+  return check_device_heads({.channels = gpt->channels, .heads = gpt->heads}, Precision::kFloat);
 }
 
 Status check_command(const AppCommand& command) {

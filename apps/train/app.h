@@ -20,7 +20,6 @@ namespace troupe::train {
 struct AppCommand {
   std::string program = {};
   JobSettings job = {};
-  std::string device = "cpu";
   std::filesystem::path json = {}, curve = {};
   bool overwrite = false;  ///< checkpoints of another run are removed
   SampleOptions sample = {};
@@ -35,7 +34,8 @@ using CommandLine = std::variant<AppCommand, ExitNow> (*)(std::span<char* const>
 
 int train_main(int argc, char** argv, CommandLine parse);
 
-/// The part of check_command that every process must ask for itself.
+/// The part of check_command that every process must ask for itself: whether there is such a model for such a device. A
+/// GPU is not looked for.
 Status check_device(const AppCommand& command);
 /// Before minutes of work, not after them: device, folders, checkpoints, settings. Errors name the flag.
 Status check_command(const AppCommand& command);

@@ -11,6 +11,7 @@ constexpr std::int64_t kStepsMax = std::int64_t{1} << 52;
 struct Flags {
   std::filesystem::path out = {}, json = {}, curve = {}, checkpoint = {};
   bool no_checkpoint = false;
+  std::string device = "cpu";
   int zero = 0;
 };
 
@@ -46,9 +47,9 @@ void add_run_flags(CLI::App& app, RunSettings& run, Flags& flags) {
       ->check(CLI::Range(1, 1000))->capture_default_str();
 }
 
-void add_app_flags(CLI::App& app, AppCommand& command, Flags& flags) {
+void add_app_flags(CLI::App& app, AppCommand& command, Flags& flags, const char* device_help) {
   RunSettings& run = run_of(command.job);
-  app.add_option("--device", command.device, "Where to compute")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  app.add_option("--device", flags.device, device_help)->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
   app.add_option("--out", flags.out, "Folder for picture, result and checkpoints")->capture_default_str();
   app.add_option("--curve", flags.curve, "Picture of the loss (default OUT/learning_curve.svg)");
   app.add_option("--json", flags.json, "Result file (default OUT/result.json)");
@@ -66,6 +67,7 @@ std::variant<AppCommand, ExitNow> parsed(CLI::App& app, std::span<char* const> a
     app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& error) { return ExitNow{app.exit(error) == 0 ? 0 : 2}; }
   RunSettings& run = run_of(command.job);
+  run.device = flags.device == "cuda" ? Device::kCuda : Device::kCpu;
   run.zero = flags.zero == 1 ? Zero::k1 : Zero::k0;
   command.json = flags.json.empty() ? flags.out / "result.json" : flags.json;
   command.curve = flags.curve.empty() ? flags.out / "learning_curve.svg" : flags.curve;
@@ -99,7 +101,7 @@ std::variant<AppCommand, ExitNow> parse_gpt(std::span<char* const> arguments) {
   app.add_option("--prompt", command.sample.prompt, "What they begin with (default: a new line)");
   app.add_option("--temperature", command.sample.temperature, "0: always the likeliest character")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
-  add_app_flags(app, command, flags);
+  add_app_flags(app, command, flags, "Where to compute; cuda: each worker on a GPU of its own, in float");
   auto result = parsed(app, arguments, command, flags);
   if (auto* done = std::get_if<AppCommand>(&result)) {
     auto& settings = std::get<GptSettings>(done->job);
@@ -122,7 +124,7 @@ std::variant<AppCommand, ExitNow> parse_mlp(std::span<char* const> arguments) {
   app.add_option("--activation", activation, "Of the hidden layers")->check(CLI::IsMember({"tanh", "relu"}))->capture_default_str();
   app.add_option("--optimizer", optimizer, "adamw: give --rate 0.002 --weight-decay 0.01 too")
       ->check(CLI::IsMember({"sgd", "adamw"}))->capture_default_str();
-  add_app_flags(app, command, flags);
+  add_app_flags(app, command, flags, "Where to compute; this program has no GPU version");
   auto result = parsed(app, arguments, command, flags);
   if (auto* done = std::get_if<AppCommand>(&result)) {
     auto& settings = std::get<MlpSettings>(done->job);

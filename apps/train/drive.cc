@@ -11,6 +11,7 @@
 #include <troupe/state.h>
 #include <troupe/troupe.h>
 
+#include "apps/train/cuda.h"
 #include "apps/train/rank_actor.h"
 
 namespace troupe::train {
@@ -42,21 +43,42 @@ bool is_death(ErrorCode code) {
 /// Where the ranks go: one node is filled before the next, this one first. Ranks beyond the CPUs share them.
 struct Places {
   std::vector<std::string> nodes;  // one a rank
-  double cpus = 1;                 // of each rank
+  double cpus = 1, gpus = 0;       // of each rank
 };
 
-Places places_for(int ranks) {
+/// DR-4. Where ranks can be on this node, its plug-in is asked too: an error here is shorter than one of every rank.
+Status check_gpus(int ranks) {
+  const double total = cluster_resources()["GPU"];
+  const auto here = cuda_table();
+  if (total == 0)
+    return NotFoundError("--device cuda: there is no GPU in the cluster (--troupe-gpus N tells of those that the system does "
+                         "not list); --device cpu trains here" + (here.ok() ? "" : ". " + std::string(here.error().message())));
+  if (total < ranks)
+    return InvalidArgumentError(fmt::format("--device cuda: {} workers want a GPU each, the cluster has {:g}: --workers {:g}",
+                                            ranks, total, total));
+  for (const NodeRow& row : nodes({.filter = {{"node_id", runtime_context().node_id}}}))
+    if (row.resources.contains("GPU") && !here.ok())
+      return NotFoundError("--device cuda: " + std::string(here.error().message()));
+  return {};
+}
+
+Places places_for(int ranks, Device device) {
   const double total = cluster_resources()["CPU"];
-  Places out{.nodes = {}, .cpus = total >= ranks ? 1 : std::max(0.001, std::floor(total / ranks * 1000) / 1000)};
+  Places out{.nodes = {},
+             .cpus = total >= ranks ? 1 : std::max(0.001, std::floor(total / ranks * 1000) / 1000),
+             .gpus = device == Device::kCuda ? 1.0 : 0.0};
   const std::string here = runtime_context().node_id;
   std::vector<NodeRow> rows = nodes({.filter = {{"state", "ALIVE"}}});
   std::stable_sort(rows.begin(), rows.end(),
                    [&](const NodeRow& a, const NodeRow& b) { return (a.node_id == here) > (b.node_id == here); });
   for (const NodeRow& row : rows) {
-    const auto free = row.available.find("CPU");
-    const double cpus = free == row.available.end() ? 0 : free->second;
-    for (int i = 0; i < static_cast<int>(cpus / out.cpus + 1e-6) && static_cast<int>(out.nodes.size()) < ranks; ++i)
-      out.nodes.push_back(row.node_id);
+    const auto free = [&](const char* what) {
+      const auto found = row.available.find(what);
+      return found == row.available.end() ? 0 : found->second;
+    };
+    int room = static_cast<int>(free("CPU") / out.cpus + 1e-6);
+    if (out.gpus > 0) room = std::min(room, static_cast<int>(free("GPU") / out.gpus));
+    for (int i = 0; i < room && static_cast<int>(out.nodes.size()) < ranks; ++i) out.nodes.push_back(row.node_id);
   }
   out.nodes.resize(static_cast<std::size_t>(ranks), here);
   return out;
@@ -65,7 +87,7 @@ Places places_for(int ranks) {
 class Drive {
  public:
   Drive(const AppCommand& command, RunReport& report)
-      : command_(command), report_(report), places_(places_for(run_of(command.job).workers)) {
+      : command_(command), report_(report), places_(places_for(run_of(command.job).workers, run_of(command.job).device)) {
     if (places_.cpus < 1)
       report_.note(fmt::format("{} ranks share {:g} CPUs", places_.nodes.size(), cluster_resources()["CPU"]));
     for (const std::string& node : places_.nodes) members_.push_back(create(node));
@@ -98,7 +120,7 @@ class Drive {
  private:
   Member create(const std::string& node) {
     return {.actor = actor<RankActor>
-                         .options({.resources = {.cpus = places_.cpus},
+                         .options({.resources = {.cpus = places_.cpus, .gpus = places_.gpus},
                                    .threads = 2,
                                    .scheduling = NodeAffinity{.node_id = node, .soft = true}})
                          .remote(command_.job),
@@ -112,7 +134,10 @@ class Drive {
     for (std::size_t r = 0; r < members.size(); ++r) {
       if (members[r].pid != 0) continue;
       const auto pid = ask(members[r].actor.call<&RankActor::pid>());
-      if (pid) report_.note(fmt::format("rank {}: process {}", r, members[r].pid = *pid));
+      if (!pid) continue;
+      const auto device = ask(members[r].actor.call<&RankActor::device>());
+      report_.note(fmt::format("rank {}: process {}{}", r, members[r].pid = *pid,
+                               device && !device->empty() ? " on " + *device : ""));
     }
   }
 
@@ -249,9 +274,12 @@ class Drive {
 int drive(const AppCommand& command) {
   check_command(command).value();
   const int workers = run_of(command.job).workers;
+  if (run_of(command.job).device == Device::kCuda) check_gpus(workers).value();
   RunFacts facts;
   {
-    const auto job = make_job(command.job);  // bad input is found here, before anything is started
+    JobSettings here = command.job;
+    run_of(here).device = Device::kCpu;  // the GPUs are the ranks'
+    const auto job = make_job(here);     // bad input is found here, before anything is started
     facts = facts_of(command.program, command.job, *job.value(), workers);
   }
   remove_checkpoints(command);

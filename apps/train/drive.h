@@ -13,6 +13,8 @@
 //   DR-1  Only the driver forms the group. A rank that the failure names is killed before the others go on without it.
 //   DR-2  When no rank is left, new ones begin with the newest checkpoint; without a folder for them that is the end.
 //   DR-3  At Ctrl-C the ranks are asked to stop after their step, which leaves a checkpoint.
+//   DR-4  A rank on a GPU asks the runtime for one, so it sees that one and no other. Where the cluster has fewer than ranks,
+//         the run is refused before anything is started.
 #pragma once
 #include "apps/train/app.h"
 

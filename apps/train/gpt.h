@@ -19,9 +19,7 @@
 #include <memory>
 #include <vector>
 
-#include <troupe/result.h>
-
-#include "apps/train/model.h"
+#include "apps/train/gpt_shape.h"
 #include "kernels/attention.h"
 #include "kernels/isa.h"
 #include "kernels/matmul.h"
@@ -29,49 +27,34 @@
 
 namespace troupe::train {
 
-struct GptOptions {
-  std::size_t vocab = 65;
-  std::size_t time = 64;  ///< the context: positions a row
-  std::size_t channels = 128;
-  std::size_t layers = 4;
-  std::size_t heads = 4;
-};
-
-/// InvalidArgumentError where a size is 0 or heads does not divide channels.
-Status check(const GptOptions& options);
-
 template <class T>
 class Gpt final : public Model<T> {
  public:
   /// Throws InvalidArgumentError where check() does not pass.
   explicit Gpt(const GptOptions& options, kernels::Isa isa = kernels::best_isa());
 
-  const GptOptions& options() const { return options_; }
-  const Layout& layout() const override { return layout_; }
-  std::size_t parameter_count() const override { return layout_.back().offset + layout_.back().size; }
+  const GptOptions& options() const { return shape_.options(); }
+  const Layout& layout() const override { return shape_.layout(); }
+  std::size_t parameter_count() const override { return shape_.parameter_count(); }
   /// Normal, deviation 0.02, and 0.02 / sqrt(2 layers) for the two projections into the residual stream; biases 0, gains 1.
-  void initialize(std::uint64_t seed, std::span<T> parameters) const override;
+  void initialize(std::uint64_t seed, std::span<T> parameters) const override { shape_.initialize(seed, parameters); }
   /// A token outside the vocabulary, or spans that do not fit the rows: InvalidArgumentError, nothing changed.
   Loss step(const Batch& batch, std::span<const T> parameters, std::span<T> gradients, double divisor,
             const FinalFrom& final_from) override;
   Loss evaluate(const Batch& batch, std::span<const T> parameters) override;
   /// Products of weights and of attention's lower triangle, the backward pass counted twice.
-  double step_flops(std::size_t rows) const override;
+  double step_flops(std::size_t rows) const override { return shape_.step_flops(rows); }
 
   /// Logits [vocab] of the last of 1 to `time` tokens; InvalidArgumentError as above.
   void next_logits(std::span<const std::int32_t> tokens, std::span<const T> parameters, std::span<T> logits);
 
   /// Of the last step or evaluate: the residual stream after the embeddings (0) and after block i - 1 (i), [rows][time][C].
   std::span<const T> stream(std::size_t index) const;
-  std::span<const T> normalized() const { return {final_norm_, positions() * options_.channels}; }  ///< after ln_f
+  std::span<const T> normalized() const { return {final_norm_, positions() * options().channels}; }  ///< after ln_f
   /// Logits [rows][time][vocab] from normalized(), with the same parameters.
   void logits(std::span<const T> parameters, std::span<T> out) const;
 
  private:
-  // Where a block's tensors are, counted from the block's first parameter.
-  struct BlockLayout {
-    std::size_t ln1_w, ln1_b, qkv_w, qkv_b, out_w, out_b, ln2_w, ln2_b, fc_w, fc_b, proj_w, proj_b, size;
-  };
   // What one block keeps of forward for backward.
   struct Tape {
     T *qkv, *heads, *middle, *fc;
@@ -87,17 +70,13 @@ class Gpt final : public Model<T> {
   };
   enum class Direction : std::uint8_t { kForward, kBackward };
 
-  void make_layout();
-  void check_parameters(std::size_t parameters) const;
-  void check_tokens(std::span<const std::int32_t> tokens) const;
-  void check_batch(const Batch& batch, std::size_t parameters) const;
-  void check_gradients(std::size_t gradients, double divisor) const;
   void prepare(std::size_t rows, std::size_t time);
   Slice slice(std::size_t index) const;
   std::size_t slices() const { return (rows_ + slice_rows_ - 1) / slice_rows_; }
   std::size_t positions() const { return rows_ * time_; }
-  const T* block_of(const T* flat, std::size_t layer) const { return flat + first_block_ + layer * block_.size; }
-  T* block_of(T* flat, std::size_t layer) const { return flat + first_block_ + layer * block_.size; }
+  const GptShape::Block& block() const { return shape_.block(); }
+  const T* block_of(const T* flat, std::size_t layer) const { return flat + shape_.block_at(layer); }
+  T* block_of(T* flat, std::size_t layer) const { return flat + shape_.block_at(layer); }
 
   void forward(const std::int32_t* tokens, const T* parameters);
   void pack(const T* w, Direction direction);
@@ -105,11 +84,8 @@ class Gpt final : public Model<T> {
   void backward_block(std::size_t layer, Slice slice, const T* w, T* dw, const FinalFrom& final_from);
   Loss head(const std::int32_t* targets, const T* parameters, T* gradients, double divisor);
 
-  GptOptions options_;
+  GptShape shape_;
   kernels::Isa isa_;
-  Layout layout_;
-  BlockLayout block_{};
-  std::size_t first_block_ = 0, ln_f_ = 0;  // offsets in the flat vector
 
   std::size_t rows_ = 0, time_ = 0;     // of the batch in hand
   std::size_t slice_rows_ = 1;          // sequences a slice

@@ -6,6 +6,7 @@
 #include "apps/train/digits.h"
 #include "apps/train/generate.h"
 #include "apps/train/gpt.h"
+#include "apps/train/gpt_cuda.h"
 #include "apps/train/npy.h"
 #include "apps/train/text.h"
 
@@ -65,6 +66,18 @@ class GptJob final : public Job {
           static_cast<std::int32_t>(random_below(kValidationSeed, kValidationStream, i, windows)));
   }
 
+  /// Trains on the GPU of this process.
+  Status take_gpu(int gpu) {
+    const auto table = cuda_table();
+    if (!table.ok()) return NotFoundError("--device cuda: " + std::string(table.error().message()));
+    try {
+      on_gpu_ = std::make_unique<CudaGpt>(model_.options(), **table, own_cuda_device(**table, gpu));
+    } catch (const Error& error) {
+      return Error("--device cuda: " + std::string(error.what()));
+    }
+    return {};
+  }
+
   /// The start and the windows of a recorded run.
   Status take_recorded(const fs::path& folder) {
     const auto start = read_npy<float>(folder / "init.npy");
@@ -80,11 +93,15 @@ class GptJob final : public Job {
     sampling_.listed.assign(training->values.begin(), training->values.end());
     validation_ = validation->values;
     if (const auto fits = windows_at(text_.validation(), validation_, time_); !fits.ok()) return fits.error_ptr();
-    recorded_.emplace(model_, start->values);
+    recorded_.emplace(model(), start->values);
     return {};
   }
 
-  Model<float>& model() override { return recorded_ ? static_cast<Model<float>&>(*recorded_) : model_; }
+  Model<float>& model() override {
+    if (recorded_) return *recorded_;
+    return on_gpu_ ? static_cast<Model<float>&>(*on_gpu_) : model_;
+  }
+  std::string device() const override { return on_gpu_ ? on_gpu_->description() : std::string(); }
   const SamplerOptions& sampling() const override { return sampling_; }
   std::size_t targets_per_row() const override { return time_; }
   Loader training() override {
@@ -122,7 +139,8 @@ class GptJob final : public Job {
 
   TextData text_;
   std::size_t time_;
-  Gpt<float> model_;
+  Gpt<float> model_;  // the one that writes samples, on any device
+  std::unique_ptr<CudaGpt> on_gpu_;
   std::optional<FromStart> recorded_;
   SamplerOptions sampling_;
   std::vector<std::int32_t> validation_;
@@ -176,7 +194,7 @@ Result<fs::path> data_of(const std::string& given, const char* name) {
   return find_data(name);
 }
 
-Result<std::unique_ptr<Job>> make(const GptSettings& settings) {
+Result<std::unique_ptr<Job>> make(const GptSettings& settings, int gpu) {
   const auto path = data_of(settings.run.data, "tinyshakespeare.txt");
   if (!path.ok()) return path.error_ptr();
   auto text = load_text(
@@ -188,12 +206,14 @@ Result<std::unique_ptr<Job>> make(const GptSettings& settings) {
       !fits.ok())
     return fits.error_ptr();
   auto job = std::make_unique<GptJob>(settings, std::move(*text));
+  if (settings.run.device == Device::kCuda)
+    if (Status taken = job->take_gpu(gpu); !taken.ok()) return taken.error_ptr();
   if (!settings.recorded.empty())
     if (Status taken = job->take_recorded(settings.recorded); !taken.ok()) return taken.error_ptr();
   return std::unique_ptr<Job>(std::move(job));
 }
 
-Result<std::unique_ptr<Job>> make(const MlpSettings& settings) {
+Result<std::unique_ptr<Job>> make(const MlpSettings& settings, int) {
   const auto path = data_of(settings.run.data, "digits.csv");
   if (!path.ok()) return path.error_ptr();
   auto digits = load_digits(*path);
@@ -210,8 +230,8 @@ Result<std::unique_ptr<Job>> make(const MlpSettings& settings) {
 
 }  // namespace
 
-Result<std::unique_ptr<Job>> make_job(const JobSettings& settings) {
-  return std::visit([](const auto& of_model) { return make(of_model); }, settings);
+Result<std::unique_ptr<Job>> make_job(const JobSettings& settings, int gpu) {
+  return std::visit([&](const auto& of_model) { return make(of_model, gpu); }, settings);
 }
 
 Result<fs::path> find_data(const std::string& name) {

@@ -30,6 +30,7 @@ class Job {
  public:
   virtual ~Job() = default;
   virtual Model<float>& model() = 0;
+  virtual std::string device() const { return {}; }  ///< the GPU that the model runs on; empty: the CPU
   virtual const SamplerOptions& sampling() const = 0;
   virtual std::size_t targets_per_row() const = 0;
   virtual Loader training() = 0;
@@ -42,8 +43,9 @@ class Job {
   virtual Result<std::string> sample(std::span<const float> parameters, const SampleOptions& options) = 0;
 };
 
-/// NotFoundError, InvalidArgumentError: what is wrong with settings or files.
-Result<std::unique_ptr<Job>> make_job(const JobSettings& settings);
+/// NotFoundError, InvalidArgumentError: what is wrong with settings or files, or that this process has no GPU, or no plug-in,
+/// for Device::kCuda. gpu: as own_cuda_device's `assigned`.
+Result<std::unique_ptr<Job>> make_job(const JobSettings& settings, int gpu = -1);
 
 /// The project's copy of a data file: beside the sources, or in an installation beside the program. The first that is
 /// there; NotFoundError names where it was looked for.

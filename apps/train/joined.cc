@@ -49,6 +49,7 @@ int train_joined(const AppCommand& command, const Place& place) {
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - started).count(); };
   collective::Group group = collective::join(group_name(place), place.rank, place.size, {});
   RunReport report(facts_of(mine.program, mine.job, *job, place.size), ::isatty(STDERR_FILENO) != 0);
+  if (place.rank == 0 && !job->device().empty()) report.note("rank 0 on " + job->device());
   Notebook notebook;
   RankHooks hooks;
   hooks.on_note = [&] {

@@ -15,9 +15,16 @@ namespace {
 // The driver forms a group in milliseconds, unless it must wait for a replacement's process and data.
 constexpr auto kFormation = std::chrono::seconds(120);
 
+/// The number of the GPU that the runtime has given to this actor; -1: none.
+int assigned_gpu() {
+  const auto ids = runtime_context().gpu_ids;
+  return ids.empty() ? -1 : ids.front();
+}
+
 }  // namespace
 
-RankActor::RankActor(JobSettings settings) : settings_(std::move(settings)), job_(make_job(settings_).value()) {}
+RankActor::RankActor(JobSettings settings)
+    : settings_(std::move(settings)), job_(make_job(settings_, assigned_gpu()).value()) {}
 
 RankSummary RankActor::run(RunOrder order) {
   RunSettings run = run_of(settings_);

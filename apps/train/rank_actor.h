@@ -38,6 +38,7 @@ class RankActor {
   void stop() { notebook_.ask_to_stop(); }
   void announce(bool newcomer) { notebook_.announce(newcomer); }
   int pid() const;
+  std::string device() const { return job_->device(); }
   /// After run().
   std::string sample(SampleOptions options);
 

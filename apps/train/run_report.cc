@@ -36,6 +36,7 @@ void add_settings(const JobSettings& job, json::object& out) {
   out["seed"] = run.seed;
   out["workers"] = run.workers;
   out["total_steps"] = run.steps;
+  out["device"] = run.device == Device::kCuda ? "cuda" : "cpu";
   out["batch"] = run.batch;
   out["zero"] = run.zero == Zero::k1 ? 1 : 0;
   if (const auto* gpt = std::get_if<GptSettings>(&job)) {

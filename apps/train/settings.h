@@ -13,10 +13,13 @@
 
 namespace troupe::train {
 
+enum class Device : std::uint8_t { kCpu, kCuda };
+
 /// What both models have.
 struct RunSettings {
   std::uint64_t seed = 1;
   int workers = 2;
+  Device device = Device::kCpu;   ///< kCuda: a GPU for each rank; GPT only
   std::int64_t steps = 2000;
   std::uint64_t batch = 12;       ///< rows of the global batch
   std::uint64_t micro_rows = 0;   ///< rows of a micro-batch at most; 0: all at once

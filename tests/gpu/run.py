@@ -105,6 +105,20 @@ def collectives(command, report):
         report.step(name, [path, *words], 160, env)
 
 
+def training(command, options, report):
+    """The training step of a GPT-2 124M, float and bfloat16."""
+    path = os.path.join(os.path.dirname(command[0]), "gpu_gpt") if command else None
+    if not path or not os.path.exists(path):
+        report.add("GPT-2 124M training step", "skipped", "no gpu_gpt here", 0)
+        return
+    result = os.path.join(options.out, "gpt.json")
+    report.step("GPT-2 124M training step", [path, *command[1:], "--json", result], 180)
+    if os.path.exists(result):
+        with open(result, encoding="utf-8") as file:
+            report.data["gpt"] = json.load(file)
+        report.write()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bundle")
@@ -134,7 +148,7 @@ def main():
     else:
         report.add("kernels", "skipped", "no program whose self-test passes here", 0)
     collectives(command, report)
-    report.add("GPT-2 124M training step", "skipped", "not written yet", 0)
+    training(command, options, report)
     return 1 if any(step["state"] == "failed" for step in report.data["steps"]) else 0
 
 

@@ -69,7 +69,9 @@ class Running:
         return self.process.returncode
 
 
-class AppTest(unittest.TestCase):
+class ProgramTest(unittest.TestCase):
+    """A folder and an environment of its own for the programs of one test."""
+
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="ta-")
         self.root = self.temporary.name
@@ -94,6 +96,8 @@ class AppTest(unittest.TestCase):
         with open(self.path(out, "result.json"), encoding="utf-8") as file:
             return json.load(file)
 
+
+class AppTest(ProgramTest):
     def gpt(self, out, *arguments, code=0):
         self.run_program(GPT, *TINY, "--out", self.path(out), *arguments, code=code)
         return self.result(out)
@@ -117,8 +121,8 @@ class AppTest(unittest.TestCase):
                 (GPT, ["--steps", "10", "--warmup", "20"], "warm-up")):
             done = self.run_program(program, *arguments, *out, code=1)
             self.assertIn(said, done.stderr, arguments)
-        if not os.path.exists("/dev/nvidiactl"):
-            self.assertIn("no GPU", self.run_program(GPT, "--device", "cuda", *out, code=1).stderr)
+        self.assertIn("no GPU", self.run_program(GPT, "--device", "cuda", "--troupe-gpus", "0", *out, code=1).stderr)
+        self.assertIn("gpt", self.run_program(MLP, "--device", "cuda", *out, code=1).stderr)
 
     def test_mlp_learns_digits_on_two_ranks(self):
         self.run_program(MLP, "--workers", "2", "--steps", "120", "--out", self.path("mlp"))

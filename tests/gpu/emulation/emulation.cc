@@ -1,6 +1,9 @@
-// The scheduler of the emulation's threads, and its runtime calls. Threads are ucontext coroutines, kept between launches.
+// The scheduler of the emulation's threads, and its runtime calls. Threads are coroutines, kept between launches: entered once
+// by a ucontext, from then on by _longjmp, which unlike swapcontext makes no system call.
+#undef _FORTIFY_SOURCE  // its longjmp refuses to jump into another stack
 #include "tests/gpu/emulation/cuda_runtime.h"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <chrono>
@@ -18,7 +21,8 @@ constexpr std::size_t kStackBytes = 128 << 10;  // fragments of lane 0 live here
 enum class State { kRuns, kAtBlock, kAtWarp, kEnded };
 
 struct Thread {
-  ucontext_t context;
+  jmp_buf place;  // where it goes on
+  bool begun = false;
   std::unique_ptr<char[]> stack;
   State state = State::kEnded;
 };
@@ -26,7 +30,7 @@ struct Thread {
 struct Machine {
   std::vector<std::unique_ptr<Thread>> threads;
   std::vector<Slots> slots;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   Thread* running = nullptr;
   void (*function)(void*) = nullptr;
   void* argument = nullptr;
@@ -36,16 +40,37 @@ Machine& machine() {
   return only;
 }
 
+void leave(Machine& m) {
+  if (_setjmp(m.running->place) == 0) _longjmp(m.scheduler, 1);
+}
+
+// A coroutine: one thread of the block in hand after the other.
 void enter() {
   Machine& m = machine();
-  m.function(m.argument);
-  m.running->state = State::kEnded;
+  for (;;) {
+    m.function(m.argument);
+    m.running->state = State::kEnded;
+    leave(m);
+  }
+}
+
+void begin(Thread& t) {
+  t.begun = true;
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = t.stack.get();
+  context.uc_stack.ss_size = kStackBytes;
+  context.uc_link = nullptr;
+  makecontext(&context, &enter, 0);
+  setcontext(&context);
 }
 
 void resume(Machine& m, unsigned index) {
   threadIdx = dim3(index, 0, 0);
   m.running = m.threads[index].get();
-  swapcontext(&m.scheduler, &m.running->context);
+  if (_setjmp(m.scheduler) != 0) return;
+  if (m.running->begun) _longjmp(m.running->place, 1);
+  begin(*m.running);
 }
 
 // Opens the barrier when every thread in [begin, end) that has not ended is at it.
@@ -62,15 +87,7 @@ bool open_barrier(Machine& m, unsigned begin, unsigned end, State barrier) {
 }
 
 void run_block(Machine& m, unsigned count) {
-  for (unsigned i = 0; i < count; ++i) {
-    Thread& t = *m.threads[i];
-    getcontext(&t.context);
-    t.context.uc_stack.ss_sp = t.stack.get();
-    t.context.uc_stack.ss_size = kStackBytes;
-    t.context.uc_link = &m.scheduler;
-    makecontext(&t.context, &enter, 0);
-    t.state = State::kRuns;
-  }
+  for (unsigned i = 0; i < count; ++i) m.threads[i]->state = State::kRuns;
   for (;;) {
     bool moved = false, alive = false;
     for (unsigned i = 0; i < count; ++i) {
@@ -96,7 +113,7 @@ void wait(Barrier barrier) {
   Machine& m = machine();
   const dim3 self = threadIdx;
   m.running->state = barrier == Barrier::kBlock ? State::kAtBlock : State::kAtWarp;
-  swapcontext(&m.running->context, &m.scheduler);
+  leave(m);
   threadIdx = self;
 }
 
