@@ -1,10 +1,11 @@
 """Training of two GPTs by the program of apps/train, with two workers and with one of one thread, and by PyTorch beside it.
 
 Runs alternate: ours, PyTorch in one process (two threads, then one), PyTorch as two DDP ranks, and again; a figure is the median
-of five, and the scaling that of the five ratios of neighbours. Before and after the two runs of ours, and those of PyTorch, the
-peak is measured: where two cores gave less than TWO_CORES of one's (a virtual machine's host had both on one core, or something
-else ran), they are run again, a few times at most. Steps before the timing are not counted on either side, nor is
-validation. PyTorch counts with the better of its two modes. Beside tokens a second: GFLOP/s, and the share of the multiply-add peak measured just before.
+of five, and the scaling that of five ratios of a run of two workers to the mean of one worker's just before and just after.
+Before and after these three runs, and PyTorch's, the peak is measured: where two cores gave less than TWO_CORES of one's (a
+virtual machine's host had both on one core, or something else ran), they are run again, ATTEMPTS times at most. Steps before
+the timing are not counted on either side, nor is validation. PyTorch counts with the better of its two modes. Beside tokens a
+second: GFLOP/s, and the share of the multiply-add peak measured just before.
 
 Prints rows as the other measures do; lines that begin with # or a blank are its own table.
 """
@@ -87,10 +88,10 @@ def alternate(program, models, python, quick, machine):
     rates, flops = {}, {}
     for _ in range(RUNS_QUICK if quick else RUNS):
         for model in models:
-            both = undisturbed(lambda m=model: [ours(program, m, workers, quick) for workers in (2, 1)], machine, quick)
-            for who, (rate, operations) in zip(("Troupe, 2 workers", "Troupe, 1 worker"), both):
-                flops[model] = operations
-                rates.setdefault((model, who), []).append(rate)
+            before, both, after = undisturbed(lambda m=model: [ours(program, m, workers, quick) for workers in (1, 2, 1)], machine, quick)
+            flops[model] = both[1]
+            rates.setdefault((model, "Troupe, 2 workers"), []).append(both[0])
+            rates.setdefault((model, "Troupe, 1 worker"), []).append((before[0] + after[0]) / 2)
         for (model, mode), rate in undisturbed(lambda: torch_rates(python, models, quick), machine, quick).items() if python else ():
             rates.setdefault((model, f"PyTorch, {mode}"), []).append(rate)
     return rates, flops
