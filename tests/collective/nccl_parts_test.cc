@@ -72,11 +72,11 @@ TEST(LauncherTest, LaunchesInTheOrderOfTurnsNotOfSubmission) {
 
 // LA-3
 TEST(LauncherTest, ATurnMayOutliveItsLauncher) {
-  std::unique_ptr<Launcher::Turn> turn;
+  std::unique_ptr<Launcher::Turn> before, turn;
   bool ran = false;
   {
     Launcher launcher;
-    const auto before = launcher.take_turn();
+    before = launcher.take_turn();
     turn = launcher.take_turn();
     launcher.submit(*turn, [&] { ran = true; });
   }
