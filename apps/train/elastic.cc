@@ -133,7 +133,7 @@ Status ElasticRun<T>::from_disk(bool lost) {
 template <class T>
 auto ElasticRun<T>::train() -> Result<Next> {
   while (trainer_->steps_done() < options_.total_steps) {
-    auto metrics = trainer_->step();
+    auto metrics = trainer_->step({.stop = options_.stop && trainer_->group().rank() == 0 && options_.stop()});
     if (!metrics.ok()) {
       const ErrorPtr error = metrics.error_ptr();
       const auto* diverged = dynamic_cast<const DivergedError*>(error.get());
@@ -142,7 +142,7 @@ auto ElasticRun<T>::train() -> Result<Next> {
     trained_ = true;
     reached_ = std::max(reached_, metrics->step);
     if (options_.on_step) options_.on_step(*metrics);
-    if (options_.stop && ask(trainer_->group().rank() == 0 && options_.stop()) != 0) {
+    if (metrics->stop) {
       outcome_.stopped = true;
       break;
     }

@@ -72,7 +72,7 @@ struct ElasticOptions {
   /// Before a checkpoint, on all ranks: its score, lower is better (for example a validation loss).
   std::function<std::optional<double>()> score = {};
   std::function<void(const Recovery&)> on_recovery = {};  ///< also at the start
-  std::function<bool()> stop = {};  ///< asked of rank 0 after each step (Ctrl-C): all ranks stop, with a checkpoint
+  std::function<bool()> stop = {};  ///< asked of rank 0 before each step (Ctrl-C): all ranks stop after it, with a checkpoint
 };
 
 struct ElasticOutcome {

@@ -24,6 +24,7 @@ struct StepSeconds {
   double compute = 0;        ///< forward and backward
   double communication = 0;  ///< waiting for other ranks; what overlapped with compute is not in it
   double update = 0;         ///< norm and optimizer
+  double between = 0;        ///< not in total: since the end of the group's step before (evaluation, commit, checkpoint)
 };
 
 /// Bytes that this rank sends in a step, by the formulas of the ring: 2(W-1)/W an all-reduce, (W-1)/W the others.
@@ -41,6 +42,7 @@ struct StepMetrics {
   std::size_t rows = 0;  ///< of this rank
   StepSeconds seconds = {};
   StepBytes bytes = {};
+  bool stop = false;  ///< a rank has asked to stop after this step; the same on all
 };
 
 /// The mean over all ranks of each value, on all ranks. Throws CollectiveError.

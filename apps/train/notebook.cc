@@ -8,7 +8,8 @@ void Notebook::add(const StepMetrics& m) {
   std::lock_guard lock(mutex_);
   if (news_.steps.size() == kLinesMax) news_.steps.erase(news_.steps.begin(), news_.steps.begin() + kLinesMax / 2);
   news_.steps.push_back(
-      {.step = m.step, .loss = m.loss, .gradient_norm = m.gradient_norm, .learning_rate = m.learning_rate});
+      {.step = m.step, .loss = m.loss, .gradient_norm = m.gradient_norm, .learning_rate = m.learning_rate,
+       .seconds = m.seconds.between + m.seconds.total});
   StepSeconds& sum = news_.seconds;
   sum.total += m.seconds.total;
   sum.input += m.seconds.input;

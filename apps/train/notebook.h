@@ -21,6 +21,7 @@ namespace troupe::train {
 struct StepLine {
   std::int64_t step = 0;
   double loss = 0, gradient_norm = 0, learning_rate = 0;
+  double seconds = 0;  ///< since the end of the step before
 };
 
 struct EvaluationLine {

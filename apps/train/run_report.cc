@@ -117,8 +117,11 @@ std::string curve_svg(const RunFacts& facts, const TrainingLog& log) {
 std::string result_json(const RunFacts& facts, const TrainingLog& log, const RunEnd& end) {
   json::object out{{"program", facts.program}, {"parameters", facts.parameters}, {"ranks", facts.ranks}};
   add_settings(facts.job, out);
-  json::array losses, evaluations, recoveries;
-  for (const StepLine& line : log.steps) losses.push_back(json::array{line.step, number(line.loss)});
+  json::array losses, step_seconds, evaluations, recoveries;
+  for (const StepLine& line : log.steps) {
+    losses.push_back(json::array{line.step, number(line.loss)});
+    step_seconds.push_back(json::array{line.step, line.seconds});
+  }
   for (const EvaluationLine& line : log.evaluations) {
     json::object one{{"step", line.step}, {"loss", number(line.loss)}, {"seconds_per_step", line.seconds.total},
                      {"shares", shares(line.seconds)}};
@@ -154,6 +157,7 @@ std::string result_json(const RunFacts& facts, const TrainingLog& log, const Run
   out["recoveries"] = std::move(recoveries);
   out["evaluations"] = std::move(evaluations);
   out["losses"] = std::move(losses);
+  out["step_seconds"] = std::move(step_seconds);
   return json::serialize(out) + "\n";
 }
 

@@ -66,7 +66,7 @@ struct Trainer<T>::Running {
   BucketGate gate;
   double divisor = 0;
   std::vector<std::uint64_t> rows;
-  std::array<double, 3> totals{};  // loss, counted, correct
+  std::array<double, 4> totals{};  // loss, counted, correct, ranks that ask to stop
   std::vector<collective::Work> works;
 };
 
@@ -93,6 +93,7 @@ Result<std::unique_ptr<Trainer<T>>> Trainer<T>::create(Model<T>& model, Loader l
 template <class T>
 void Trainer<T>::bind(collective::Group group) {
   whole_ = false;
+  step_ended_.reset();
   group_ = std::move(group);
   plan_ = ShardPlan({.count = count_,
                      .element_bytes = sizeof(T),
@@ -138,10 +139,10 @@ void Trainer<T>::restored(std::int64_t steps_done, const DivergenceWatch::State&
 // a step
 
 template <class T>
-Result<StepMetrics> Trainer<T>::step() {
+Result<StepMetrics> Trainer<T>::step(StepOptions options) {
   if (!whole_) return InvalidArgumentError("the trainer has no whole state: start it, or restore one");
   try {
-    return run_step();
+    return run_step(options);
   } catch (const CollectiveError& error) {
     whole_ = false;
     return error;
@@ -154,9 +155,11 @@ Result<StepMetrics> Trainer<T>::step() {
 }
 
 template <class T>
-StepMetrics Trainer<T>::run_step() {
+StepMetrics Trainer<T>::run_step(StepOptions options) {
   Running run(plan_.buckets());
   StepMetrics& metrics = run.metrics;
+  run.totals[3] = options.stop ? 1 : 0;
+  if (step_ended_) metrics.seconds.between = now() - *step_ended_;
   {
     Stopwatch total(options_.clock, metrics.seconds.total);
     tell(Event::kStepBegins);
@@ -164,12 +167,14 @@ StepMetrics Trainer<T>::run_step() {
     metrics.gradient_norm = norm(run);
     metrics.counted = std::uint64_t(run.totals[1]);
     metrics.correct = std::uint64_t(run.totals[2]);
+    metrics.stop = run.totals[3] > 0;
     metrics.loss = run.totals[1] > 0 ? run.totals[0] / run.totals[1] : 0;
     metrics.step = steps_done_ + 1;
     watch_.observe(metrics.step, metrics.loss, metrics.gradient_norm).value();
     update(run, metrics.gradient_norm);
     ++steps_done_;
   }
+  step_ended_ = now();
   tell(Event::kStepEnds);
   return metrics;
 }

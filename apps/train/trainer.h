@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -78,6 +79,10 @@ struct TrainerOptions {
   Observer observer = {};              ///< may be empty
 };
 
+struct StepOptions {
+  bool stop = false;  ///< this rank asks all to stop after the step: StepMetrics::stop
+};
+
 /// Rows of the data set by number; what the batch points to lives until the next call.
 using Loader = std::function<Batch(std::span<const std::uint64_t> rows)>;
 
@@ -93,7 +98,7 @@ class Trainer {
   /// Step 0: rank 0 makes the parameters, the others receive them.
   Status start();
   /// One update on the next global batch. All ranks call it. CollectiveError, DivergedError.
-  Result<StepMetrics> step();
+  Result<StepMetrics> step(StepOptions options = {});
   /// The loss of rows [0, count) of another data set, cut among the ranks and summed in rank order.
   Result<Loss> evaluate(const Loader& loader, std::size_t count, std::size_t rows_at_once);
 
@@ -124,7 +129,7 @@ class Trainer {
  private:
   Trainer(Model<T>& model, Loader loader, Sampler sampler, TrainerOptions options);
   struct Running;  // a step under way
-  StepMetrics run_step();
+  StepMetrics run_step(StepOptions options);
   double divisor(Running& run);
   void accumulate(Running& run);
   void release(Running& run, std::size_t offset);
@@ -146,6 +151,7 @@ class Trainer {
   std::array<std::vector<T>, kMoments> moments_;
   DivergenceWatch watch_;
   std::int64_t steps_done_ = 0;
+  std::optional<double> step_ended_;  // the last one in this group
   bool whole_ = false;
 };
 

@@ -3,11 +3,13 @@
   torch_gpt.py --threads 2,1 --models gpt_4x128:20:60,...      one process, for each number of threads
   torch_gpt.py --ranks 2 --models ...                          that many DDP ranks over Gloo, of one thread each
 
-prints one JSON object a model and mode: {"model", "mode", "tokens_per_second"}. MODEL:WARM:STEPS are steps before and in the timing.
+prints one JSON object a model and mode: {"model", "mode", "tokens_per_second", "tokens_per_second_mean"}, by the median step and by
+the mean one, each from the end of the one before. MODEL:WARM:STEPS are steps before and in the timing.
 """
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,6 +56,7 @@ class Gpt(nn.Module):
 
 
 def tokens_per_second(name, warm, steps, rank=0, ranks=1):
+    """By the median step, and by the mean one."""
     layers, heads, channels, context, batch = SHAPES[name]
     torch.manual_seed(1)
     model = Gpt(layers, heads, channels, context)
@@ -62,12 +65,12 @@ def tokens_per_second(name, warm, steps, rank=0, ranks=1):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.99), weight_decay=0.1, fused=True)
     torch.manual_seed(2 + rank)
     windows = torch.randint(VOCAB, (16, batch // ranks, context + 1))
-    start = 0.0
+    ends = []
     for step in range(warm + steps):
         if step == warm:
             if ranks > 1:
                 dist.barrier()
-            start = time.perf_counter()
+            ends.append(time.perf_counter())
         window = windows[step % len(windows)]
         optimizer.zero_grad(set_to_none=True)
         loss = model(window[:, :-1], window[:, 1:].contiguous())
@@ -75,22 +78,23 @@ def tokens_per_second(name, warm, steps, rank=0, ranks=1):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         loss.item()
-    if ranks > 1:
-        dist.barrier()
-    return batch * context * steps / (time.perf_counter() - start)
+        if step >= warm:
+            ends.append(time.perf_counter())
+    seconds = [end - start for start, end in zip(ends, ends[1:])]
+    return batch * context / statistics.median(seconds), batch * context / statistics.mean(seconds)
 
 
-def report(model, mode, rate):
-    print(json.dumps({"model": model, "mode": mode, "tokens_per_second": rate}), flush=True)
+def report(model, mode, rates):
+    print(json.dumps({"model": model, "mode": mode, "tokens_per_second": rates[0], "tokens_per_second_mean": rates[1]}), flush=True)
 
 
 def rank_main(arguments, models):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{arguments.meet}", rank=arguments.rank, world_size=arguments.ranks)
     for name, warm, steps in models:
-        rate = tokens_per_second(name, warm, steps, arguments.rank, arguments.ranks)
+        rates = tokens_per_second(name, warm, steps, arguments.rank, arguments.ranks)
         if arguments.rank == 0:
-            report(name, f"{arguments.ranks} ranks", rate)
+            report(name, f"{arguments.ranks} ranks", rates)
     dist.destroy_process_group()
 
 

@@ -226,7 +226,7 @@ class PeerTest(unittest.TestCase):
             self.assertAlmostEqual(collective_peer.in_unit(row, 0.5), {"us": 0.5e6, "ms": 500, "GB/s": size / 0.5 / 1e9}[units[row]])
 
     def test_the_peer_of_training_is_the_better_of_its_modes_and_scaling_is_of_neighbours(self):
-        rates = {("gpt_4x128", who): values for who, values in (("Troupe, 2 workers", [30, 32, 31]), ("Troupe, 1 worker", [17, 16, 15]), ("PyTorch, 2 threads", [10, 30, 20]),
+        rates = {("gpt_4x128", who): [(value, 1) for value in values] for who, values in (("Troupe, 2 workers", [30, 32, 31]), ("Troupe, 1 worker", [17, 16, 15]), ("PyTorch, 2 threads", [10, 30, 20]),
                                                                  ("PyTorch, 2 ranks", [22, 21, 23]), ("PyTorch, 1 thread", [12]))}
         found = {row["row"]: row for row in train_gpt.rows_of(rates, {"gpt_4x128": 2e6}, 100.0, 200.0)}
         self.assertEqual((found["train/gpt_4x128"]["value"], found["train/gpt_4x128"]["peers"]), (31, {"PyTorch": 22}))
@@ -236,10 +236,20 @@ class PeerTest(unittest.TestCase):
 
 
 class TrainTest(unittest.TestCase):
-    def test_steps_before_the_first_validation_are_not_counted(self):
-        result = json.dumps({"evaluations": [{"seconds_per_step": 9}, {"seconds_per_step": 1}, {"seconds_per_step": 3}], "gflops": 6, "tokens_per_second": 3})
+    def test_a_run_counts_with_the_median_of_the_steps_after_the_first_ones(self):
+        warm, _ = train_gpt.steps_of("gpt_4x128", True)
+        seconds = [[step, 99] for step in range(1, warm + 1)] + [[warm + 1, 2], [warm + 2, 1], [warm + 3, 9]]
+        result = json.dumps({"step_seconds": seconds, "gflops": 6, "tokens_per_second": 3})
         program = script(self, f"while [ \"$1\" != --json ]; do shift; done\nprintf '%s' '{result}' > \"$2\"\n")
-        self.assertEqual(train_gpt.ours(program, "gpt_4x128", 2, True), (768 / 2, 2e9))
+        self.assertEqual(train_gpt.ours(program, "gpt_4x128", 2, True), ((768 / 2, 768 / 4), 2e9))
+
+    def test_runs_are_made_again_while_the_host_takes_the_cpus(self):
+        ticks = iter([(0, 0), (20, 100), (20, 100), (22, 200)])
+        runs = iter(["stolen from", "quiet"])
+        with mock.patch.object(train_gpt, "sight", return_value=2.0), mock.patch.object(train_gpt, "cpu_ticks", lambda: next(ticks)), \
+                contextlib.redirect_stdout(io.StringIO()) as out:
+            self.assertEqual(train_gpt.undisturbed(lambda: next(runs), "", False), "quiet")
+        self.assertIn("the host took 20.0% of the time", out.getvalue())
 
     def test_a_program_that_fails_says_why(self):
         with self.assertRaisesRegex(RuntimeError, "ended with 3: no such data"):

@@ -269,6 +269,7 @@ TEST(TrainTrainer, TheSharesOfAStepAddUpToItsTime) {
     trainer->bind(g);
     ASSERT_TRUE(trainer->start().ok());
     const StepSeconds s = trainer->step().value().seconds;
+    EXPECT_EQ(s.between, 0) << "there was no step before it";
     EXPECT_EQ(s.input, 3) << "three micro-batches";
     EXPECT_GE(s.compute, 3);
     EXPECT_GT(s.communication, 0);
@@ -277,6 +278,22 @@ TEST(TrainTrainer, TheSharesOfAStepAddUpToItsTime) {
     std::array<double, 1> mean{s.total};
     average(g, mean);
     EXPECT_EQ(mean[0], s.total);
+    ticks += 1000;
+    const StepSeconds next = trainer->step().value().seconds;
+    EXPECT_GE(next.between, 1000);
+    EXPECT_LT(next.total, 1000);
+  });
+}
+
+TEST(TrainTrainer, AllRanksHearOfAStopInTheStepThatOneAsksItFor) {
+  on_threads(3, [&](Group g) {
+    LinearModel<float> model(kInputs, kClasses);
+    auto trainer = make_trainer<float>(model, data(), 12, options(Zero::k1, 4));
+    trainer->bind(g);
+    ASSERT_TRUE(trainer->start().ok());
+    EXPECT_FALSE(trainer->step().value().stop);
+    EXPECT_TRUE(trainer->step({.stop = g.rank() == 1}).value().stop);
+    EXPECT_FALSE(trainer->step().value().stop);
   });
 }
 
