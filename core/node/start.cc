@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/base/thread.h"
 #include "core/net/token.h"
 #include "core/node/boot_socket.h"
 #include "core/node/daemon.h"
@@ -146,18 +147,6 @@ Result<Embedded> start_embedded(const EmbeddedOptions& options) {
   return Embedded(std::move(impl));
 }
 
-namespace {
-
-/// Starts a thread that takes no signal.
-std::thread quiet_thread(const sigset_t& all, const sigset_t& mask, std::function<void()> work) {
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  std::thread thread(std::move(work));
-  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-  return thread;
-}
-
-}  // namespace
-
 Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& hooks) {
   Result<DaemonConfig> config = resolve_node(options.node);
   if (!config.ok()) return config.error_ptr();
@@ -173,11 +162,10 @@ Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& ho
   auto impl = std::make_unique<Embedded::Impl>();
   impl->session = std::move(*session);
   impl->daemon.lifeline = std::move(sockets->first);
-  sigset_t all, mask;
-  sigfillset(&all);
+  sigset_t mask;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
   auto daemon = std::make_shared<Daemon>(*config, std::move(sockets->second), std::make_shared<LocalNode>(hooks, mask));
-  impl->local = quiet_thread(all, mask, [daemon = std::move(daemon), level = config->log_level]() mutable {
+  impl->local = start_thread([daemon = std::move(daemon), level = config->log_level]() mutable {
     LocalNode::enter_thread("troupe-daemon", level);
     daemon->run();
     daemon.reset();
