@@ -149,7 +149,7 @@ TEST(CudaGpt, WritesNoElementThatItCalledFinal) {  // MD-3
   std::vector<float> params(model.parameter_count()), gradients(params.size());
   model.initialize(3, params);
   const Rows rows(kSmall, 2, 7);
-  troupe::train::testing::Announced announced(gradients);
+  model_promises::Announced announced(gradients);
   model.step(rows.batch(0, 2), params, gradients, 2, announced.listener());
   EXPECT_EQ(announced.count(), kSmall.layers + 2);  // ln_f, the blocks, the embeddings
   announced.expect_kept();

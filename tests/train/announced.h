@@ -14,13 +14,13 @@
 
 #include "apps/train/model.h"
 
-namespace troupe::train::testing {
+namespace model_promises {
 
 class Announced {
  public:
   explicit Announced(std::span<const float> gradients) : gradients_(gradients) {}
 
-  FinalFrom listener() {
+  troupe::train::FinalFrom listener() {
     return [this](std::size_t offset) {
       const auto final_ones = gradients_.subspan(offset);
       told_.emplace_back(offset, std::vector<float>(final_ones.begin(), final_ones.end()));
@@ -44,4 +44,4 @@ class Announced {
   std::vector<std::pair<std::size_t, std::vector<float>>> told_;
 };
 
-}  // namespace troupe::train::testing
+}  // namespace model_promises

@@ -77,7 +77,7 @@ TEST_P(EveryModel, AddsItsGradientsSoThatMicroBatchesAccumulate) {  // MD-1, MD-
 
 TEST_P(EveryModel, WritesNoElementThatItCalledFinal) {  // MD-3
   std::vector<float> gradients(subject.params.size());
-  troupe::train::testing::Announced announced(gradients);
+  model_promises::Announced announced(gradients);
   subject.model->step(subject.batch(0, 40), subject.params, gradients, 40, announced.listener());
   ASSERT_GE(announced.count(), 3u);  // not everything at the end: reduction overlaps the backward pass
   announced.expect_kept();
