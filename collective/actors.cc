@@ -7,9 +7,6 @@
 //   GA-2  A member takes its rank once an epoch; an actor that was restarted must be taken into the next epoch: in this one it
 //         gets a group that has failed, and so do the others.
 // Thread rule: any thread of a driver or worker.
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -26,6 +23,7 @@
 #include "collective/rank_net.h"
 #include "collective/shm_communicator.h"
 #include "collective/tcp_communicator.h"
+#include "core/base/thread.h"
 #include "core/exec/fibers.h"
 #include "core/worker/context.h"
 #include "core/worker/core.h"
@@ -193,10 +191,7 @@ void off_the_fiber(Environment& environment, const std::function<void(Environmen
   Relay relay;
   std::atomic<bool> done{false};
   std::exception_ptr failed;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  std::thread thread([&] {
+  std::thread thread = start_thread([&] {
     try {
       work(relay);
     } catch (...) {
@@ -205,7 +200,6 @@ void off_the_fiber(Environment& environment, const std::function<void(Environmen
     done.store(true, std::memory_order_release);
     suspension->notify();
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   try {
     while (!done.load(std::memory_order_acquire)) (void)suspension->wait(Clock::time_point::max());
   } catch (...) {  // the thread sees it at its next look

@@ -64,7 +64,7 @@ struct CudaApi {
   int (*ipc_open_event)(void** event, const IpcHandle* handle);
 };
 
-using CudaApiFunction = const CudaApi* (*)(std::uint32_t abi);  ///< null for an abi that the plug-in does not have
+/// The function that gives the table (kernels/cuda/plugin_file.h): const CudaApi* (std::uint32_t abi), null for an abi that the plug-in does not have.
 inline constexpr const char* kCudaApiSymbol = "troupe_cuda_api";
 
 }  // namespace troupe::collective

@@ -1,11 +1,10 @@
 #include "collective/gpu_device.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include "core/base/thread.h"
 
 namespace troupe::collective {
 
@@ -24,11 +23,7 @@ void Watchdog::watch(std::weak_ptr<Watched> what) {
   std::lock_guard lock(mutex_);
   watched_.push_back(std::move(what));
   if (thread_.joinable() || stopping_) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  thread_ = std::thread([this] { loop(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread([this] { loop(); });
 }
 
 void Watchdog::loop() {

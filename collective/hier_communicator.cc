@@ -1,13 +1,13 @@
 // The two parts as one: failures, waits, splits. The operations: hier_operations.cc.
 #include "collective/hier_communicator.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include <fmt/format.h>
+
+#include "core/base/thread.h"
 
 namespace troupe::collective {
 
@@ -32,11 +32,7 @@ HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_pt
     segment->fail(failure);
     if (failure.reason == Reason::kStale && segment->control().next_epoch.load() == 0) segment->supersede(ShmSegment::kDestroyed);
   });
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  watcher_ = std::thread([this] { watch_inside(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  watcher_ = start_thread([this] { watch_inside(); });
 }
 
 HierCommunicator::~HierCommunicator() {

@@ -111,22 +111,30 @@ class Door {
   ino_t inode_ = 0;
 };
 
+/// Bytes, and room for one descriptor beside them.
+struct MessageWithOne {
+  MessageWithOne(void* begin, std::size_t size) : bytes{begin, size} {
+    header.msg_iov = &bytes;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+  }
+  MessageWithOne(const MessageWithOne&) = delete;
+  iovec bytes;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+};
+
 /// The verdict with a descriptor beside it, at once or not at all: the buffer of a new connection takes it.
 bool send_welcome(int to, const Verdict& verdict, int fd) {
-  iovec bytes{const_cast<Verdict*>(&verdict), sizeof verdict};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  MessageWithOne message(const_cast<Verdict*>(&verdict), sizeof verdict);
+  cmsghdr* header = CMSG_FIRSTHDR(&message.header);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   ssize_t n;
-  do n = ::sendmsg(to, &message, MSG_NOSIGNAL);
+  do n = ::sendmsg(to, &message.header, MSG_NOSIGNAL);
   while (n < 0 && errno == EINTR);
   return n == ssize_t(sizeof verdict);
 }
@@ -164,18 +172,12 @@ UniqueFd knock(const MeetingPlan& plan) {
 UniqueFd hear(const MeetingPlan& plan, int socket, Verdict& verdict) {
   UniqueFd descriptor;
   for (std::size_t got = 0; got < sizeof verdict;) {
-    iovec bytes{reinterpret_cast<char*>(&verdict) + got, sizeof verdict - got};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    const ssize_t n = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    MessageWithOne message(reinterpret_cast<char*>(&verdict) + got, sizeof verdict - got);
+    const ssize_t n = ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
     if (n > 0) {
       got += std::size_t(n);
-      const cmsghdr* header = CMSG_FIRSTHDR(&message);
+      const cmsghdr* header = CMSG_FIRSTHDR(&message.header);
       int fd = -1;
       if (header && header->cmsg_type == SCM_RIGHTS) std::memcpy(&fd, CMSG_DATA(header), sizeof fd), descriptor.reset(fd);
       continue;

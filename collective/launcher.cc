@@ -1,16 +1,11 @@
 #include "collective/launcher.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "core/base/thread.h"
 
 namespace troupe::collective {
 
 Launcher::Launcher() : order_(std::make_shared<Order>()) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  thread_ = std::thread([this] { loop(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread([this] { loop(); });
 }
 
 Launcher::~Launcher() {

@@ -1,12 +1,11 @@
 #include "collective/member.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "core/base/thread.h"
 
 namespace troupe::collective::detail {
 
@@ -284,11 +283,7 @@ void Member::drain(const Pending* until, Environment* environment) {
 
 void Member::start_helper() {
   if (helper_.joinable()) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  helper_ = std::thread([this] { help(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  helper_ = start_thread([this] { help(); });
 }
 
 void Member::help() {

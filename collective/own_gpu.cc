@@ -1,55 +1,22 @@
 #include "collective/own_gpu.h"
 
-#include <dlfcn.h>
-
-#include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <mutex>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "collective/nccl_library.h"
 #include "core/base/environment.h"
-#include "core/base/log.h"
+#include "kernels/cuda/plugin_file.h"
 
 namespace troupe::collective {
 namespace {
 
-constexpr const char* kPlugin = "libtroupe_cuda.so";
-
 Result<const CudaApi*> load_plugin() {
-  std::vector<std::string> candidates, why;
-  if (const std::string named = environment("TROUPE_CUDA_LIB"); !named.empty()) {
-    candidates = {named};
-  } else {
-    std::error_code ignored;
-    candidates = {kPlugin, (std::filesystem::canonical("/proc/self/exe", ignored).parent_path() / kPlugin).string()};
-  }
-  for (const std::string& candidate : candidates) {
-    void* const library = ::dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-      const char* const text = ::dlerror();
-      why.push_back(text ? text : candidate);
-      continue;
-    }
-    const auto get = reinterpret_cast<CudaApiFunction>(::dlsym(library, kCudaApiSymbol));
-    const CudaApi* const api = get ? get(kCudaApiAbi) : nullptr;
-    if (!api || api->bytes != sizeof(CudaApi)) return Error(fmt::format("the CUDA plug-in {} is of another version of Troupe", candidate));
-    return api;
-  }
-  return Error(fmt::format("the CUDA plug-in is not there (TROUPE_CUDA_LIB names it): {}", fmt::join(why, "; ")));
-}
-
-int local_rank() {
-  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"}) {
-    const std::string text = environment(name);
-    int value = 0;
-    if (!text.empty() && std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc() && value >= 0) return value;
-  }
-  return 0;
+  const auto plugin = kernels::cuda::PluginFile::find();
+  if (!plugin.ok()) return plugin.error_ptr();
+  return plugin->table<CudaApi>(kCudaApiSymbol, kCudaApiAbi);
 }
 
 struct Own {
@@ -78,7 +45,7 @@ Result<std::shared_ptr<GpuDevice>> own_gpu(int index) {
   if (const int status = (*cuda)->device_count(&count); status != 0) return Error(fmt::format("no GPU: {} ({})", (*cuda)->error_text(status), status));
   if (count == 0) return Error("no GPU");
   if (index >= count) return InvalidArgumentError(fmt::format("there is no GPU {}: this process sees {}", index, count));
-  if (index < 0) index = local_rank() % count;
+  if (index < 0) index = kernels::cuda::own_device(count);
   std::lock_guard lock(own().mutex);
   auto& device = own().devices[index];
   if (device) return device;

@@ -1,8 +1,8 @@
 // What this process has for the nccl backend: the CUDA plug-in, a GPU, NCCL. Opened once, when first asked for, and kept until the
 // process ends.
 //
-//   plug-in   TROUPE_CUDA_LIB, else libtroupe_cuda.so where the loader finds it, else beside the program
-//   GPU       the one of several that LOCAL_RANK (torchrun) or OMPI_COMM_WORLD_LOCAL_RANK (mpirun) says; an actor sees only its own
+//   plug-in   kernels/cuda/plugin_file.h
+//   GPU       the one of several that the launcher's local rank says (there, too); an actor sees only its own
 //   NCCL      nccl_library.h
 //
 // Thread rule: any thread. The first call changes the environment (NCCL's variables): before threads of the user's read it.
@@ -17,7 +17,7 @@
 
 namespace troupe::collective {
 
-/// The table of the plug-in; an Error says where it was looked for.
+/// The table of the plug-in. NotFoundError: where it was looked for; InvalidArgumentError: of another version.
 Result<const CudaApi*> open_cuda_plugin();
 
 /// The GPU of this process with what is there of NCCL, or why there is none. `index` -1: its own; else another one that it sees.

@@ -1,9 +1,7 @@
 #include "collective/side_threads.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include "core/base/log.h"
+#include "core/base/thread.h"
 
 namespace troupe::collective {
 
@@ -22,17 +20,13 @@ void SideThreads::run(std::string what, std::function<void()> work) {
   std::lock_guard lock(shared_->mutex);
   join_finished();
   auto over = std::make_shared<bool>(false);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  std::thread thread([shared = shared_, over, work = std::move(work)]() mutable {
+  std::thread thread = start_thread([shared = shared_, over, work = std::move(work)]() mutable {
     work();
     work = nullptr;  // what it owns goes before it counts as over
     std::lock_guard lock(shared->mutex);
     *over = true;
     shared->changed.notify_all();
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   threads_.push_back({std::move(what), std::move(thread), std::move(over)});
 }
 

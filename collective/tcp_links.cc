@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,6 +12,8 @@
 #include <cstring>
 
 #include <fmt/format.h>
+
+#include "core/base/thread.h"
 
 namespace troupe::collective {
 namespace {
@@ -65,11 +65,7 @@ TcpLinks::TcpLinks(const Place& place)
   event.data.u32 = kThreadWake;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, thread_wake_.get(), &event);
   if (place.ranks == 1) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-  thread_ = std::thread([this] { loop(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_thread([this] { loop(); });
 }
 
 TcpLinks::~TcpLinks() { leave(); }

@@ -1,13 +1,12 @@
 #include "collective/watch.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "collective/shm_segment.h"
+#include "core/base/thread.h"
 
 namespace troupe::collective {
 
@@ -19,11 +18,7 @@ void Watch::add(int who, int pid, std::uint64_t started) {
   fresh_.push_back({who, std::move(fd)});
   if (!wake_) {
     wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
-    thread_ = std::thread([this] { loop(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_thread([this] { loop(); });
   }
   const std::uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);

@@ -3,8 +3,7 @@
 // Invariants
 //   CU-1  A status other than 0 becomes an exception that names the call and says CUDA's text: OutOfMemoryError where memory
 //         is short, Error otherwise.
-//   CU-2  The plug-in is TROUPE_CUDA_LIB where that is set; else libtroupe_cuda.so where the loader finds it, else beside the
-//         program. It is opened once, when first asked for, and kept.
+//   CU-2  The plug-in is the one of kernels/cuda/plugin_file.h (PF-1). It is opened once, when first asked for, and kept.
 // Thread rule: as plugin.h. The GPU is a property of the thread: use() before a thread's first call.
 #pragma once
 #include <cstddef>
@@ -23,8 +22,8 @@ Result<const kernels::cuda::Table*> cuda_table();
 Result<const kernels::cuda::Table*> cuda_table_of(const char* file);
 
 /// Which of the GPUs that this process sees is its own. `assigned`, from 0: what the runtime has given to an actor, whose
-/// process sees that one only, as number 0, or all of them (local mode). -1: what a launcher's local rank says (LOCAL_RANK,
-/// OMPI_COMM_WORLD_LOCAL_RANK). Throws as CU-1.
+/// process sees that one only, as number 0, or all of them (local mode). -1: what a launcher's local rank says
+/// (kernels::cuda::own_device). Throws as CU-1.
 int own_cuda_device(const kernels::cuda::Table& table, int assigned = -1);
 
 class Cuda {

@@ -12,9 +12,7 @@
 // destination; going through several pages at once keeps several DRAM rows and page walks under way. Other hosts of the same
 // CPU model gave rep movsb 21 GB/s: which method wins is therefore measured, on the first large copy, while it copies.
 // One core cannot use the memory by itself, so very large copies take a second thread for as long as they last.
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -25,6 +23,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/base/thread.h"
 #include <troupe/detail/serialize_archive.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -162,16 +161,12 @@ void copy_by_two(std::byte* to, const std::byte* from, std::size_t n) {
       copy(to + at, from + at, std::min(kShare, n - at));
     }
   };
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the user's signals are for the user's threads
   std::thread second;
   try {
-    second = std::thread(work);
+    second = start_thread(work);
   } catch (const std::system_error&) {
     // No thread to be had: this one does it all.
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   work();
   if (second.joinable()) second.join();
 }

@@ -1,7 +1,6 @@
 #include "core/net/link_loop.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -11,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+
+#include "core/base/thread.h"
 
 namespace troupe::net {
 namespace {
@@ -36,12 +37,7 @@ Result<std::unique_ptr<SocketLoop>> SocketLoop::start(const char* name) {
   if (::epoll_ctl(loop->epoll_.get(), EPOLL_CTL_ADD, loop->event_.get(), &event) != 0) {
     return Error(std::string("epoll_ctl: ") + std::strerror(errno));
   }
-  // Signals belong to the process's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  loop->thread_ = std::thread([raw = loop.get()] { raw->run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  loop->thread_ = start_thread([raw = loop.get()] { raw->run(); });
   pthread_setname_np(loop->thread_.native_handle(), name);
   return loop;
 }

@@ -152,4 +152,12 @@ Result<RoleProcess> start_role(const RoleStart& start) {
   return process;
 }
 
+void report_head(int lifeline, const Result<std::string>& address) {
+  ReadyReport report;
+  report.pid = ::getpid();
+  if (address.ok()) report.address = *address;
+  else report.error = address.error().message();
+  (void)send_message(lifeline, wire::BootKind::kWelcome, report).ok();
+}
+
 }  // namespace troupe::node

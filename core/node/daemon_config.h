@@ -77,5 +77,7 @@ struct RoleStart {
 Result<RoleProcess> begin_role(const RoleStart& start);
 Result<ReadyReport> await_ready(const RoleProcess& process, const RoleStart& start);
 Result<RoleProcess> start_role(const RoleStart& start);
+/// The other end, of a head: it serves at this address, or why it does not.
+void report_head(int lifeline, const Result<std::string>& address);
 
 }  // namespace troupe::node

@@ -173,13 +173,7 @@ Result<RoleProcess> LocalNode::start_head(const HeadConfig& config, Duration rea
     options.stop_fd = lifeline.get();
     options.own_process = false;
     options.open_links = opener;
-    options.on_ready = [&](const Result<std::string>& address) {
-      ReadyReport report;
-      report.pid = ::getpid();
-      if (address.ok()) report.address = *address;
-      else report.error = address.error().message();
-      (void)send_message(lifeline.get(), wire::BootKind::kWelcome, report).ok();
-    };
+    options.on_ready = [&](const Result<std::string>& address) { report_head(lifeline.get(), address); };
     head::head_main(options);
   });
   RoleProcess process{0, std::move(sockets->first), {}};

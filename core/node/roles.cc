@@ -61,13 +61,7 @@ int head_role() {
   options.stop_fd = lifeline.get();
   options.end_on_hangup = config->embedded;
   options.log = {.file = config->session_dir + "/logs/head.log", .label = "head", .level = log_level_of(config->log_level, LogLevel::kInfo)};
-  options.on_ready = [&](const Result<std::string>& address) {
-    ReadyReport report;
-    report.pid = ::getpid();
-    if (address.ok()) report.address = *address;
-    else report.error = address.error().message();
-    (void)send_message(lifeline.get(), wire::BootKind::kWelcome, report).ok();
-  };
+  options.on_ready = [&](const Result<std::string>& address) { report_head(lifeline.get(), address); };
   const int code = head::head_main(options);
   clean_after_daemon(*config, daemon.get(), lifeline.get());
   return code;

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/base/thread.h"
+
 extern char** environ;
 
 namespace troupe::node {
@@ -88,13 +90,14 @@ Result<int> spawn(const SpawnOptions& options) {
   std::vector<char*> argv = pointers(options.argv), environment = pointers(options.environment);
   std::vector<std::pair<int, int>> fds = options.fds;
   ChildPlan plan{&options, argv.data(), environment.data(), fds.data(), fds.size(), ::getpid(), 0};
-  sigset_t all, before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child
-  const pid_t pid = ::vfork();
-  if (pid == 0) run_child(plan);
-  const int fork_error = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pid_t pid = -1;
+  int fork_error = 0;
+  {
+    const SignalsBlocked blocked;  // no handler of ours may run in the child
+    pid = ::vfork();
+    if (pid == 0) run_child(plan);
+    fork_error = errno;
+  }
   if (pid < 0) return make_error<Error>(std::string("starting a process: ") + std::strerror(fork_error));
   if (plan.error != 0) {
     ::waitpid(pid, nullptr, 0);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/base/thread.h"
 #include "core/net/token.h"
 #include "core/node/boot_socket.h"
 #include "core/node/daemon.h"
@@ -48,10 +49,36 @@ RoleStart daemon_start(const DaemonConfig& config, const Session& session, Durat
   return start;
 }
 
+/// Starts the daemon of a session; where it does not come up, nothing of the session is left.
+Result<RoleProcess> start_daemon(const DaemonConfig& config, Session& session, Duration ready_timeout) {
+  Result<RoleProcess> daemon = start_role(daemon_start(config, session, ready_timeout));
+  if (daemon.ok()) return daemon;
+  kill_marked(session.name + "/", std::chrono::seconds(2));
+  clean_session(session.dir, std::move(session.lock));
+  return daemon;
+}
+
 Status write_token(const std::string& path) {
   Result<net::Token> token = net::Token::make();
   if (!token.ok()) return token.error_ptr();
   return token->write_file(path);
+}
+
+/// A session for a node that lives and ends with this process, and what its daemon is to know.
+struct OwnNode {
+  DaemonConfig config;
+  Session session;
+};
+Result<OwnNode> make_own_node(const EmbeddedOptions& options) {
+  Result<DaemonConfig> config = resolve_node(options.node);
+  if (!config.ok()) return config.error_ptr();
+  Result<Session> session = create_session(options.session_root);
+  if (!session.ok()) return session.error_ptr();
+  config->session_dir = session->dir;
+  config->token_file = session->dir + "/token";
+  config->embedded = true;
+  if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
+  return OwnNode{std::move(*config), std::move(*session)};
 }
 
 struct FoundNode { std::string session, socket, address, node_id; int pid = 0; bool embedded = false; };
@@ -125,64 +152,36 @@ int Embedded::daemon_pid() const { return impl_->daemon.pid; }
 void Embedded::stop(Duration grace) { impl_->stop(grace); }
 
 Result<Embedded> start_embedded(const EmbeddedOptions& options) {
-  Result<DaemonConfig> config = resolve_node(options.node);
-  if (!config.ok()) return config.error_ptr();
-  Result<Session> session = create_session(options.session_root);
-  if (!session.ok()) return session.error_ptr();
-  config->session_dir = session->dir;
-  config->token_file = session->dir + "/token";
-  config->embedded = true;
-  config->parent_pid = ::getpid();
-  if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
-  Result<RoleProcess> daemon = start_role(daemon_start(*config, *session, options.ready_timeout));
-  if (!daemon.ok()) {
-    kill_marked(session->name + "/", std::chrono::seconds(2));
-    clean_session(session->dir, std::move(session->lock));
-    return daemon.error_ptr();
-  }
+  Result<OwnNode> own = make_own_node(options);
+  if (!own.ok()) return own.error_ptr();
+  own->config.parent_pid = ::getpid();
+  Result<RoleProcess> daemon = start_daemon(own->config, own->session, options.ready_timeout);
+  if (!daemon.ok()) return daemon.error_ptr();
   auto impl = std::make_unique<Embedded::Impl>();
-  impl->session = std::move(*session);
+  impl->session = std::move(own->session);
   impl->daemon = std::move(*daemon);
   return Embedded(std::move(impl));
 }
 
-namespace {
-
-/// Starts a thread that takes no signal.
-std::thread quiet_thread(const sigset_t& all, const sigset_t& mask, std::function<void()> work) {
-  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
-  std::thread thread(std::move(work));
-  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
-  return thread;
-}
-
-}  // namespace
-
 Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& hooks) {
-  Result<DaemonConfig> config = resolve_node(options.node);
-  if (!config.ok()) return config.error_ptr();
-  Result<Session> session = create_session(options.session_root);
-  if (!session.ok()) return session.error_ptr();
-  config->session_dir = session->dir;
-  config->token_file = session->dir + "/token";
-  config->embedded = true;
-  if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
+  Result<OwnNode> own = make_own_node(options);
+  if (!own.ok()) return own.error_ptr();
+  const DaemonConfig& config = own->config;
   Result<std::pair<UniqueFd, UniqueFd>> sockets = boot_socket_pair();
   if (!sockets.ok()) return sockets.error_ptr();
   raise_file_limit();  // the descriptors of all workers are here
   auto impl = std::make_unique<Embedded::Impl>();
-  impl->session = std::move(*session);
+  impl->session = std::move(own->session);
   impl->daemon.lifeline = std::move(sockets->first);
-  sigset_t all, mask;
-  sigfillset(&all);
+  sigset_t mask;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
-  auto daemon = std::make_shared<Daemon>(*config, std::move(sockets->second), std::make_shared<LocalNode>(hooks, mask));
-  impl->local = quiet_thread(all, mask, [daemon = std::move(daemon), level = config->log_level]() mutable {
+  auto daemon = std::make_shared<Daemon>(config, std::move(sockets->second), std::make_shared<LocalNode>(hooks, mask));
+  impl->local = start_thread([daemon = std::move(daemon), level = config.log_level]() mutable {
     LocalNode::enter_thread("troupe-daemon", level);
     daemon->run();
     daemon.reset();
   });
-  Result<ReadyReport> report = await_ready(impl->daemon, daemon_start(*config, impl->session, options.ready_timeout));
+  Result<ReadyReport> report = await_ready(impl->daemon, daemon_start(config, impl->session, options.ready_timeout));
   if (!report.ok()) {
     impl->stop({});
     return report.error_ptr();
@@ -222,13 +221,8 @@ Result<StartedNode> start_node(const StartOptions& options) {
   config->token_file = options.head ? session->dir + "/token" : token_file;
   if (options.head)
     if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
-  const RoleStart start = daemon_start(*config, *session, options.ready_timeout);
-  Result<RoleProcess> daemon = start_role(start);
-  if (!daemon.ok()) {
-    kill_marked(session->name + "/", std::chrono::seconds(2));
-    clean_session(session->dir, std::move(session->lock));
-    return daemon.error_ptr();
-  }
+  Result<RoleProcess> daemon = start_daemon(*config, *session, options.ready_timeout);
+  if (!daemon.ok()) return daemon.error_ptr();
   StartedNode started{daemon->report.address, session->dir, daemon->report.socket_path, daemon->report.node_id, daemon->pid};
   if (!options.address_file.empty()) {
     const std::string draft = options.address_file + ".new";

@@ -182,7 +182,7 @@ struct Table {
   int (*open_cublaslt)(const char* path, char* message, std::size_t message_bytes);
 };
 
-using TableFunction = const Table* (*)(std::uint32_t abi);  ///< null for an abi that this plug-in does not have
+/// The function that gives the table (plugin_file.h): const Table* (std::uint32_t abi), null for an abi that this plug-in does not have.
 inline constexpr const char* kTableSymbol = "troupe_cuda_table";
 
 }  // namespace troupe::kernels::cuda

@@ -2,14 +2,16 @@
 
 #include <array>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/base/bytes.h"
 #include "core/base/fd.h"
-#include "core/base/slab.h"
 #include "core/base/unique_function.h"
+#include "core/worker/slab.h"
 
 namespace troupe {
 namespace {
@@ -48,45 +50,39 @@ TEST(UniqueFd, GivesUpWhatItReleases) {
   EXPECT_FALSE(is_open(raw));
 }
 
-TEST(Slab, FindsByHandleUntilErased) {  // SL-1
-  Slab<std::string> slab;
-  const auto [a, value] = slab.emplace("one");
-  EXPECT_EQ(slab.find(a), value);
-  EXPECT_TRUE(slab.erase(a));
+struct Numbered {
+  Numbered(std::uint64_t handle, std::string text = {}) : handle(handle), text(std::move(text)) {}
+  std::uint64_t handle;
+  std::string text;
+};
+
+TEST(Slab, FindsByHandleUntilDestroyed) {
+  worker::Slab<Numbered> slab;
+  Numbered* const one = slab.make("one");
+  const std::uint64_t a = one->handle;
+  EXPECT_EQ(slab.find(a), one);
+  slab.destroy(one, a);
   EXPECT_EQ(slab.find(a), nullptr);
-  EXPECT_FALSE(slab.erase(a));
-  const auto [b, again] = slab.emplace("two");
-  EXPECT_EQ(again, value) << "the place is reused";
-  EXPECT_NE(a, b);
+  Numbered* const two = slab.make("two");
+  EXPECT_EQ(two, one) << "the place is reused";
+  EXPECT_NE(two->handle, a);
   EXPECT_EQ(slab.find(a), nullptr);
-  EXPECT_EQ(*slab.find(b), "two");
+  EXPECT_EQ(slab.find(two->handle)->text, "two");
   EXPECT_EQ(slab.find(0), nullptr);
   EXPECT_EQ(slab.find(~0ull), nullptr);
+  slab.destroy(two, two->handle);
 }
 
-TEST(Slab, NeverMovesAndDestroysWhatIsLeft) {  // SL-2
-  int live = 0;
-  {
-    Slab<Counted> slab;
-    std::vector<std::pair<Slab<Counted>::Handle, Counted*>> all;
-    for (int i = 0; i < 1000; ++i) all.push_back(slab.emplace(live));
-    for (const auto& [handle, value] : all) EXPECT_EQ(slab.find(handle), value);
-    for (std::size_t i = 0; i < all.size(); i += 2) EXPECT_TRUE(slab.erase(all[i].first));
-    EXPECT_EQ(live, 500);
-    EXPECT_EQ(slab.size(), 500u);
-  }
-  EXPECT_EQ(live, 0);
-}
-
-TEST(Slab, StaysAsItWasWhenAConstructorThrows) {
-  struct Picky {
-    explicit Picky(bool fail) { if (fail) throw std::runtime_error("no"); }
-  };
-  Slab<Picky> slab;
-  EXPECT_THROW(slab.emplace(true), std::runtime_error);
-  EXPECT_EQ(slab.size(), 0u);
-  const auto handle = slab.emplace(false).first;
-  EXPECT_NE(slab.find(handle), nullptr);
+TEST(Slab, NeverMovesAndVisitsWhatIsThere) {
+  worker::Slab<Numbered> slab;
+  std::vector<Numbered*> all;
+  for (int i = 0; i < 1000; ++i) all.push_back(slab.make());
+  for (Numbered* one : all) EXPECT_EQ(slab.find(one->handle), one);
+  for (std::size_t i = 0; i < all.size(); i += 2) slab.destroy(all[i], all[i]->handle);
+  EXPECT_EQ(slab.live(), 500u);
+  std::set<Numbered*> seen;
+  slab.for_each([&](Numbered& one) { seen.insert(&one); });
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(seen.contains(all[i]), i % 2 == 1) << i;
 }
 
 TEST(UniqueFunction, HoldsMoveOnlyThingsInsideAndOutside) {

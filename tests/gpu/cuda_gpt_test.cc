@@ -9,6 +9,7 @@
 #include "apps/train/draws.h"
 #include "apps/train/gpt.h"
 #include "apps/train/gpt_cuda.h"
+#include "tests/train/announced.h"
 #include "tests/train/golden.h"
 
 namespace {
@@ -148,18 +149,10 @@ TEST(CudaGpt, WritesNoElementThatItCalledFinal) {  // MD-3
   std::vector<float> params(model.parameter_count()), gradients(params.size());
   model.initialize(3, params);
   const Rows rows(kSmall, 2, 7);
-  std::vector<std::pair<std::size_t, std::vector<float>>> told;
-  model.step(rows.batch(0, 2), params, gradients, 2, [&](std::size_t offset) {
-    told.emplace_back(offset, std::vector<float>(gradients.begin() + static_cast<std::ptrdiff_t>(offset), gradients.end()));
-  });
-  ASSERT_EQ(told.size(), kSmall.layers + 2);  // ln_f, the blocks, the embeddings
-  EXPECT_EQ(told.back().first, 0u);
-  std::size_t last = gradients.size();
-  for (const auto& [offset, then] : told) {
-    EXPECT_LT(offset, last);
-    last = offset;
-    EXPECT_TRUE(std::equal(then.begin(), then.end(), gradients.begin() + static_cast<std::ptrdiff_t>(offset))) << offset;
-  }
+  model_promises::Announced announced(gradients);
+  model.step(rows.batch(0, 2), params, gradients, 2, announced.listener());
+  EXPECT_EQ(announced.count(), kSmall.layers + 2);  // ln_f, the blocks, the embeddings
+  announced.expect_kept();
 }
 
 TEST(CudaGpt, GivesTheSameBitsWhateverCameBefore) {  // MD-4

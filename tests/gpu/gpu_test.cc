@@ -5,8 +5,6 @@
 //
 // --plugin FILE  libtroupe_cuda.so; by default the one beside this program. --selftest: the small problems, no times.
 // TROUPE_CUBLASLT_LIB names cuBLASLt. Exit code: 0 all right, 1 something is wrong, 2 wrong usage, 77 no GPU (a skip).
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include <fstream>
 #include <random>
 
+#include "kernels/cuda/plugin_file.h"
 #include "tests/gpu/operations.h"
 #include "tests/gpu/timings.h"
 #include "tests/kernels/golden.h"
@@ -160,18 +159,8 @@ int skip(const std::string& why) {
 }
 
 int run(const Options& options) {
-  void* library = dlopen(options.plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    if (!std::filesystem::exists(options.plugin)) return skip("the CUDA plug-in was not built: no " + options.plugin);
-    std::printf("FAILED: %s\n", dlerror());
-    return 1;
-  }
-  const auto get = reinterpret_cast<cuda::TableFunction>(dlsym(library, cuda::kTableSymbol));
-  const cuda::Table* table = get != nullptr ? get(cuda::kPluginAbi) : nullptr;
-  if (table == nullptr || table->bytes != sizeof(cuda::Table)) {
-    std::printf("FAILED: %s is of another version\n", options.plugin.c_str());
-    return 1;
-  }
+  if (!std::filesystem::exists(options.plugin)) return skip("the CUDA plug-in was not built: no " + options.plugin);
+  const cuda::Table* table = cuda::PluginFile::open(options.plugin).value().table<cuda::Table>(cuda::kTableSymbol, cuda::kPluginAbi).value();
   const Gpu gpu(*table);
   int count = 0;
   gpu.check(gpu->device_count(&count), "device_count");
@@ -179,9 +168,9 @@ int run(const Options& options) {
   cuda::DeviceFacts facts{};
   gpu.check(gpu->device_facts(0, &facts), "device_facts");
   gpu.check(gpu->set_device(0), "set_device");
-  char message[512] = "";
-  (void)gpu->open_cublaslt(std::getenv("TROUPE_CUBLASLT_LIB"), message, sizeof(message));
-  std::printf("%s (%d.%d, %d multiprocessors), driver %d, runtime %d\ncuBLASLt: %s\n", facts.name, facts.major, facts.minor, facts.multiprocessors, facts.driver_version, facts.runtime_version, message);
+  const auto products = cuda::find_cublaslt(*table);
+  const std::string message = products.ok() ? *products : std::string(products.error().message());
+  std::printf("%s (%d.%d, %d multiprocessors), driver %d, runtime %d\ncuBLASLt: %s\n", facts.name, facts.major, facts.minor, facts.multiprocessors, facts.driver_version, facts.runtime_version, message.c_str());
   const Tally tally = check_all(gpu, options);
   Ceilings ceilings;
   std::vector<Timing> timings;

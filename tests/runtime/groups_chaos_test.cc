@@ -10,8 +10,6 @@ using namespace rt;
 
 namespace {
 
-troupe::testing::Cluster* cluster = nullptr;
-
 bool is_typed(const Said& said) {
   static const std::vector<std::string> known = {"a member died", "timeout", "aborted", "stale handle", "the ranks disagree"};
   return std::ranges::find(known, said.reason) != known.end();
@@ -137,16 +135,12 @@ void light_ranks_die_together() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 64}, {.cpus = 64}, {.cpus = 64}}}, [&](troupe::testing::Cluster& c) {
-    cluster = &c;
-    for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
-    return run_promises(std::span<char* const>(argv, std::size_t(argc)),
-                        {{"one misfortune after the other, in memory", misfortunes_in_memory},
-                         {"one misfortune after the other, on sockets", misfortunes_on_sockets},
-                         {"one misfortune after the other, on both", misfortunes_on_both},
-                         {"light ranks die together", light_ranks_die_together},
-                         {"a founder that is a member dies early", a_founder_that_is_a_member_dies_early},
-                         {"a node is frozen for a while", a_node_is_frozen_for_a_while}},
-                        240);
-  });
+  return run_groups(argc, argv,
+                    {{"one misfortune after the other, in memory", misfortunes_in_memory},
+                     {"one misfortune after the other, on sockets", misfortunes_on_sockets},
+                     {"one misfortune after the other, on both", misfortunes_on_both},
+                     {"light ranks die together", light_ranks_die_together},
+                     {"a founder that is a member dies early", a_founder_that_is_a_member_dies_early},
+                     {"a node is frozen for a while", a_node_is_frozen_for_a_while}},
+                    240, {.nodes = {{.cpus = 64}, {.cpus = 64}, {.cpus = 64}}});
 }

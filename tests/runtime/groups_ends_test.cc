@@ -9,8 +9,6 @@ using namespace rt;
 
 namespace {
 
-troupe::testing::Cluster* cluster = nullptr;
-
 struct Placement {
   const char* name;
   std::vector<int> nodes;  // of the ranks
@@ -241,18 +239,14 @@ void ended_under_operations() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 64}, {.cpus = 64}, {.cpus = 64}}}, [&](troupe::testing::Cluster& c) {
-    cluster = &c;
-    for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
-    return run_promises(std::span<char* const>(argv, std::size_t(argc)),
-                        {{"a node dies in an operation", a_node_dies_in_an_operation},
-                         {"a node dies outside an operation", a_node_dies_outside_an_operation},
-                         {"the founder dies, and the group goes on", the_founder_dies},
-                         {"a group without its founder is destroyed", a_group_without_its_founder_is_destroyed},
-                         {"the founder dies while it forms the group", the_founder_dies_while_it_forms},
-                         {"a rank is frozen in an operation, and comes back", frozen_in_an_operation_and_back},
-                         {"who never comes, and who comes to something else", who_never_comes_and_who_comes_elsewhere},
-                         {"a group ends under operations", ended_under_operations}},
-                        180);
-  });
+  return run_groups(argc, argv,
+                    {{"a node dies in an operation", a_node_dies_in_an_operation},
+                     {"a node dies outside an operation", a_node_dies_outside_an_operation},
+                     {"the founder dies, and the group goes on", the_founder_dies},
+                     {"a group without its founder is destroyed", a_group_without_its_founder_is_destroyed},
+                     {"the founder dies while it forms the group", the_founder_dies_while_it_forms},
+                     {"a rank is frozen in an operation, and comes back", frozen_in_an_operation_and_back},
+                     {"who never comes, and who comes to something else", who_never_comes_and_who_comes_elsewhere},
+                     {"a group ends under operations", ended_under_operations}},
+                    180, {.nodes = {{.cpus = 64}, {.cpus = 64}, {.cpus = 64}}});
 }

@@ -134,7 +134,8 @@ class Rank {
 
 using Ranks = std::vector<ActorHandle<Rank>>;
 
-/// The nodes of the cluster that runs.
+/// The cluster that runs, and its nodes.
+inline troupe::testing::Cluster* cluster = nullptr;
 inline std::vector<std::string>& node_ids() {
   static std::vector<std::string> ids;
   return ids;
@@ -158,8 +159,10 @@ inline void check_sums(const Ranks& ranks, const std::string& name, int n = 5000
 inline int pid_of(const ActorHandle<Rank>& rank) { return get(rank.call<&Rank::pid>()); }
 
 /// The promises on a cluster of three nodes, daemons of this machine.
-inline int run_groups(int argc, char** argv, const std::vector<Promise>& promises, int seconds_each) {
-  return troupe::testing::run(argc, argv, {.nodes = {{.cpus = 32, .gpus = 4}, {.cpus = 32, .gpus = 4}, {.cpus = 32}}}, [&](troupe::testing::Cluster& c) {
+inline int run_groups(int argc, char** argv, const std::vector<Promise>& promises, int seconds_each,
+                      const troupe::testing::ClusterSpec& spec = {.nodes = {{.cpus = 32, .gpus = 4}, {.cpus = 32, .gpus = 4}, {.cpus = 32}}}) {
+  return troupe::testing::run(argc, argv, spec, [&](troupe::testing::Cluster& c) {
+    cluster = &c;
     for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
     return run_promises(std::span<char* const>(argv, std::size_t(argc)), promises, seconds_each);
   });
