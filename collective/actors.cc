@@ -229,6 +229,7 @@ void enter_nccl(worker::Core& core, const Epochs::Turn& turn, Entrance& entrance
 Group take_place(worker::Core& core, const Epochs::Turn& turn, Clock::time_point deadline) {
   Epochs& epochs = Epochs::instance();
   try {
+    epochs.ask_after(core, *turn.epoch);
     Entrance entrance = enter(core, turn, deadline);
     detail::MemberOptions options{.group = turn.epoch->name, .timeout = Duration(turn.epoch->record.timeout_ns), .environment = std::make_shared<RuntimeEnvironment>(core)};
     enter_nccl(core, turn, entrance, *options.environment, deadline);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "collective/rank_net.h"
 #include "core/worker/core.h"
@@ -253,6 +254,22 @@ void Epochs::report(worker::Core& core, const Epoch& epoch, const Failure& failu
   core.courier().notice(epoch.record.founder, wire::Method::kGroupWord, word_of(epoch, failure));
 }
 
+void Epochs::ask_after(worker::Core& core, const Epoch& epoch) {
+  std::set<ProcessId> dead;
+  {
+    worker::CoreLock lock(core);
+    std::set<ProcessId> asked{core.self()};
+    for (const GroupMember& member : epoch.record.members) {
+      if (!asked.insert(member.process).second) continue;
+      if (core.courier().is_dead(member.process)) dead.insert(member.process);
+      else if (member.process.node != core.self().node)  // of its own node a process has heard every death since it began
+        core.requests().send<wire::GroupAnswer>(member.process, wire::Method::kGroupWord,
+                                                wire::GroupWord{.kind = wire::GroupWordKind::kPresent, .key = epoch.key, .group = epoch.record.id, .epoch = epoch.record.epoch}, [](auto) {});
+    }
+  }
+  if (!dead.empty()) lose(core, [&](ProcessId process) { return dead.contains(process); }, "its process had ended before");
+}
+
 void Epochs::tell_end(const std::shared_ptr<Epoch>& epoch, troupe::detail::ObjectPtr ref) {
   Failure failure = kEnded;
   {
@@ -288,6 +305,7 @@ Result<wire::GroupAnswer> Epochs::word(worker::Core& core, ProcessId, const wire
     }
     case wire::GroupWordKind::kEnded: end(core, word.key, word.group); break;
     case wire::GroupWordKind::kFailed: fail(core, word.key, word.group, failure_of(word)); break;
+    case wire::GroupWordKind::kPresent: break;
   }
   return wire::GroupAnswer{};
 }
@@ -312,6 +330,39 @@ void Epochs::actor_moved(worker::Core& core, const wire::ActorLocation& location
   const std::string why = location.error ? location.error->message : "it was restarted";
   for (const Loss& loss : losses) fail(core, loss.key, loss.id, {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", loss.rank, actor, why), {loss.rank}});
   wake();
+}
+
+void Epochs::process_died(worker::Core& core, ProcessId process, const std::string& why) {
+  lose(core, [&](ProcessId one) { return one == process; }, "its process ended: " + why);
+}
+
+void Epochs::node_died(worker::Core& core, std::uint32_t node, const std::string& why) {
+  lose(core, [&](ProcessId one) { return one.node == node; }, why);
+}
+
+/// EP-5. All ranks that are lost by it are named together.
+void Epochs::lose(worker::Core& core, const std::function<bool(ProcessId)>& gone, const std::string& why) {
+  struct Loss { std::string key; std::uint64_t id; std::vector<int> ranks; std::string actor; };
+  std::vector<Loss> losses;
+  const std::string here = slot(core, {});  // numbers of processes are those of one cluster
+  {
+    std::lock_guard lock(mutex_);
+    for (auto one = epochs_.lower_bound(here); one != epochs_.end() && one->first.starts_with(here); ++one) {
+      const Epoch& epoch = *one->second;
+      if (epoch.ended || epoch.failure) continue;
+      Loss loss{epoch.key, epoch.record.id, {}, {}};
+      for (std::size_t r = 0; r < epoch.record.members.size(); ++r)
+        if (gone(epoch.record.members[r].process)) loss.ranks.push_back(int(r));
+      if (loss.ranks.empty()) continue;
+      loss.actor = epoch.record.members[std::size_t(loss.ranks.front())].actor;
+      losses.push_back(std::move(loss));
+    }
+  }
+  for (const Loss& loss : losses) {
+    const std::string who = loss.ranks.size() == 1 ? fmt::format("rank {} (actor {})", loss.ranks.front(), loss.actor) : fmt::format("ranks {}", fmt::join(loss.ranks, ", "));
+    fail(core, loss.key, loss.id, {Reason::kDied, fmt::format("{} died: {}", who, why), loss.ranks});
+  }
+  if (!losses.empty()) wake();
 }
 
 }  // namespace troupe::collective

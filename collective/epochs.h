@@ -14,6 +14,8 @@
 //   EP-2  A rank is entered once an epoch, by the actor, and the life of it, that the record names.
 //   EP-3  The first failure of an epoch stays its failure here; the founder tells it to all members' processes, once.
 //   EP-4  No lock of this table is held while anything outside of it is called.
+//   EP-5  A process that has entered hears of the death of every member's process from its own daemon, with or without a founder: a
+//         daemon tells all that live on its node, and the daemons that it has a link with, which entering makes.
 // Thread rule: any thread, without the core's lock.
 #pragma once
 #include <functional>
@@ -80,6 +82,8 @@ class Epochs final : public worker::GroupPort {
   void fail(worker::Core& core, const std::string& key, std::uint64_t id, const Failure& failure);
   /// What a rank of this process has seen: the founder tells all.
   void report(worker::Core& core, const Epoch& epoch, const Failure& failure);
+  /// Before a rank of this process enters: are the others there? From then on each death among them is heard here (EP-5).
+  void ask_after(worker::Core& core, const Epoch& epoch);
   /// Completed when the epoch ends, however it does.
   void tell_end(const std::shared_ptr<Epoch>& epoch, troupe::detail::ObjectPtr ref);
 
@@ -99,6 +103,8 @@ class Epochs final : public worker::GroupPort {
   Result<wire::GroupAnswer> word(worker::Core& core, ProcessId from, const wire::GroupWord& word) override;
   void socket(worker::Core& core, const wire::RankSocket& what, UniqueFd fd) override;
   void actor_moved(worker::Core& core, const wire::ActorLocation& location) override;
+  void process_died(worker::Core& core, ProcessId process, const std::string& why) override;
+  void node_died(worker::Core& core, std::uint32_t node, const std::string& why) override;
 
  private:
   /// What is to be done to a replaced, ended or failed epoch, taken out under the lock and done without it (EP-4).
@@ -113,6 +119,7 @@ class Epochs final : public worker::GroupPort {
   static Parts take_parts(Epoch& epoch);
   static void finish(const Epoch& epoch, Parts parts, std::uint64_t next);
   void open_places(worker::Core& core, const std::shared_ptr<Epoch>& epoch);
+  void lose(worker::Core& core, const std::function<bool(ProcessId)>& gone, const std::string& why);
   void wake();
   Result<wire::GroupAnswer> make_memory(worker::Core& core, const wire::GroupWord& word);
 

@@ -1,4 +1,4 @@
-// The two parts as one: failures, waits, splits. The operations: hier_operations.cc.
+// The two parts as one: failures, waits, splits. The operations: hier_operations.cc; messages: hier_messages.cc.
 #include "collective/hier_communicator.h"
 
 #include <unistd.h>
@@ -36,10 +36,15 @@ HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_pt
 }
 
 HierCommunicator::~HierCommunicator() {
-  stopping_.store(true);
+  {
+    std::lock_guard lock(ear_mutex_);
+    stopping_.store(true);
+  }
+  ear_wakes_.notify_all();
   if (!watcher_.joinable()) return;
   inside_->segment()->wake_all();
   watcher_.join();
+  if (ear_.joinable()) ear_.join();
 }
 
 Result<std::unique_ptr<HierCommunicator>> HierCommunicator::over(const std::vector<int>& nodes, std::unique_ptr<TcpCommunicator> across, Patience& patience, HierOptions options) {

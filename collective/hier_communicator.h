@@ -1,7 +1,9 @@
 // HierCommunicator: a group whose ranks are on several nodes: memory within a node, sockets between nodes.
 //
 //   inside   a ShmCommunicator of the ranks of this node; none where this rank is alone
-//   across   a TcpCommunicator of all ranks, of which those speak that an operation needs; all messages take it
+//   across   a TcpCommunicator of all ranks, of which those speak that an operation needs
+//
+// Messages between two ranks of a node go inside, all others across (hier_messages.cc).
 //
 // An operation is a row of *turns*, each with a number that all ranks count alike (hier_operations.cc):
 //
@@ -24,11 +26,16 @@
 //   HC-4  With `deterministic` (of `across`) every element is reduced in rank order, as in shared memory. Without, node by node,
 //         each in rank order: equal bits on all ranks and runs of one configuration; 16-bit floats are rounded once a node and
 //         once more.
+//   HC-5  All messages of a pair take the same way, so that each part's order is the group's. A rank that waits for messages of
+//         both parts sleeps on the sockets, and a thread of its own listens for its bell in memory meanwhile.
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -63,10 +70,10 @@ class HierCommunicator final : public Communicator {
   std::uint64_t epoch() const override { return across_->epoch(); }
   bool run(const detail::Operation& operation, Patience& patience) override;
   bool agree_on(const Signature& what, Patience& patience) override;
-  void post(Transfer& transfer) override { across_->post(transfer); }
-  bool pump() override { return across_->pump(); }
-  bool wait_messages(Clock::time_point deadline, Environment* environment) override { return across_->wait_messages(deadline, environment); }
-  void nudge() override { across_->nudge(); }
+  void post(Transfer& transfer) override;
+  bool pump() override;
+  bool wait_messages(Clock::time_point deadline, Environment* environment) override;
+  void nudge() override;
   bool stale() override;
   void fail(const Failure& failure) override { across_->fail(failure); }
   std::optional<Failure> failure() override;
@@ -80,6 +87,8 @@ class HierCommunicator final : public Communicator {
   bool meet(const Progress& as, Patience& patience);
   bool broken();
   void watch_inside();
+  void listen_for(std::uint32_t seen);
+  void listen();
   Clock::time_point waiting();
 
   bool dispatch(const Call& call);
@@ -116,6 +125,10 @@ class HierCommunicator final : public Communicator {
   std::size_t scratch_bytes_ = 0;
   std::atomic<bool> stopping_{false};
   std::thread watcher_;
+  std::mutex ear_mutex_;
+  std::condition_variable ear_wakes_;
+  std::optional<std::uint32_t> listen_from_;   // what the bell stood at when the rank went to sleep; none: nobody sleeps, or it is listened for
+  std::thread ear_;                            // begins with the first wait for both parts
 };
 
 }  // namespace troupe::collective

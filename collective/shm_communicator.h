@@ -70,7 +70,14 @@ class ShmCommunicator final : public Communicator {
   const std::shared_ptr<ShmSegment>& segment() const { return segment_; }
 
   /// Before the first operation.
-  void belong_to(ShmPart part) { part_ = std::move(part); }
+  void belong_to(ShmPart part) {
+    part_ = std::move(part);
+    messages_.call_ranks(part_.names);
+  }
+  /// For a group that has messages elsewhere as well: are there any here, has anything come for them, let go of them all.
+  bool has_messages() const { return messages_.under_way(); }
+  bool messages_changed() { return messages_.changed(); }
+  void forget_messages() { messages_.clear(); }
   /// One step of a larger operation, which all ranks know by `as`.
   bool run(const detail::Operation& operation, const Signature& as, Patience& patience);
   /// Hands parcels over: by giver, each giver's in an order that all ranks share. Nobody leaves before all have come.

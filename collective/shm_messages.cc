@@ -27,6 +27,10 @@ void ShmMessages::clear() {
   }
 }
 
+bool ShmMessages::under_way() const {
+  return std::ranges::any_of(peers_, [](const Peer& peer) { return !peer.sends.empty() || !peer.recvs.empty(); });
+}
+
 bool ShmMessages::changed() {
   for (int p = 0; p < segment_.ranks(); ++p) {
     Peer& peer = peers_[std::size_t(p)];
@@ -171,7 +175,7 @@ Failure ShmMessages::describe(int peer, const Header& header, const Transfer& tr
     const std::size_t size = kernels::size_of(dtype);
     return fmt::format("{} {}", size ? bytes / size : bytes, size ? kernels::name_of(dtype) : "bytes");
   };
-  return {Reason::kMismatch, fmt::format("rank {} sent {} with tag {}, rank {} wanted {}", peer, text(header.bytes, header.type), header.tag, rank_,
+  return {Reason::kMismatch, fmt::format("rank {} sent {} with tag {}, rank {} wanted {}", name(peer), text(header.bytes, header.type), header.tag, name(rank_),
                                          text(transfer.bytes, std::uint32_t(transfer.type))), {}};
 }
 

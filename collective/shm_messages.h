@@ -3,7 +3,8 @@
 //   | bytes, tag, type | payload ... | bytes, tag, type | payload ...
 //
 // A sender fills the ring as room comes; a receiver empties it into the memory of the first recv with that tag, or, when there
-// is none yet, into memory of its own (at most kStashMax, then it stops reading, and the sender waits).
+// is none yet, into memory of its own (at most kStashMax, then it stops reading, and the sender waits). It reads while it has a recv
+// of that sender; what the ring does not hold waits for that.
 //
 // Invariants
 //   SM-1  Messages of one pair and tag arrive in the order in which they were sent, whole, and to the recv that was posted first.
@@ -14,6 +15,7 @@
 #include <list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/communicator.h"
@@ -29,8 +31,12 @@ class ShmMessages {
   bool pump(std::optional<Failure>& mismatch);
   /// Has anything changed since the last pump?
   bool changed();
+  /// Is anything posted that is not done?
+  bool under_way() const;
   /// Forgets everything under way.
   void clear();
+  /// What errors call the ranks: those of the larger group that these are a part of.
+  void call_ranks(std::vector<int> names) { names_ = std::move(names); }
 
  private:
   struct Header { std::uint64_t bytes; std::int32_t tag; std::uint32_t type; };
@@ -54,8 +60,11 @@ class ShmMessages {
   void take(int peer, void* to, std::size_t bytes);
   Failure describe(int peer, const Header& header, const Transfer& transfer) const;
 
+  int name(int rank) const { return names_.empty() ? rank : names_[std::size_t(rank)]; }
+
   ShmSegment& segment_;
   int rank_;
+  std::vector<int> names_;
   std::vector<Peer> peers_;
   std::size_t stashed_bytes_ = 0;
 };

@@ -150,12 +150,14 @@ class ShmSegment {
     if (!look_again() && !has_failed()) wait_bell(rank, seen, deadline);
     end_sleep(rank);
   }
-
- private:
-  ShmSegment(UniqueFd fd, std::byte* memory, std::size_t bytes);
+  /// The steps of a sleep, for a rank that sleeps on something else at the same time: from announce_sleep to end_sleep its bell is
+  /// rung as if it slept here, and wait_bell, of any thread, returns once the bell has been rung since.
   std::uint32_t announce_sleep(int rank);
   void wait_bell(int rank, std::uint32_t seen, std::chrono::steady_clock::time_point deadline);
   void end_sleep(int rank);
+
+ private:
+  ShmSegment(UniqueFd fd, std::byte* memory, std::size_t bytes);
   void wake_all_sleepers();
   bool count_cores();
 

@@ -68,6 +68,8 @@ class TcpCommunicator final : public Communicator {
   const std::shared_ptr<TcpLinks>& links() const { return links_; }
   const TcpOptions& options() const { return options_; }
 
+  bool has_messages() const { return streams_.has_messages(); }
+
   struct Memories { const std::byte* input = nullptr; std::byte* data = nullptr; std::byte* scratch = nullptr; std::size_t element = 1; };
   /// Steps of larger operations, each with a number of its own, which all ranks take at the same point, whether they take part in
   /// the step or not; `as` says what the larger operation is.

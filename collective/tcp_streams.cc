@@ -43,6 +43,10 @@ void TcpStreams::post(Transfer& transfer) {
   peer.out.push_back({{transfer.bytes, 0, kMessage | std::uint64_t(transfer.type) << 8, std::uint64_t(std::int64_t(transfer.tag)), 0}, transfer.from, 0, &transfer});
 }
 
+bool TcpStreams::has_messages() const {
+  return std::ranges::any_of(peers_, [](const Peer& peer) { return !peer.recvs.empty() || std::ranges::any_of(peer.out, [](const Out& out) { return out.transfer != nullptr; }); });
+}
+
 void TcpStreams::clear() {
   for (Peer& peer : peers_) {
     peer.out.clear();

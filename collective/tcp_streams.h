@@ -42,6 +42,8 @@ class TcpStreams {
   std::uint64_t received(int peer) const { return peers_[std::size_t(peer)].received; }
 
   void post(Transfer& transfer);
+  /// Is any message posted that is not done?
+  bool has_messages() const;
 
   enum class Moved { kNothing, kSomething, kFailed };
   /// Moves what can be moved; kFailed: the links have been told why.

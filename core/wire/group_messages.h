@@ -22,8 +22,9 @@ struct RankSocket { std::uint64_t group = 0, epoch = 0; std::int32_t from = 0, t
 /// Introductions that are expected, and connections that came before anybody expected them.
 struct RankDoor { std::uint64_t expected = 0, early = 0; };
 /// kMemory: make the memory of a node's ranks, ranks of them. kFormed: `record` is the group's from now on. kEnded: that epoch
-/// is of the past. kFailed: it has failed.
-enum class GroupWordKind : std::uint8_t { kMemory = 1, kFormed = 2, kEnded = 3, kFailed = 4 };
+/// is of the past. kFailed: it has failed. kPresent: is this process there? It has only to answer; the daemon of a dead one tells
+/// of the death, and so does, from then on, that of one that dies later.
+enum class GroupWordKind : std::uint8_t { kMemory = 1, kFormed = 2, kEnded = 3, kFailed = 4, kPresent = 5 };
 struct GroupWord {
   GroupWordKind kind = GroupWordKind::kFailed;
   std::string key;                              // where the group's record stands in the key-value table

@@ -143,6 +143,8 @@ class Core final : public net::Handler, public exec::ThreadBlocker {
   void on_group_word(const net::FrameHeader& header, ByteView payload, bool answer);
   void on_rank_socket(node::BootPacket packet);
   void group_member_moved(const wire::ActorLocation& location);
+  void group_process_died(ProcessId process, const std::string& why);
+  void group_node_died(std::uint32_t node, const std::string& why);
   void describe_state(const wire::StateQuery& query, wire::StateReply& reply);
   void on_process_died(const wire::ProcessDied& died);
   void on_node_died(const wire::NodeDied& died);

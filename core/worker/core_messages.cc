@@ -161,6 +161,7 @@ void Core::on_process_died(const wire::ProcessDied& died) {
   tasks_->process_died(died, begun);
   actors_->process_died(died, begun);
   host_->source_died(died.process);
+  group_process_died(died.process, died.reason);
   courier_.notice(daemon(), wire::Method::kProcessDiedAck, wire::ConnectRequest{died.process});
 }
 
@@ -176,6 +177,7 @@ void Core::on_node_died(const wire::NodeDied& died) {
   objects_->node_died(died.node, [&] { return make_error<OwnerDiedError>("the owner of the object was on a node that died: " + error->message()); });
   tasks_->node_died(died.node, error);
   actors_->node_died(died.node, error);
+  group_node_died(died.node, error->message());
 }
 
 // -------------------------------------------------------------------------------------------------------------------- state

@@ -39,4 +39,12 @@ void Core::group_member_moved(const wire::ActorLocation& location) {
   if (the_port) defer([this, location] { the_port->actor_moved(*this, location); });
 }
 
+void Core::group_process_died(ProcessId process, const std::string& why) {
+  if (the_port) defer([this, process, why] { the_port->process_died(*this, process, why); });
+}
+
+void Core::group_node_died(std::uint32_t node, const std::string& why) {
+  if (the_port) defer([this, node, why] { the_port->node_died(*this, node, why); });
+}
+
 }  // namespace troupe::worker

@@ -1,5 +1,5 @@
 // GroupPort: the door by which the collective library, which stands above this one, hears what reaches this process about its
-// groups: words of other processes, connections that the daemon passes on, actors that moved.
+// groups: words of other processes, connections that the daemon passes on, actors that moved, processes and nodes that died.
 //
 // Thread rule: set_group_port once, before run (by a static object). The port's functions are called without the core's lock, on
 // whichever thread drains the rings, in the order in which frames of one source came; they must not wait. socket() is called by
@@ -22,6 +22,9 @@ class GroupPort {
   virtual Result<wire::GroupAnswer> word(Core& core, ProcessId from, const wire::GroupWord& word) = 0;
   virtual void socket(Core& core, const wire::RankSocket& what, UniqueFd fd) = 0;
   virtual void actor_moved(Core& core, const wire::ActorLocation& location) = 0;
+  /// A process is no more, or all of a node; `why` is for messages.
+  virtual void process_died(Core& core, ProcessId process, const std::string& why) = 0;
+  virtual void node_died(Core& core, std::uint32_t node, const std::string& why) = 0;
 };
 
 void set_group_port(GroupPort& port) noexcept;

@@ -100,6 +100,41 @@ void the_founder_dies() {
   }
 }
 
+/// No founder watches the actors, and no socket or memory of that rank has ever been there to end: the others hear of it from their daemons,
+/// those that wait as those that come afterwards. Nearer than their deadline, and than the ten seconds for which a daemon keeps a
+/// connection to a rank that does not come.
+void without_a_founder_a_rank_dies_that_never_came() {
+  for (const Placement& p : kPlacements)
+    for (const int doomed : {2, 1, 0})
+      for (const bool late : {false, true}) {
+        Folder folder;
+        const std::string name = std::string(p.name) + "-absent" + std::to_string(doomed) + (late ? "-late" : "");
+        Ranks ranks = ranks_on(p.nodes), founder = ranks_on({0}), others;
+        get(founder[0].call<&Rank::create>(name, ranks));
+        ::kill(pid_of(founder[0]), SIGKILL);
+        CHECK_THROWS(troupe::Error, pid_of(founder[0]));
+        for (int r = 0; r < 3; ++r)
+          if (r != doomed) others.push_back(ranks[std::size_t(r)]);
+        const int victim = pid_of(ranks[std::size_t(doomed)]);
+        std::vector<ObjectRef<Said>> waiting;
+        if (!late) {
+          waiting = all<&Rank::waits>(others, name, folder / "a");
+          CHECK(eventually([&] { return count(folder / "a") == 2; }));
+        }
+        ::kill(victim, SIGKILL);
+        CHECK_THROWS(troupe::Error, pid_of(ranks[std::size_t(doomed)]));
+        if (late) waiting = all<&Rank::waits>(others, name, folder / "a");
+        for (const auto& one : waiting) {
+          const auto said = troupe::try_get(one, {.timeout = 8s});
+          CHECK(said.ok());
+          if (!said.ok()) continue;
+          CHECK_EQ(said->reason, "a member died");
+          CHECK(said->missing == std::vector{doomed});
+        }
+        tc::destroy_group(name);
+      }
+}
+
 void a_group_without_its_founder_is_destroyed() {
   Ranks ranks = ranks_on({1, 2, 2}), founder = ranks_on({0});
   get(founder[0].call<&Rank::create>(std::string("orphan"), ranks));
@@ -243,6 +278,7 @@ int main(int argc, char** argv) {
                     {{"a node dies in an operation", a_node_dies_in_an_operation},
                      {"a node dies outside an operation", a_node_dies_outside_an_operation},
                      {"the founder dies, and the group goes on", the_founder_dies},
+                     {"without a founder, a rank dies that never came", without_a_founder_a_rank_dies_that_never_came},
                      {"a group without its founder is destroyed", a_group_without_its_founder_is_destroyed},
                      {"the founder dies while it forms the group", the_founder_dies_while_it_forms},
                      {"a rank is frozen in an operation, and comes back", frozen_in_an_operation_and_back},
