@@ -206,6 +206,10 @@ bool ShmCommunicator::run(const detail::Operation& operation, const Signature& a
 }
 
 bool ShmCommunicator::pump() {
+  if (segment_->has_failed()) {
+    messages_.clear();  // what was under way belongs to others, who have let go of it or do so now
+    return false;
+  }
   std::optional<Failure> mismatch;
   const bool moved = messages_.pump(mismatch);
   if (mismatch) segment_->fail(*mismatch);
@@ -237,7 +241,6 @@ void ShmCommunicator::nudge() {
 
 std::optional<Failure> ShmCommunicator::failure() {
   if (!segment_->has_failed()) return std::nullopt;
-  messages_.clear();
   return segment_->failure();
 }
 
