@@ -1,9 +1,11 @@
 // All-reduce between processes (collective_ranks.h says how it is measured): the table of nccl-tests for each backend, and beside
 // it what the machine itself could do in the same moment.
 //
-// GB are 1e9 bytes; algbw is size / time, busbw that times 2 (n-1) / n, which compares with the speed of the wire. A row during
-// which others had more than a twentieth of the CPUs, or the host moved the ranks' cores, or put both on one or far apart, is
-// measured again, a few times at most; the calmest one counts, and says how it was.
+// GB are 1e9 bytes; algbw is size / time, busbw that times 2 (n-1) / n, which compares with the speed of the wire. A measurement
+// during which others had more than a twentieth of the CPUs, or the host moved the ranks' cores, or put both on one or far apart,
+// is not calm, and made again, a few times at most. A row of up to 1 MiB is the middle one of five calm measurements (each with new
+// ranks and new memory: where its pages lie moves a small row by a few percent), a larger one a single calm measurement; where
+// none was calm, the calmest. The line printed is that measurement's, and says how it was.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -45,7 +47,7 @@ bool is_large(const Job& job) { return job.bytes >= 64 * kMiB; }
 Effort effort_of(const Harness& harness, const Job& job) {
   const int small = job.wire != Wire::kShm ? harness.choose(2000, 300) : harness.choose(kIterationsMax, 2000);
   return {.copies = job.bytes >= kMiB ? harness.choose(9, 5) : 5,
-          .iterations = is_large(job) ? harness.choose(9, 5) : job.bytes >= kMiB ? harness.choose(200, 50) : small};
+          .iterations = is_large(job) ? harness.choose(9, 5) : job.bytes >= kMiB ? harness.choose(500, 50) : small};
 }
 
 /// What speaks against an outcome; below kCalm: nothing. A line that takes kFar and longer: the host has put the cores far apart.
@@ -54,16 +56,31 @@ double unrest(const Outcome& o) {
   return o.others + (o.cores == Cores::kOne ? 1 : o.cores == Cores::kMoved ? 0.5 : 0) + (o.round_trip_ns > kFar ? 0.25 : 0);
 }
 
-/// `patience`: seconds for all rows together that are measured again; what is used is taken from it.
-Outcome calmest(const Harness& harness, const Job& job, double& patience) {
-  Outcome best = run_ranks(job, effort_of(harness, job));
-  for (int again = harness.choose(15, 0); again > 0 && patience > 0 && unrest(best) > kCalm; --again) {
+/// Calm measurements that a row takes the middle of.
+int measurements_of(const Harness& harness, const Job& job) { return job.bytes <= kMiB ? harness.choose(5, 1) : 1; }
+
+/// The middle one by time of those that were calm; the calmest one where none was.
+Outcome middle_of_calm(std::vector<Outcome> outcomes) {
+  std::ranges::sort(outcomes, {}, &unrest);
+  const auto restless = std::ranges::find_if(outcomes, [](const Outcome& o) { return unrest(o) > kCalm; });
+  if (restless == outcomes.begin()) return outcomes.front();
+  outcomes.erase(restless, outcomes.end());
+  const auto middle = outcomes.begin() + std::ptrdiff_t(outcomes.size() - 1) / 2;
+  std::ranges::nth_element(outcomes, middle, {}, &Outcome::out_of_place);
+  return *middle;
+}
+
+/// `patience`: seconds for all measurements together that are made in place of those that were not calm; what is used is taken from it.
+Outcome measure_calmly(const Harness& harness, const Job& job, double& patience) {
+  std::vector<Outcome> outcomes;
+  int wanted = measurements_of(harness, job), again = harness.choose(15, 0);
+  while (wanted > 0) {
     const auto start = Clock::now();
-    const Outcome other = run_ranks(job, effort_of(harness, job));
-    if (unrest(other) < unrest(best)) best = other;
-    patience -= seconds_since(start);
+    outcomes.push_back(run_ranks(job, effort_of(harness, job)));
+    if (unrest(outcomes.back()) > kCalm && again > 0 && patience > 0) --again, patience -= seconds_since(start);
+    else --wanted;
   }
-  return best;
+  return middle_of_calm(std::move(outcomes));
 }
 
 class Table {
@@ -119,7 +136,7 @@ void measure(Harness& harness) {
   double patience = 300;
   for (const Job& job : kJobs) {
     if (!wanted(harness, job)) continue;
-    const Outcome outcome = calmest(harness, job, patience);
+    const Outcome outcome = measure_calmly(harness, job, patience);
     table.line(job, outcome);
     if (outcome.wrong + outcome.wrong_in_place != 0) throw Error("wrong results in " + job.row);
     report(harness, job, outcome);
