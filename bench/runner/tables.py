@@ -3,7 +3,7 @@
 Marks of a page; what stands between one and the next `<!-- /bench -->` is written anew, where this run has it:
   <!-- bench REGEX -->         the fixed rows whose name matches, as a table
   <!-- bench-output NAME -->   what the measure NAME printed itself
-  <!-- bench-about -->         the command, and the machine
+  <!-- bench-about REGEX -->   the command, and the machine, of a run with rows whose name matches; without REGEX of any run
 """
 import re
 
@@ -79,6 +79,8 @@ class Run:
     def section(self, kind, what):
         """The text between the marks, or None: this run has nothing to say there."""
         if kind == "-about":
+            if what and not any(re.search(what, row["row"]) for row in self.table):
+                return None
             return "".join(line + "\n" for line in self.about)
         if kind == "-output":
             return f"```\n{self.outputs[what].rstrip()}\n```\n" if self.outputs.get(what) else None

@@ -173,6 +173,12 @@ class PageTest(unittest.TestCase):
         self.assertTrue(text.startswith("# Page\n") and text.endswith("end\n"))
         self.assertEqual(tables.fill_page(text, run)[0], text)
 
+    def test_a_part_of_a_page_tells_of_the_run_that_it_is_from(self):
+        page = "<!-- bench-about ^a/ -->\nold a\n<!-- /bench -->\n<!-- bench-about ^b/ -->\nold b\n<!-- /bench -->\n"
+        text, left = tables.fill_page(page, self.run_of([{"row": "a/high", "value": 12}]))
+        self.assertEqual(text, page.replace("old a", "Made by x."))
+        self.assertEqual(left, ["<!-- bench-about ^b/ -->"])
+
     def test_a_table_with_a_missing_row_is_not_written(self):
         text, left = tables.fill_page(self.PAGE, self.run_of([{"row": "a/high", "value": 12}], ["a/low"]))
         self.assertIn("old a", text)
