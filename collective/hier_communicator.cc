@@ -22,6 +22,7 @@ constexpr auto kSlice = std::chrono::milliseconds(100);  // the watcher looks wh
 
 HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_ptr<ShmCommunicator> inside, std::unique_ptr<TcpCommunicator> across, HierOptions options)
     : map_(nodes, across->rank()), options_(options), inside_(std::move(inside)), across_(std::move(across)) {
+  across_->links()->know_nodes(nodes);
   if (!inside_) return;
   const auto missing = [this] {
     across_->links()->look();

@@ -1,5 +1,6 @@
 #include "collective/rank_net.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -102,6 +103,9 @@ RankPlace place_in(const GroupRecord& record, const std::string& name, int rank)
 std::shared_ptr<TcpLinks> open_rank(worker::Core& core, RankPlace place) {
   const int rank = place.rank, ranks = int(place.addresses.size());
   auto links = TcpLinks::create({rank, ranks, place.epoch});
+  std::vector<int> nodes;  // a node has one daemon
+  for (const std::string& address : place.addresses) nodes.push_back(int(std::ranges::find(place.addresses, address) - place.addresses.begin()));
+  links->know_nodes(std::move(nodes));
   wire::ExpectRanks expected{place.id, place.epoch, place.name, rank, {}};
   for (int from = rank + 1; from < ranks; ++from)
     for (Channel channel : kChannels) expected.from.push_back({from, std::uint16_t(channel), key_of(place, from, rank, channel)});

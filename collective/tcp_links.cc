@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/base/thread.h"
 
@@ -53,6 +54,10 @@ void signal_fd(int fd) {
   const std::uint64_t one = 1;
   (void)!::write(fd, &one, sizeof one);
 }
+void clear_fd(int fd) {
+  std::uint64_t count = 0;
+  (void)!::read(fd, &count, sizeof count);
+}
 
 }  // namespace
 
@@ -73,7 +78,7 @@ TcpLinks::~TcpLinks() { leave(); }
 void TcpLinks::leave() {
   if (stopping_.exchange(true)) return;
   signal_fd(thread_wake_.get());
-  if (thread_.joinable()) thread_.join();  // TL-3
+  if (thread_.joinable()) thread_.join();  // TL-4
   std::lock_guard lock(mutex_);
   ControlFrame frame;
   frame.magic = kMagic;
@@ -172,9 +177,12 @@ void TcpLinks::send_all(const ControlFrame& frame) {
 void TcpLinks::loop() {
   epoll_event events[32];
   while (!stopping_.load()) {
-    const int n = ::epoll_wait(epoll_.get(), events, 32, -1);  // ends with a word of a peer, or leave()
+    const int n = ::epoll_wait(epoll_.get(), events, 32, mourning_left());  // ends with a word of a peer, with the mourning, or by leave()
     for (int i = 0; i < n && !stopping_.load(); ++i) {
-      if (events[i].data.u32 == kThreadWake) continue;
+      if (events[i].data.u32 == kThreadWake) {
+        clear_fd(thread_wake_.get());
+        continue;
+      }
       std::unique_lock lock(mutex_);
       read_control(events[i].data.u32);
     }
@@ -237,21 +245,68 @@ void TcpLinks::ended(std::size_t index) {
   if (peer.ended) return;
   peer.ended = true;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.control.get(), nullptr);
-  if (peer.goodbye || failure_ || index == std::size_t(place_.ranks)) return;
-  failure_ = Failure{Reason::kDied, fmt::format("rank {} died: its connection to rank {} ended", index, place_.rank), {int(index)}};
-  failed_.store(true, std::memory_order_release);
-  send_all(frame_of_failure());
-  signal_fd(wake_.get());
+  if (!peer.goodbye && index != std::size_t(place_.ranks)) mourn(index);
+  else if (mourning_until_ && !more_may_follow()) name_the_dead();
 }
 
 void TcpLinks::data_ended(int rank) {
   look();
   {
     std::lock_guard lock(mutex_);
-    const Peer& peer = peers_[std::size_t(rank)];
-    if (peer.goodbye || failure_) return;
+    if (!peers_[std::size_t(rank)].goodbye) mourn(std::size_t(rank));
   }
-  fail({Reason::kDied, fmt::format("rank {} died: its connection to rank {} ended", rank, place_.rank), {rank}});
+  if (has_failed()) run_actions();
+}
+
+void TcpLinks::know_nodes(std::vector<int> nodes) {
+  std::lock_guard lock(mutex_);
+  nodes_ = std::move(nodes);
+}
+
+/// Lock held. TL-3
+void TcpLinks::mourn(std::size_t index) {
+  if (failure_ || std::exchange(peers_[index].dead, true)) return;
+  if (!more_may_follow()) return name_the_dead();
+  if (mourning_until_) return;
+  mourning_until_ = std::chrono::steady_clock::now() + place_.mourning;
+  signal_fd(thread_wake_.get());  // whoever saw it: the thread sees to its end
+}
+
+/// Lock held. Is one that could have ended with the dead, being on the node of one of them, still there to tell?
+bool TcpLinks::more_may_follow() const {
+  if (nodes_.empty()) return false;
+  const auto node_of = [&](std::size_t rank) { return nodes_[rank]; };
+  for (std::size_t r = 0; r < std::size_t(place_.ranks); ++r) {
+    const Peer& peer = peers_[r];
+    if (peer.dead || peer.ended || peer.goodbye || !peer.control || node_of(r) == node_of(std::size_t(place_.rank))) continue;
+    for (std::size_t d = 0; d < std::size_t(place_.ranks); ++d)
+      if (peers_[d].dead && node_of(d) == node_of(r)) return true;
+  }
+  return false;
+}
+
+/// Lock held.
+void TcpLinks::name_the_dead() {
+  mourning_until_.reset();
+  if (failure_) return;
+  std::vector<int> dead;
+  for (int r = 0; r < place_.ranks; ++r)
+    if (peers_[std::size_t(r)].dead) dead.push_back(r);
+  const bool one = dead.size() == 1;
+  failure_ = Failure{Reason::kDied, fmt::format("rank{} {} died: {} to rank {} ended", one ? "" : "s", fmt::join(dead, ", "), one ? "its connection" : "their connections", place_.rank), dead};
+  failed_.store(true, std::memory_order_release);
+  send_all(frame_of_failure());
+  signal_fd(wake_.get());
+}
+
+/// Milliseconds for epoll; ends the mourning when its time is over.
+int TcpLinks::mourning_left() {
+  std::lock_guard lock(mutex_);
+  if (!mourning_until_) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*mourning_until_ - std::chrono::steady_clock::now());
+  if (left.count() > 0) return int(left.count());
+  name_the_dead();
+  return 0;
 }
 
 void TcpLinks::working_on(const Progress& progress) {
@@ -305,9 +360,6 @@ std::vector<int> TcpLinks::not_arrived(std::uint64_t sequence) const {
 }
 
 void TcpLinks::wake() { signal_fd(wake_.get()); }
-void TcpLinks::clear_wake() {
-  std::uint64_t count = 0;
-  (void)!::read(wake_.get(), &count, sizeof count);
-}
+void TcpLinks::clear_wake() { clear_fd(wake_.get()); }
 
 }  // namespace troupe::collective

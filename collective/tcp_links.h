@@ -9,17 +9,21 @@
 // (number `ranks`, the founder of a group of actors), with control sockets alone.
 //
 //   whole --fail(), a peer's failure, a peer's end without goodbye--> failed (the first word counts, and goes to all peers)
+//     `--the end of a peer on another node, where more are connected--> mourning --they end too, or a moment passes--> failed
 //
 // Invariants
 //   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once.
 //   TL-2  A peer whose control socket ends without a goodbye is dead; an observer's end means nothing.
-//   TL-3  After leave() nothing of this object is called by its thread any more.
+//   TL-3  Who is dead is named, and nobody else: peers of one node that end together are named together. For the others of that node
+//         there is one moment of Place::mourning; where one of them lives, it has seen the end at once, and says so.
+//   TL-4  After leave() nothing of this object is called by its thread any more.
 // Thread rule: any thread, but leave() and the destructor, which belong to the owner.
 #pragma once
 #include <sys/socket.h>
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -46,7 +50,11 @@ struct Progress {
 
 class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
  public:
-  struct Place { int rank = 0, ranks = 1; std::uint64_t epoch = 1; };
+  struct Place {
+    int rank = 0, ranks = 1;
+    std::uint64_t epoch = 1;
+    std::chrono::milliseconds mourning{250};  ///< how long the end of one waits for those of its node's others
+  };
   static std::shared_ptr<TcpLinks> create(const Place& place) { return std::shared_ptr<TcpLinks>(new TcpLinks(place)); }
   ~TcpLinks();
   TcpLinks(const TcpLinks&) = delete;
@@ -73,6 +81,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   }
   /// These links are of a part of that group, and stale with it. Before any other thread knows them.
   void follow(const std::shared_ptr<TcpLinks>& parent) { parent_ = parent; }
+  /// A number for the node of each rank (TL-3). Without it each is on a node of its own.
+  void know_nodes(std::vector<int> nodes);
   /// Called once, when it fails (or at once, when it has failed), on whatever thread.
   void on_failure(std::function<void(const Failure&)> action);
 
@@ -116,7 +126,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     UniqueFd data, control;
     ControlFrame in{};
     std::size_t got = 0;
-    bool goodbye = false, ended = false;
+    bool goodbye = false, ended = false, dead = false;
     Progress progress;
   };
 
@@ -125,6 +135,10 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   void read_control(std::size_t peer);
   void take(std::size_t peer, const ControlFrame& frame);
   void ended(std::size_t peer);
+  void mourn(std::size_t peer);
+  bool more_may_follow() const;
+  void name_the_dead();
+  int mourning_left();
   void send_all(const ControlFrame& frame);
   void send_one(Peer& peer, const ControlFrame& frame);
   void set_failure(const Failure& failure, bool stale);
@@ -140,6 +154,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;                    // the ranks, then the observer
   std::optional<Failure> failure_;
+  std::vector<int> nodes_;                     // of the ranks; empty: not known
+  std::optional<std::chrono::steady_clock::time_point> mourning_until_;
   Progress own_;
   std::uint64_t told_ = 0;
   std::vector<std::function<void(const Failure&)>> actions_;
