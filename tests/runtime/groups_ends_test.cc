@@ -49,9 +49,11 @@ void a_node_dies(const char* name, const std::vector<int>& nodes, int doomed, bo
   if (!inside) said = all<&Rank::waits>(left, std::string(name), folder / "b");
   for (std::size_t r = 0, i = 0; r < ranks.size(); ++r) {
     if (nodes[r] == doomed) continue;
-    check_names(get(said[inside ? r : i++], {.timeout = 50s}), dead);
+    const Said heard = get(said[inside ? r : i++], {.timeout = 50s});
+    check_names(heard, dead);
+    CHECK_EQ(heard.missing.size(), dead.size());  // those of one node are named together
   }
-  CHECK(!get(broken, {.timeout = 50s}).missing_ranks.empty());
+  CHECK(get(broken, {.timeout = 50s}).missing_ranks == dead);
   CHECK(now() - start < 40);  // the deadline of 60 s was not what ended it
   tc::reform(name, left);
   check_sums(left, name);
