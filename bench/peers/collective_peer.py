@@ -46,13 +46,15 @@ def in_unit(row, seconds):
 
 def runs_of(rows, quick, slow):
     """[(ranks, "bytes:iterations,...")]: all sizes once, then the small ones again."""
-    sizes = {}
-    for size, ranks in sorted({shape_of(row) for row in rows}):
-        sizes.setdefault(ranks, []).append(size)
-    spelled = lambda some: ",".join(f"{size}:{iterations(size, quick, slow)}" for size in some)
-    runs = [(ranks, spelled(all_sizes)) for ranks, all_sizes in sizes.items()]
-    small = [(ranks, spelled(size for size in all_sizes if size <= SMALL)) for ranks, all_sizes in sizes.items() if all_sizes[0] <= SMALL]
-    return runs + small * (0 if quick else RUNS - 1)
+
+    def of_sizes(most):
+        sizes = {}
+        for size, ranks in sorted({shape_of(row) for row in rows}):
+            if size <= most:
+                sizes.setdefault(ranks, []).append(f"{size}:{iterations(size, quick, slow)}")
+        return [(ranks, ",".join(spelled)) for ranks, spelled in sizes.items()]
+
+    return of_sizes(max(SIZES.values())) + of_sizes(SMALL) * (0 if quick else RUNS - 1)
 
 
 def keep_fastest(times, line, ranks):

@@ -154,6 +154,19 @@ class RowsJsonTest(unittest.TestCase):
             self.assertIn(f"add_linear(cases, {m}, {k}, {n});", kernels)
 
 
+    def test_a_peer_runs_small_sizes_again_and_counts_with_its_fastest_run(self):
+        rows_asked = ["collective/all_reduce/8B/2", "collective/all_reduce/256MiB/2", "collective/all_reduce/256MiB/4"]
+        again = collective_peer.RUNS - 1
+        self.assertEqual(collective_peer.runs_of(rows_asked, quick=False, slow=False),
+                         [(2, "8:20000,268435456:15"), (4, "268435456:15"), *[(2, "8:20000")] * again])
+        self.assertEqual(collective_peer.runs_of(rows_asked[1:2], quick=False, slow=True), [(2, "268435456:15")])
+        self.assertEqual(len(collective_peer.runs_of(rows_asked, quick=True, slow=False)), 2)
+        times = {}
+        for median in (3.0, 2.0, 4.0):
+            collective_peer.keep_fastest(times, {"bytes": 8, "median": median, "back_to_back": median / 2}, 2)
+        self.assertEqual(times, {(8, 2): (2.0, 1.0)})
+
+
 class PageTest(unittest.TestCase):
     PAGE = ("# Page\n<!-- bench ^a/ -->\nold a\n<!-- /bench -->\nbetween\n<!-- bench ^b/ -->\nold b\n<!-- /bench -->\n"
             "<!-- bench-output tool -->\n<!-- /bench -->\n<!-- bench-about -->\nold\n<!-- /bench -->\nend\n")
