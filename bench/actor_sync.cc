@@ -1,9 +1,13 @@
-// Actor calls, one after the other, in three states of the machine: both sides asleep (calls 5 ms apart, interleaved with a
-// futex round trip, the floor), back to back on two cores, and with both processes on one core.
+// Actor calls, one after the other, by one actor that stays. (Against a futex ping-pong of the same threads:
+// actor_pairs.cc.)
 //
-// Asleep, a round trip costs 4 to 6 us when the kernel has put both sides on one core and 20 to 45 us over two, and the
-// kernel moves each pair as it likes: call and floor compare only where both pairs stand alike. So they are measured in
-// three placements: apart (this process on one core, actor and futex partner on another), together, and left to the kernel.
+//   actor/sync_apart_over_other_pair   both sides asleep for 5 ms, this process on one core and the actor's on another,
+//                                      over a futex round trip of another pair of threads in the same placement; the
+//                                      caller of a call spins for some microseconds before it sleeps, that of the futex
+//                                      does not
+//   actor/sync_spin_us                 back to back, mean; p50 and p99 beside it
+//   actor/sync_cpu_us                  CPU time of all processes of the cluster for one of these
+//   actor/sync_one_core_us             back to back, both processes on one core
 #include <thread>
 
 #include "bench/harness.h"
@@ -45,13 +49,9 @@ Asleep asleep(Harness& harness, const ActorHandle<Echo>& echo, int here, int the
 void report_asleep(Harness& harness, const ActorHandle<Echo>& echo) {
   const std::vector<int> cpus = usable_cpus();
   Asleep apart = asleep(harness, echo, cpus.front(), cpus.back());
-  harness.report({.row = "actor/sync_over_floor", .value = apart.calls.median() / apart.floors.median(), .floor = 1.0});
-  harness.report({.row = "actor/sync_us", .value = apart.calls.median(), .spread = apart.calls.deviation(), .floor = apart.floors.median()});
-  harness.report({.row = "actor/sync_p99_us", .value = apart.calls.quantile(0.99), .floor = apart.floors.quantile(0.99), .unit = "us", .better = "lower"});
-  Asleep together = asleep(harness, echo, cpus.front(), cpus.front());
-  harness.report({.row = "actor/sync_together_us", .value = together.calls.median(), .floor = together.floors.median(), .unit = "us", .better = "lower"});
-  Asleep free = asleep(harness, echo, -1, -1);
-  harness.report({.row = "actor/sync_unpinned_us", .value = free.calls.median(), .floor = free.floors.median(), .unit = "us", .better = "lower"});
+  harness.report({.row = "actor/sync_apart_over_other_pair",
+                  .value = apart.calls.median() / apart.floors.median(),
+                  .floor = 1.0});
 }
 
 /// Mean time of a call, back to back, in microseconds.
@@ -63,7 +63,7 @@ Row back_to_back(Harness& harness, const ActorHandle<Echo>& echo, const std::str
 void measure(Harness& harness) {
   const auto echo = actor<Echo>.remote();
   get(echo.call<&Echo::ok>());
-  if (harness.wants("actor/sync_over_floor") || harness.wants("actor/sync_us") || harness.wants("actor/sync_p99_us")) report_asleep(harness, echo);
+  if (harness.wants("actor/sync_apart_over_other_pair")) report_asleep(harness, echo);
   if (harness.wants("actor/sync_spin_us")) {
     harness.report(back_to_back(harness, echo, "actor/sync_spin_us"));
     Samples latency;
@@ -74,6 +74,15 @@ void measure(Harness& harness) {
     }
     harness.report({.row = "actor/sync_spin_p50_us", .value = latency.median(), .unit = "us", .better = "lower"});
     harness.report({.row = "actor/sync_spin_p99_us", .value = latency.quantile(0.99), .unit = "us", .better = "lower"});
+  }
+  if (harness.wants("actor/sync_cpu_us")) {
+    const int calls = harness.choose(200'000, 20'000);
+    const double before = cpu_seconds_of_cluster();
+    for (int i = 0; i < calls; ++i) get(echo.call<&Echo::ok>());
+    harness.report({.row = "actor/sync_cpu_us",
+                    .value = (cpu_seconds_of_cluster() - before) * 1e6 / calls,
+                    .unit = "us",
+                    .better = "lower"});
   }
   if (harness.wants("actor/sync_one_core_us")) {
     const int cpu = usable_cpus().front();
@@ -86,7 +95,8 @@ void measure(Harness& harness) {
 
 }  // namespace
 
-const Program program{.rows = {"actor/sync_over_floor", "actor/sync_us", "actor/sync_p99_us", "actor/sync_together_us", "actor/sync_unpinned_us", "actor/sync_spin_us", "actor/sync_spin_p50_us",
-                               "actor/sync_spin_p99_us", "actor/sync_one_core_us"}, .measure = &measure};
+const Program program{.rows = {"actor/sync_apart_over_other_pair", "actor/sync_spin_us", "actor/sync_spin_p50_us",
+                               "actor/sync_spin_p99_us", "actor/sync_cpu_us", "actor/sync_one_core_us"},
+                      .measure = &measure};
 
 }  // namespace troupe::bench

@@ -1,9 +1,9 @@
 // What an all-reduce of eight bytes costs more from an actor's method than from a plain program.
 //
-// Two actors, each pinned to a core. In turn, both do the same operation many times: on a plain thread of the process, by a group
-// that the two processes joined, which is the library alone; in a method, by the group that the driver formed, looked up each time
-// by its name; and in a method that has looked it up before. A barrier before each, the slowest rank, the median; the rows are
-// the median differences of the rounds.
+// Two actors, each pinned to a core. In turn, both do the same operation many times: on a plain thread of the process,
+// by a group that the two processes joined, which is the library alone; in a method, by the group that the driver
+// formed, looked up each time by its name; and in a method that has looked it up before. A barrier before each, the
+// slowest rank, the median; the rows are the median differences of the rounds.
 #include <unistd.h>
 
 #include <algorithm>

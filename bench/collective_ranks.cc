@@ -18,11 +18,11 @@
 
 #include "bench/harness.h"
 #include "bench/kernels_peak.h"
-#include "collective/hier_communicator.h"
-#include "collective/member.h"
-#include "collective/shm_communicator.h"
-#include "collective/tcp_mesh.h"
-#include "kernels/copy.h"
+#include "collective/hier/communicator.h"
+#include "collective/group/member.h"
+#include "collective/shm/communicator.h"
+#include "collective/tcp/mesh.h"
+#include "kernels/cpu/copy/copy.h"
 
 namespace troupe::bench {
 namespace {
@@ -88,7 +88,8 @@ template <class T> std::uint64_t mismatches(const Buffer<T>& result, int ranks) 
   return wrong;
 }
 
-/// Nanoseconds, of ranks 0 and 1. The median of many short matches: whoever is put off its core in the middle spoils one of them only.
+/// Nanoseconds, of ranks 0 and 1. The median of many short matches: whoever is put off its core in the middle spoils
+/// one of them only.
 double line_round_trip(Shared& shared, int rank) {
   constexpr std::uint64_t kMatches = 100, kBalls = 200;
   Samples matches;

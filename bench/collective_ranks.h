@@ -1,10 +1,12 @@
-// The ranks of one row of bench/collectives: forked processes, each pinned to a core, that do the same all-reduce many times.
+// The ranks of one row of bench/collectives: forked processes, each pinned to a core, that do the same all-reduce many
+// times.
 //
-// How a row is measured: before each operation all ranks meet in a barrier; its time is that of the slowest rank; the row is the
-// median of the iterations. "b2b" is the mean of the same operations back to back. T_min is the time in which all ranks copy
-// their own input to their own output at once with streaming stores: an all-reduce cannot take less, and efficiency = T_min / T.
-// How the cores of the first two ranks stand to each other is looked at before and after (Cores): on a virtual machine it tells
-// whether the row is worth anything. "others" is the share of the CPUs that went to other processes meanwhile.
+// How a row is measured: before each operation all ranks meet in a barrier; its time is that of the slowest rank; the
+// row is the median of the iterations. "b2b" is the mean of the same operations back to back. T_min is the time in
+// which all ranks copy their own input to their own output at once with streaming stores: an all-reduce cannot take
+// less, and efficiency = T_min / T. How the cores of the first two ranks stand to each other is looked at before and
+// after (Cores): on a virtual machine it tells whether the row is worth anything. "others" is the share of the CPUs
+// that went to other processes meanwhile.
 //
 // Thread rule: a process without threads, which forks.
 #pragma once
@@ -36,7 +38,8 @@ struct Effort {
 };
 inline constexpr int kIterationsMax = 20'000;
 
-/// Of the first two ranks. A host may move a machine's CPUs at any time, and put two of them on one core as its threads.
+/// Of the first two ranks. A host may move a machine's CPUs at any time, and put two of them on one core as its
+/// threads.
 enum class Cores : std::uint8_t {
   kApart,   ///< two cores all the time
   kMoved,   ///< the line's round trip changed by more than a third meanwhile

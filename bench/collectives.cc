@@ -1,11 +1,12 @@
-// All-reduce between processes (collective_ranks.h says how it is measured): the table of nccl-tests for each backend, and beside
-// it what the machine itself could do in the same moment.
+// All-reduce between processes (collective_ranks.h says how it is measured): the table of nccl-tests for each backend,
+// and beside it what the machine itself could do in the same moment.
 //
-// GB are 1e9 bytes; algbw is size / time, busbw that times 2 (n-1) / n, which compares with the speed of the wire. A measurement
-// during which others had more than a twentieth of the CPUs, or the host moved the ranks' cores, or put both on one or far apart,
-// is not calm, and made again, a few times at most. A row of up to 1 MiB is the middle one of five calm measurements (each with new
-// ranks and new memory: where its pages lie moves a small row by a few percent), a larger one a single calm measurement; where
-// none was calm, the calmest. The line printed is that measurement's, and says how it was.
+// GB are 1e9 bytes; algbw is size / time, busbw that times 2 (n-1) / n, which compares with the speed of the wire. A
+// measurement during which others had more than a twentieth of the CPUs, or the host moved the ranks' cores, or put
+// both on one or far apart, is not calm, and made again, a few times at most. A row of up to 1 MiB is the middle one of
+// five calm measurements (each with new ranks and new memory: where its pages lie moves a small row by a few percent),
+// a larger one a single calm measurement; where none was calm, the calmest. The line printed is that measurement's, and
+// says how it was.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -50,7 +51,8 @@ Effort effort_of(const Harness& harness, const Job& job) {
           .iterations = is_large(job) ? harness.choose(9, 5) : job.bytes >= kMiB ? harness.choose(500, 50) : small};
 }
 
-/// What speaks against an outcome; below kCalm: nothing. A line that takes kFar and longer: the host has put the cores far apart.
+/// What speaks against an outcome; below kCalm: nothing. A line that takes kFar and longer: the host has put the cores
+/// far apart.
 double unrest(const Outcome& o) {
   constexpr double kFar = 200;
   return o.others + (o.cores == Cores::kOne ? 1 : o.cores == Cores::kMoved ? 0.5 : 0) + (o.round_trip_ns > kFar ? 0.25 : 0);
@@ -70,7 +72,8 @@ Outcome middle_of_calm(std::vector<Outcome> outcomes) {
   return *middle;
 }
 
-/// `patience`: seconds for all measurements together that are made in place of those that were not calm; what is used is taken from it.
+/// `patience`: seconds for all measurements together that are made in place of those that were not calm; what is used
+/// is taken from it.
 Outcome measure_calmly(const Harness& harness, const Job& job, double& patience) {
   std::vector<Outcome> outcomes;
   int wanted = measurements_of(harness, job), again = harness.choose(15, 0);

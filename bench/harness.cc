@@ -23,9 +23,14 @@ namespace troupe::bench {
 
 namespace fs = std::filesystem;
 
-Harness::Harness(std::string only, bool quick) : only_text_(std::move(only)), only_(only_text_), quick_(quick) {}
+Harness::Harness(std::string only, bool quick, std::map<std::string, std::string> peer_files)
+    : only_text_(std::move(only)), only_(only_text_), quick_(quick), peer_files_(std::move(peer_files)) {}
 
 bool Harness::wants(const std::string& row) const { return only_text_.empty() || std::regex_search(row, only_); }
+
+bool Harness::wants_any(const std::vector<std::string>& rows) const {
+  return std::any_of(rows.begin(), rows.end(), [this](const std::string& row) { return wants(row); });
+}
 
 Rate Harness::rate(const std::function<void()>& step, double multiplier) {
   const double scale = quick_ ? 0.1 : 1;
@@ -82,7 +87,9 @@ double cpu_seconds_of_cluster() {
   int processes = 0;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos || fs::read_symlink(entry.path() / "exe", error) != self) continue;
+    if (name.find_first_not_of("0123456789") != std::string::npos ||
+        fs::read_symlink(entry.path() / "exe", error) != self)
+      continue;
     ++processes;
     for (const auto& thread : fs::directory_iterator(entry.path() / "task", error)) {
       std::ifstream file(thread.path() / "schedstat");  // the first number is exact; ticks would miss short wake-ups
@@ -91,7 +98,8 @@ double cpu_seconds_of_cluster() {
       nanoseconds += on_cpu;
     }
   }
-  if (processes < 4) throw std::logic_error("driver, daemon, head and launcher are four processes; found " + std::to_string(processes));
+  if (processes < 4)
+    throw std::logic_error("driver, daemon, head and launcher are four processes; found " + std::to_string(processes));
   return nanoseconds / 1e9;
 }
 
@@ -123,13 +131,14 @@ void pin_process(int cpu) {
     ::sched_setaffinity(std::atoi(thread.path().filename().c_str()), sizeof(set), &set);
 }
 
-// ------------------------------------------------------------------------------------------------------------ futex floor
+// --------------------------------------------------------------------------------------------------------- futex floor
 
 struct FutexFloor::Page { std::atomic<std::uint32_t> ping{0}, pong{0}; };
 
 namespace {
 void wait_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  while (word.load(std::memory_order_acquire) == value) ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
+  while (word.load(std::memory_order_acquire) == value)
+    ::syscall(SYS_futex, &word, FUTEX_WAIT, value, nullptr, nullptr, 0);
 }
 void bump(std::atomic<std::uint32_t>& word) {
   word.fetch_add(1, std::memory_order_release);
@@ -158,6 +167,27 @@ FutexFloor::~FutexFloor() {
   ::kill(child_, SIGKILL);
   ::waitpid(child_, nullptr, 0);
   ::munmap(page_, sizeof(Page));
+}
+
+BusyNeighbours::BusyNeighbours(int count) {
+  const pid_t parent = ::getpid();
+  for (int i = 0; i < count; ++i) {
+    const pid_t child = ::fork();  // as above
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() != parent) ::_exit(0);
+      for (volatile std::uint64_t turns = 0;;) turns = turns + 1;
+    }
+    if (child < 0) throw std::runtime_error("fork failed");
+    children_.push_back(child);
+  }
+}
+
+BusyNeighbours::~BusyNeighbours() {
+  for (const int child : children_) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
 }
 
 void FutexFloor::pin(int cpu) {

@@ -1,9 +1,9 @@
 // What every measure shares: the timer, samples of latency, and the rows that a program prints.
 //
-// A measure is one file with one `program`; the main in harness_main.cc runs it, as a driver of an embedded cluster when it asks
-// for one. Rates are counted as the field does: warm up for a second, cut the work into steps of a tenth of that, then four
-// trials of whole steps for two seconds each; the value is the mean of the four, the spread their standard deviation. With
-// --quick all times are a tenth.
+// A measure is one file with one `program`; the main in harness_main.cc runs it, as a driver of an embedded cluster
+// when it asks for one. Rates are counted as the field does: warm up for a second, cut the work into steps of a tenth
+// of that, then four trials of whole steps for two seconds each; the value is the mean of the four, the spread their
+// standard deviation. With --quick all times are a tenth.
 //
 // What must be reached stands in rows.json, not here: a measure says what it saw.
 // Thread rule: one thread, the driver's.
@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <regex>
 #include <string>
@@ -21,7 +22,9 @@
 namespace troupe::bench {
 
 using Clock = std::chrono::steady_clock;
-inline double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Row {
   std::string row;
@@ -30,18 +33,25 @@ struct Row {
   std::optional<double> floor{};  ///< what the machine itself needs, measured in the same run
   std::string unit = {};          ///< only for rows that rows.json does not know
   std::string better = {};
-  std::optional<double> round_trip_ns{}, copy_gb_s{};  ///< of a cache line, of memory, while this row was measured: bars scale with them
+  /// Of a cache line, of memory, of two processes over a ring, while this row was measured: bars scale with them.
+  std::optional<double> round_trip_ns{}, copy_gb_s{}, ping_pong_us{};
+  std::map<std::string, double> peers{};  ///< measured in turns with this row, by name
 };
 
-struct Rate { double mean = 0, deviation = 0; };  ///< per second
+struct Rate {
+  double mean = 0, deviation = 0;  ///< per second
+};
 
 class Harness {
  public:
-  Harness(std::string only, bool quick);
+  /// `peer_files`: libraries by name that a measure may run in turns with ours.
+  Harness(std::string only, bool quick, std::map<std::string, std::string> peer_files = {});
 
   /// Is any of these rows asked for?
   bool wants(const std::string& row) const;
+  bool wants_any(const std::vector<std::string>& rows) const;
   bool quick() const { return quick_; }
+  const std::map<std::string, std::string>& peer_files() const { return peer_files_; }
   /// `full` normally, `few` with --quick.
   template <class T> T choose(T full, T few) const { return quick_ ? few : full; }
 
@@ -50,7 +60,9 @@ class Harness {
   /// Adds a row when it is wanted.
   void report(Row row);
   /// A row with the rate itself.
-  void report_rate(const std::string& row, const Rate& rate) { report({.row = row, .value = rate.mean, .spread = rate.deviation}); }
+  void report_rate(const std::string& row, const Rate& rate) {
+    report({.row = row, .value = rate.mean, .spread = rate.deviation});
+  }
 
   const std::vector<Row>& rows() const { return rows_; }
 
@@ -58,6 +70,7 @@ class Harness {
   std::string only_text_;
   std::regex only_;
   bool quick_;
+  std::map<std::string, std::string> peer_files_;
   std::vector<Row> rows_;
 };
 
@@ -85,7 +98,7 @@ void pin_process(int cpu);
 /// The CPUs that this process may use.
 std::vector<int> usable_cpus();
 
-/// A round trip between two processes by futex, nothing else: the floor of a call. The other process ends with this object.
+/// A round trip between two processes by futex, nothing else. The other process ends with this object.
 class FutexFloor {
  public:
   FutexFloor();
@@ -101,6 +114,19 @@ class FutexFloor {
   struct Page;
   Page* page_ = nullptr;
   int child_ = -1;
+};
+
+/// Processes of somebody else that calculate all the time, one of them a core if there are as many; they end with this
+/// object.
+class BusyNeighbours {
+ public:
+  explicit BusyNeighbours(int count);
+  ~BusyNeighbours();
+  BusyNeighbours(const BusyNeighbours&) = delete;
+  BusyNeighbours& operator=(const BusyNeighbours&) = delete;
+
+ private:
+  std::vector<int> children_;
 };
 
 /// What a measure is. Each file defines `program`.

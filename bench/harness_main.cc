@@ -1,6 +1,7 @@
 // The main of every measure: reads the flags, runs the measure where it wants to run, prints its rows.
 //
-//   measure [--only REGEX] [--quick] [--json]       exit code 0; 1 when the measure failed; 2 for wrong usage
+//   measure [--only REGEX] [--quick] [--json] [--peer NAME=LIBRARY]...       exit code 0; 1 when the measure failed; 2
+//   for wrong usage
 #include <cstdio>
 #include <span>
 #include <string_view>
@@ -18,7 +19,11 @@ using troupe::bench::Harness;
 using troupe::bench::Row;
 using troupe::bench::program;
 
-struct Flags { std::string only; bool quick = false, json = false, wrong = false; };
+struct Flags {
+  std::string only;
+  std::map<std::string, std::string> peers;
+  bool quick = false, json = false, wrong = false;
+};
 
 Flags parse(std::span<char* const> arguments) {
   Flags flags;
@@ -27,7 +32,12 @@ Flags parse(std::span<char* const> arguments) {
     if (argument == "--quick") flags.quick = true;
     else if (argument == "--json") flags.json = true;
     else if (argument == "--only" && i + 1 < arguments.size()) flags.only = arguments[++i];
-    else flags.wrong = true;
+    else if (argument == "--peer" && i + 1 < arguments.size()) {
+      const std::string_view peer = arguments[++i];
+      const std::size_t equals = peer.find('=');
+      if (equals == 0 || equals == std::string_view::npos) flags.wrong = true;
+      else flags.peers.emplace(peer.substr(0, equals), peer.substr(equals + 1));
+    } else flags.wrong = true;
   }
   return flags;
 }
@@ -37,6 +47,7 @@ void print(const Row& row, bool json) {
     std::printf("%-36s %14.5g", row.row.c_str(), row.value);
     if (row.spread > 0) std::printf("  +- %.2g", row.spread);
     if (row.floor) std::printf("  floor %.5g", *row.floor);
+    for (const auto& [name, value] : row.peers) std::printf("  %s %.5g", name.c_str(), value);
     std::printf("\n");
     return;
   }
@@ -44,6 +55,15 @@ void print(const Row& row, bool json) {
   if (row.floor) std::printf(", \"floor\": %.10g", *row.floor);
   if (row.round_trip_ns) std::printf(", \"round_trip_ns\": %.10g", *row.round_trip_ns);
   if (row.copy_gb_s) std::printf(", \"copy_gb_s\": %.10g", *row.copy_gb_s);
+  if (row.ping_pong_us) std::printf(", \"ping_pong_us\": %.10g", *row.ping_pong_us);
+  if (!row.peers.empty()) {
+    const char* separator = ", \"peers\": {";
+    for (const auto& [name, value] : row.peers) {
+      std::printf("%s\"%s\": %.10g", separator, name.c_str(), value);
+      separator = ", ";
+    }
+    std::printf("}");
+  }
   if (!row.unit.empty()) std::printf(", \"unit\": \"%s\", \"better\": \"%s\"", row.unit.c_str(), row.better.c_str());
   std::printf("}\n");
 }
@@ -51,11 +71,11 @@ void print(const Row& row, bool json) {
 int measure(std::span<char* const> arguments) {
   const Flags flags = parse(arguments);
   if (flags.wrong) {
-    std::fprintf(stderr, "usage: %s [--only REGEX] [--quick] [--json]\n", arguments[0]);
+    std::fprintf(stderr, "usage: %s [--only REGEX] [--quick] [--json] [--peer NAME=LIBRARY]...\n", arguments[0]);
     return 2;
   }
   try {
-    Harness harness(flags.only, flags.quick);
+    Harness harness(flags.only, flags.quick, flags.peers);
     bool wanted = false;
     for (const std::string& row : program.rows) wanted = wanted || harness.wants(row);
     if (wanted) program.measure(harness);

@@ -1,5 +1,5 @@
-// What a cluster uses that has nothing to do: CPU time of driver, head, daemon, launcher and workers over some seconds, in
-// percent of one core. There are an idle actor and idle workers.
+// What a cluster uses that has nothing to do: CPU time of driver, head, daemon, launcher and workers over some seconds,
+// in percent of one core. There are an idle actor and idle workers.
 #include <thread>
 
 #include "bench/harness.h"

@@ -3,15 +3,16 @@
 #include <chrono>
 #include <cstddef>
 
-#include "kernels/isa.h"
+#include "kernels/cpu/isa/isa.h"
 
 namespace troupe::bench {
 namespace {
 
 constexpr std::size_t kRounds = 20'000;
 
-// Twelve chains hide the latency of a multiply-add on every processor with these instructions. The empty assembler statement
-// claims to change all of them each round: the compiler can neither fold nor drop them, and keeps them in registers.
+// Twelve chains hide the latency of a multiply-add on every processor with these instructions. The empty assembler
+// statement claims to change all of them each round: the compiler can neither fold nor drop them, and keeps them in
+// registers.
 #define TROUPE_PEAK_BODY(type, lanes)                                                                             \
   type m, x, a, b, c, d, e, f, g, h, i, j, k, l;                                                                 \
   for (int lane = 0; lane < lanes; ++lane) m[lane] = 0.999f, x[lane] = 0.001f;                                   \

@@ -3,8 +3,8 @@
 
 namespace troupe::bench {
 
-/// Floating-point operations a second of one thread in float (a multiply-add counts two), on the widest instruction set that
-/// the kernels would use; measured for about that many seconds.
+/// Floating-point operations a second of one thread in float (a multiply-add counts two), on the widest instruction set
+/// that the kernels would use; measured for about that many seconds.
 double multiply_add_peak(double seconds);
 
 }  // namespace troupe::bench

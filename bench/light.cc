@@ -1,5 +1,5 @@
-// Light actors: 100,000 of them created and called once each, time and memory for one. Memory is that of the processes that
-// host them and of the driver; all memory of a host that starts in the middle counts.
+// Light actors: 100,000 of them created and called once each, time and memory for one. Memory is that of the processes
+// that host them and of the driver; all memory of a host that starts in the middle counts.
 #include <unistd.h>
 
 #include <set>

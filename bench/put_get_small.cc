@@ -1,4 +1,12 @@
-// Small objects: a number, which lives with its owner, and 1 KiB arrays in the store, made here and read by another process.
+// Small objects: a number, which lives with its owner, and 1 KiB arrays in the store, made here and read by another
+// process.
+//
+//   put/small, get/ready_local       a number; the get repeats one ref whose value is there (get/first_small:
+//                                    get_first.cc)
+//   put/store_1KiB_filled            all bytes written, and 10,000 objects held: each put takes memory that was not
+//                                    used just before. A step gives the oldest hundred back and puts a hundred
+//   put/store_1KiB_reused            one byte written, given back at once: the same slot again
+//   get/store_1KiB_other_process     20,000 refs in another process, each got once
 #include "bench/harness.h"
 #include <troupe/troupe.h>
 
@@ -9,6 +17,22 @@ Array<char> kilobyte() {
   ArrayBuilder<char> builder(1024);
   builder.span()[0] = 1;
   return std::move(builder).seal();
+}
+
+Array<char> filled_kilobyte(char value) {
+  ArrayBuilder<char> builder(1024);
+  for (char& each : builder.span()) each = value;
+  return std::move(builder).seal();
+}
+
+void put_filled(Harness& harness) {
+  constexpr std::size_t kHeld = 10'000, kStep = 100;
+  std::vector<ObjectRef<Array<char>>> held;
+  for (std::size_t i = 0; i < kHeld; ++i) held.push_back(put(filled_kilobyte(char(i))));
+  std::size_t next = 0;
+  harness.report_rate("put/store_1KiB_filled", harness.rate([&] {
+    for (std::size_t i = 0; i < kStep; ++i, next = (next + 1) % kHeld) held[next] = put(filled_kilobyte(char(next)));
+  }, kStep));
 }
 
 class Reader {
@@ -40,17 +64,21 @@ void measure(Harness& harness) {
   // A small call is shorter than a look at the clock: a step is a hundred of them.
   if (harness.wants("put/small"))
     harness.report_rate("put/small", harness.rate([] { for (int i = 0; i < 100; ++i) put(0); }, 100));
-  if (harness.wants("get/small")) {
+  if (harness.wants("get/ready_local")) {
     const ObjectRef<int> ref = put(0);
-    harness.report_rate("get/small", harness.rate([&] { for (int i = 0; i < 100; ++i) get(ref); }, 100));
+    harness.report_rate("get/ready_local", harness.rate([&] { for (int i = 0; i < 100; ++i) get(ref); }, 100));
   }
-  if (harness.wants("put/store_1KiB"))
-    harness.report_rate("put/store_1KiB", harness.rate([] { for (int i = 0; i < 100; ++i) put(kilobyte()); }, 100));
+  if (harness.wants("put/store_1KiB_filled")) put_filled(harness);
+  if (harness.wants("put/store_1KiB_reused"))
+    harness.report_rate("put/store_1KiB_reused",
+                        harness.rate([] { for (int i = 0; i < 100; ++i) put(kilobyte()); }, 100));
   if (harness.wants("get/store_1KiB_other_process")) other_process(harness);
 }
 
 }  // namespace
 
-const Program program{.rows = {"put/small", "get/small", "put/store_1KiB", "get/store_1KiB_other_process"}, .measure = &measure};
+const Program program{.rows = {"put/small", "get/ready_local", "put/store_1KiB_filled", "put/store_1KiB_reused",
+                               "get/store_1KiB_other_process"},
+                      .measure = &measure};
 
 }  // namespace troupe::bench

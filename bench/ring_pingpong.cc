@@ -23,8 +23,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/net/doorbell.h"
-#include "core/net/endpoint.h"
+#include "core/net/endpoint/doorbell.h"
+#include "core/net/endpoint/endpoint.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include <functional>
 #include <vector>
 
-#include "objectstore/client.h"
-#include "objectstore/server.h"
+#include "objectstore/client/client.h"
+#include "objectstore/server/server.h"
 
 namespace {
 
@@ -44,8 +44,12 @@ class DirectDaemon : public StoreDaemon {
  private:
   template <class E, class F>
   auto answer(F&& take) -> Result<decltype(take(std::declval<E&>()))> {
-    for (StoreEffect& effect : server_.take_effects()) {
-      if (auto* e = std::get_if<E>(&effect)) return take(*e);
+    for (auto effects = server_.take_effects(); !effects.empty(); effects = server_.take_effects()) {
+      for (StoreEffect& effect : effects) {
+        if (auto* e = std::get_if<E>(&effect)) return take(*e);
+        if (auto* pages = std::get_if<PagesWanted>(&effect))
+          server_.pages_made(pages->ticket, server_.arena().reserve(pages->range));
+      }
     }
     return ObjectStoreFullError("the store is full");
   }

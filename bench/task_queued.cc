@@ -1,5 +1,5 @@
-// One million tasks, all submitted before the first may run: what each costs the driver while it is queued, and how fast they
-// then run. The CPUs are held by tasks that block in the kernel: a wait of the runtime would give them back.
+// One million tasks, all submitted before the first may run: what each costs the driver while it is queued, and how
+// fast they then run. The CPUs are held by tasks that block in the kernel: a wait of the runtime would give them back.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,6 +54,7 @@ void measure(Harness& harness) {
 
 }  // namespace
 
-const Program program{.rows = {"task/queued_1m_bytes", "task/queued_submit", "task/queued_run"}, .measure = &measure, .cpus = 2};
+const Program program{.rows = {"task/queued_1m_bytes", "task/queued_submit", "task/queued_run"}, .measure = &measure,
+                      .cpus = 2};
 
 }  // namespace troupe::bench

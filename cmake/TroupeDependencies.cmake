@@ -1,7 +1,8 @@
 # The libraries of docs/dependencies.md. Packages are named in cmake/install-deps, nowhere else.
 #
 # libtroupe.a is joined with the static archives of what it uses, so that programs that link it need none of these
-# packages. Debian has fmt and spdlog as shared libraries only: they are used header-only, through troupe_spdlog.
+# packages. Debian has fmt and spdlog as shared libraries only: spdlog is used header-only, through troupe_spdlog,
+# and fmt is compiled once, in core/base/fmt.cc.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 set(Boost_USE_STATIC_LIBS ON)  # the boost_*-config files of Debian offer both
@@ -12,7 +13,7 @@ find_package(spdlog REQUIRED)
 
 # Logging and formatting without a shared library: only files that include spdlog depend on this.
 add_library(troupe_spdlog INTERFACE)
-target_compile_definitions(troupe_spdlog INTERFACE SPDLOG_FMT_EXTERNAL FMT_HEADER_ONLY)
+target_compile_definitions(troupe_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
 target_link_libraries(troupe_spdlog INTERFACE Threads::Threads)
 
 # xxHash is compiled in from its header (XXH_INLINE_ALL): nothing to link.

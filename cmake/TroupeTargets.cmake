@@ -9,7 +9,7 @@ endfunction()
 
 # Layers may be named by their short names in DEPENDS: base is troupe_base. Logging goes through the header-only form of
 # its libraries, see TroupeDependencies.cmake.
-set(TROUPE_LAYERS base wire exec net link task actor head node worker scheduler objectstore kernels collective)
+set(TROUPE_LAYERS base wire exec net link task runtime owner caller executor process head node scheduler objectstore kernels collective)
 function(troupe_depends out)
   set(depends)
   foreach(item IN LISTS ARGN)
@@ -41,6 +41,17 @@ function(troupe_present out)
   set(${out} "${present}" PARENT_SCOPE)
 endfunction()
 
+# troupe_batches(target): the compiler gets the target's files in batches (a "unity build"), which parses the headers that
+# they share once. With TROUPE_UNITY only; files with compile options of their own stay alone.
+function(troupe_batches target)
+  if(TROUPE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TROUPE_UNITY})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # it takes every batched file for a header
+    endif()
+  endif()
+endfunction()
+
 # troupe_library(name SOURCES ... DEPENDS ...): one layer; its dependencies stand beside its files. The target is troupe_name,
 # whether name says so or not. Layers are static libraries, so that a test links what its layer needs and no more; their
 # objects are joined into one libtroupe.a (TroupeLibrary.cmake), which is what users link.
@@ -56,6 +67,7 @@ function(troupe_library name)
   endif()
   troupe_depends(depends ${ARG_DEPENDS})
   add_library(${name} STATIC ${ARG_SOURCES})
+  troupe_batches(${name})
   target_compile_options(${name} PRIVATE ${TROUPE_WARNINGS})
   target_include_directories(${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/core/include>)
@@ -141,11 +153,12 @@ function(troupe_fuzzer name)
   target_link_libraries(${name} PRIVATE ${depends})
   if(TROUPE_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    add_test(NAME ${name} COMMAND ${name} -max_total_time=20 -seed=1 -print_final_stats=1)
+    add_test(NAME ${name} COMMAND ${name} -max_total_time=${TROUPE_FUZZ_SECONDS} -seed=1 -print_final_stats=1)
   else()
     add_test(NAME ${name} COMMAND ${name} --runs 20000 --seed 1)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS fuzz)
+  math(EXPR timeout "300 + ${TROUPE_FUZZ_SECONDS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} LABELS fuzz)
   add_dependencies(troupe_tests ${name})
 endfunction()
 

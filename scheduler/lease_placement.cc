@@ -15,7 +15,7 @@ std::vector<typename Map::iterator> in_turn(Map& map, const K& last) {
   return order;
 }
 
-ErrorRecord infeasible(std::string reason) {
+ErrorRecord infeasible_error(std::string reason) {
   ErrorRecord record;
   record.code = ErrorCode::kInfeasible;
   record.message = std::move(reason);
@@ -86,7 +86,7 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   }
   request.reason = decision.reason;
   if (decision.kind == Decision::Kind::kInfeasible) {
-    refuse(key, infeasible(decision.reason));
+    refuse(key, infeasible_error(decision.reason));
     return false;
   }
   if (decision.kind == Decision::Kind::kWait) return false;
@@ -191,6 +191,7 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
   Waiting& request = requests_.at(reservation.request);
   Worker& worker = workers_.at(id);
   unlist(id, worker);
+  const bool shared = !worker.leases.empty();
   const std::uint64_t lease_id = next_lease_++;
   worker.leases.insert(lease_id);
   const ProcessId requester = request.wanted.requester;
@@ -199,7 +200,8 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
   // The origin counts it before the requester, behind it, can have used it up and ask again: that wish would be taken for this.
   if (!is_origin(request))
     effects_.push_back(CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 1, 0}});
-  effects_.push_back(Granted{requester, {request.wanted.request_id, lease_id, id, worker.pid, reservation.allocation.gpu_ids}});
+  effects_.push_back(Granted{
+      requester, {request.wanted.request_id, lease_id, id, worker.pid, reservation.allocation.gpu_ids, shared}});
   forget_if_done(reservation.request);
 }
 

@@ -27,7 +27,7 @@ LeaseQueue::LeaseQueue(LeaseQueueOptions options)
   view_.put(self_);
 }
 
-// ------------------------------------------------------------------------------------------------------------- requests
+// ------------------------------------------------------------------------------------------------------------ requests
 
 void LeaseQueue::wanted(const wire::LeaseWanted& wanted, TimePoint now) {
   auto [place, fresh] = keys_.try_emplace({wanted.requester, wanted.request_id}, next_key_);
@@ -112,7 +112,8 @@ void LeaseQueue::forget_if_done(Key key) {
   auto it = requests_.find(key);
   if (it == requests_.end()) return;
   const Waiting& request = it->second;
-  if (request.wanted.wanted == 0 && request.reserved == 0 && delegated_total(request.delegated) == 0 && request.stale.empty())
+  if (request.wanted.wanted == 0 && request.reserved == 0 && delegated_total(request.delegated) == 0 &&
+      request.stale.empty())
     forget(key);
 }
 
@@ -124,7 +125,7 @@ void LeaseQueue::forget(Key key) {
   requests_.erase(it);
 }
 
-// -------------------------------------------------------------------------------------------------------------- workers
+// ------------------------------------------------------------------------------------------------------------- workers
 
 void LeaseQueue::make_idle(ProcessId id, Worker& worker, TimePoint now) {
   worker.idle = true;
@@ -152,25 +153,28 @@ void LeaseQueue::worker_ready(ProcessId id, std::int32_t pid, const WorkerKind& 
 void LeaseQueue::worker_failed(const WorkerKind& kind, std::optional<ErrorRecord> error, TimePoint now) {
   if (auto it = starting_.find(kind); it != starting_.end() && --it->second <= 0) starting_.erase(it);
   if (error) {
-    auto it = std::find_if(reservations_.begin(), reservations_.end(), [&](const auto& r) { return r.second.kind == kind; });
+    auto it =
+        std::find_if(reservations_.begin(), reservations_.end(), [&](const auto& r) { return r.second.kind == kind; });
     if (it != reservations_.end()) refuse(it->second.request, std::move(*error));
   }
   settle(now);
 }
 
-void LeaseQueue::worker_blocked(ProcessId id, bool blocked, TimePoint now) {
-  auto it = workers_.find(id);
-  if (it == workers_.end() || it->second.blocked == blocked || it->second.leases.empty()) return;
-  it->second.blocked = blocked;
-  suspended_ += blocked ? 1 : -1;
-  for (std::uint64_t lease_id : it->second.leases) {
-    Lease& lease = leases_.at(lease_id);
-    if (lease.cpus_lent == blocked) continue;
-    lease.cpus_lent = blocked;
-    if (blocked) account_.lend_cpu(lease.allocation.amount.cpu);
-    else account_.reclaim_cpu(lease.allocation.amount.cpu);
-  }
+void LeaseQueue::worker_blocked(ProcessId id, std::uint64_t lease_id, bool blocked, TimePoint now) {
+  auto it = leases_.find(lease_id);
+  if (it == leases_.end() || it->second.worker != id || it->second.cpus_lent == blocked) return;
+  it->second.cpus_lent = blocked;
+  if (blocked) account_.lend_cpu(it->second.allocation.amount.cpu);
+  else account_.reclaim_cpu(it->second.allocation.amount.cpu);
+  if (auto worker = workers_.find(id); worker != workers_.end()) update_blocked(worker->second);
   settle(now);
+}
+
+void LeaseQueue::update_blocked(Worker& worker) {
+  const bool blocked = std::any_of(worker.leases.begin(), worker.leases.end(),
+                                   [&](std::uint64_t id) { return leases_.at(id).cpus_lent; });
+  if (blocked != worker.blocked) suspended_ += blocked ? 1 : -1;
+  worker.blocked = blocked;
 }
 
 bool LeaseQueue::take_worker(ProcessId id) {
@@ -213,15 +217,12 @@ void LeaseQueue::end_lease(std::uint64_t lease_id, TimePoint now) {
   auto worker = workers_.find(lease.worker);
   if (worker == workers_.end()) return;
   worker->second.leases.erase(lease_id);
+  update_blocked(worker->second);
   if (!worker->second.leases.empty()) return;
-  if (worker->second.blocked) {
-    worker->second.blocked = false;
-    --suspended_;
-  }
   if (!worker->second.ending) make_idle(lease.worker, worker->second, now);
 }
 
-// --------------------------------------------------------------------------------------------------------------- actors
+// -------------------------------------------------------------------------------------------------------------- actors
 
 void LeaseQueue::admit_actor(ActorId actor, std::int32_t restarts, JobId job, const ResourceSet& need, TimePoint now) {
   actor_waits_.push_back({actor, restarts, job, need, now});
@@ -237,7 +238,7 @@ void LeaseQueue::actor_gone(ActorId actor, std::int32_t restarts, TimePoint now)
   settle(now);
 }
 
-// --------------------------------------------------------------------------------------------------------------- deaths
+// -------------------------------------------------------------------------------------------------------------- deaths
 
 void LeaseQueue::drop_requester(ProcessId process) {
   for (auto it = keys_.lower_bound({process, 0}); it != keys_.end() && it->first.first == process;) {
@@ -289,7 +290,8 @@ void LeaseQueue::job_ended(JobId job, TimePoint now) {
   for (const auto& [key, request] : requests_) if (request.wanted.lease_class.job == job) ended.push_back(key);
   for (Key key : ended) forget(key);
   std::erase_if(actor_waits_, [&](const ActorWait& wait) { return wait.job == job; });
-  for (auto it = starting_.begin(); it != starting_.end();) it = it->first.job == job ? starting_.erase(it) : std::next(it);
+  for (auto it = starting_.begin(); it != starting_.end();)
+    it = it->first.job == job ? starting_.erase(it) : std::next(it);
   last_requester_.erase(job);
   settle(now);
 }
@@ -304,7 +306,7 @@ void LeaseQueue::view_delta(const wire::ClusterView& delta, TimePoint now) {
   settle(now);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- state
+// --------------------------------------------------------------------------------------------------------------- state
 
 std::uint64_t LeaseQueue::pending() const {
   std::uint64_t count = actor_waits_.size();
@@ -328,7 +330,8 @@ std::string LeaseQueue::audit() const {
   for (const auto& [id, r] : reservations_) add(r.allocation, false);
   for (const auto& [id, lease] : leases_) add(lease.allocation, lease.cpus_lent);
   for (const auto& [id, actor] : actors_) add(actor.allocation, false);
-  if (!(sum == account_.total())) return "LQ-1: the parts sum to " + sum.to_string() + ", not " + account_.total().to_string();
+  if (!(sum == account_.total()))
+    return "LQ-1: the parts sum to " + sum.to_string() + ", not " + account_.total().to_string();
   int blocked = 0;
   for (const auto& [id, worker] : workers_) {
     blocked += worker.blocked;
@@ -336,7 +339,8 @@ std::string LeaseQueue::audit() const {
     for (std::uint64_t lease : worker.leases) if (!leases_.contains(lease)) return "a worker has a lease that is gone";
   }
   if (blocked != suspended_) return "the count of blocked workers is wrong";
-  for (const auto& [id, r] : reservations_) if (!requests_.contains(r.request)) return "LQ-3: a reservation without a request";
+  for (const auto& [id, r] : reservations_)
+    if (!requests_.contains(r.request)) return "LQ-3: a reservation without a request";
   for (const auto& [key, id] : keys_) if (!requests_.contains(id)) return "a key without a request";
   return {};
 }

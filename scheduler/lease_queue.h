@@ -1,7 +1,7 @@
 // LeaseQueue: who may use this node's resources, and in which worker process. Pure: events in, effects out.
 //
-// A lease is the right to run tasks of one class in one worker. A requester says how many leases it wants besides those it
-// holds (absolute, so that repeating is harmless). Actors hold resources of the same account while they live.
+// A lease is the right to run tasks of one class in one worker. A requester says how many leases it wants besides those
+// it holds (absolute, so that repeating is harmless). Actors hold resources of the same account while they live.
 //
 //   one lease   waiting --fits here--> reserved --a worker is there--> granted --returned, or a death--> gone
 //                  |  ^  `--policy names another node--> delegated --granted there--> gone
@@ -9,19 +9,23 @@
 //                  `--can never run--> refused (hard constraint); larger than any node: waits, with a warning
 //   worker      starting --worker_ready--> idle <--> leased <--> blocked;  an actor's worker leaves by take_worker
 //
-// Order: round robin between jobs, then between the requesters of a job; FIFO within one class of a requester. A class that
-// does not fit holds back nobody else. Actors come before leases.
+// Order: round robin between jobs, then between the requesters of a job; FIFO within one class of a requester. A class
+// that does not fit holds back nobody else. Actors come before leases.
 //
 // Thread rule: one thread at a time. Time is given with each event.
 //
 // Invariants
-//   LQ-1  total = available + (what reservations, leases and actors hold), where a blocked worker's leases hold no CPUs.
-//         Available CPUs go below zero only by a worker that wakes; nothing that needs CPUs is granted until they are back.
-//   LQ-2  A worker has at most one lease, unless max_suspended_workers are blocked already.
+//   LQ-1  total = available + (what reservations, leases and actors hold), where a lease whose task waits holds no
+//         CPUs.
+//         Available CPUs go below zero only by a worker that wakes; nothing that needs CPUs is granted until they are
+//         back.
+//   LQ-2  A worker has at most one lease, unless max_suspended_workers are blocked already: then a blocked one gets
+//         more, and its tasks run beside each other. Blocked is a worker with a lease whose task waits.
 //   LQ-3  What a dead process wanted, held or ran in is released exactly once.
-//   LQ-4  Only the requester's own daemon passes a lease on: the other node grants it or gives it back within give_back_after.
-//   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should the node's
-//         report not have replaced it: what came and went between two reports is never reported.
+//   LQ-4  Only the requester's own daemon passes a lease on: the other node grants it or gives it back within
+//         give_back_after.
+//   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
+//         the node's report not have replaced it: what came and went between two reports is never reported.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -81,8 +85,8 @@ struct Warn { JobId job = 0; std::string text; };
 struct EndWorker { ProcessId worker; std::string reason; };
 struct ActorAdmitted { ActorId actor; std::int32_t restarts = 0; std::vector<int> gpu_ids; };
 struct ActorNotAdmitted { ActorId actor; std::int32_t restarts = 0; std::string reason; };
-using LeaseEffect =
-    std::variant<Granted, Refused, NeedWorkers, Forward, CountAtOrigin, Warn, EndWorker, ActorAdmitted, ActorNotAdmitted>;
+using LeaseEffect = std::variant<Granted, Refused, NeedWorkers, Forward, CountAtOrigin, Warn, EndWorker, ActorAdmitted,
+                                 ActorNotAdmitted>;
 
 class LeaseQueue {
  public:
@@ -97,7 +101,8 @@ class LeaseQueue {
   void worker_ready(ProcessId worker, std::int32_t pid, const WorkerKind& kind, TimePoint now);
   /// One that was asked for will not come. With an error the request that waits longest for that kind is refused.
   void worker_failed(const WorkerKind& kind, std::optional<ErrorRecord> error, TimePoint now);
-  void worker_blocked(ProcessId worker, bool blocked, TimePoint now);
+  /// The task of this lease waits, or goes on.
+  void worker_blocked(ProcessId worker, std::uint64_t lease_id, bool blocked, TimePoint now);
   /// Takes an idle worker out of the pool, for an actor or to retire it. nullopt: none idle.
   std::optional<ProcessId> take_worker(const WorkerKind& kind);
   bool take_worker(ProcessId worker);
@@ -182,6 +187,7 @@ class LeaseQueue {
   void forget_if_done(Key key);
   void forget(Key key);
   void end_lease(std::uint64_t lease_id, TimePoint now);
+  void update_blocked(Worker& worker);
   void make_idle(ProcessId id, Worker& worker, TimePoint now);
   void unlist(ProcessId id, Worker& worker);
   void drop_requester(ProcessId process);

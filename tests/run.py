@@ -1,6 +1,7 @@
 """Builds Troupe and passes all its tests: on a fresh Debian 12 this one command does everything.
 
-The last line is 'N passed, N failed, N skipped'; every failure and every skip stands above it, with its reason.
+Every test runs once; what fails has failed. The last line is 'N passed, N failed, N skipped'; every failure and every skip
+stands above it, with its reason.
 Exit code: 0 all passed, 1 something failed, 2 wrong usage.
 """
 import argparse
@@ -13,7 +14,8 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZERS = ["asan", "tsan", "ubsan"]
-ALONE_MAX = 12  # more failures than that are no matter of a busy machine
+DEEP = "^deep$"  # the label of tests that only --deep runs
+DEEP_FUZZ_SECONDS = 120
 
 
 class Tally:
@@ -51,7 +53,8 @@ def skip_reason(text, case=None):
     if case:
         start = text.find(f"[ RUN      ] {case}\n")
         text = text[start:] if start >= 0 else text
-    match = re.search(r": Skipped\n(.*?)\n\s*\n?\[  SKIPPED \]", text, re.S) or re.search(r"^skipped: (.*)$", text, re.M | re.I)
+    match = (re.search(r": Skipped\n(.*?)\n\s*\n?\[  SKIPPED \]", text, re.S)
+             or re.search(r"^skipped: (.*)$", text, re.M | re.I))
     reason = " ".join(match.group(1).split()) if match else ""
     return reason or "no reason given"
 
@@ -79,67 +82,97 @@ def read_results(path):
     return results
 
 
-def run_ctest(preset, build, name, flags):
+def run_ctest(preset, build, flags):
     """One run of ctest: its exit code, and name -> Tally."""
-    report = os.path.join(build, name)
+    report = os.path.join(build, "test_results.xml")
     if os.path.exists(report):
         os.remove(report)
-    code = call(["ctest", "--preset", preset, "--output-on-failure", "--output-junit", report, "--test-output-size-passed", "1000000",
-                 "--test-output-size-failed", "1000000", *flags])
+    code = call(["ctest", "--preset", preset, "--output-on-failure", "--output-junit", report,
+                 "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000", *flags])
     return code, read_results(report) if os.path.exists(report) else {}
 
 
-def run_preset(preset, only, jobs, tally):
-    """Configures, builds and tests one preset."""
+def slowest(path, count=10):
+    """(seconds, name) of the tests of ctest's report that took longest."""
+    if not os.path.exists(path):
+        return []
+    cases = ElementTree.parse(path).getroot().iter("testcase")
+    return sorted(((float(case.get("time") or 0), case.get("name")) for case in cases), reverse=True)[:count]
+
+
+def run_preset(preset, options, tally):
+    """Configures, builds and tests one preset. Each test runs once: one that fails has failed."""
     build = os.path.join(ROOT, "build", preset)
     say(f"{preset}: configuring")
-    if call(["cmake", "--preset", preset], stdout=subprocess.DEVNULL if os.path.exists(f"{build}/build.ninja") else None):
+    configure = ["cmake", "--preset", preset]
+    if preset == "fuzz" and options.fuzz_seconds:
+        configure.append(f"-DTROUPE_FUZZ_SECONDS={options.fuzz_seconds}")
+    if call(configure, stdout=subprocess.DEVNULL if os.path.exists(f"{build}/build.ninja") else None):
         tally.failed.append(f"{preset}: cmake --preset {preset}")
         return
     say(f"{preset}: building")
-    if call(["cmake", "--build", "--preset", preset, "-j", str(jobs)]):
+    if call(["cmake", "--build", "--preset", preset, "-j", str(options.jobs)]):
         tally.failed.append(f"{preset}: cmake --build --preset {preset}")
         return
     say(f"{preset}: testing")
-    # Tests of real processes share two cores with everything else: one that fails is tried once more, and ctest's output
-    # shows both tries.
-    flags = ["--repeat", "until-pass:2"] + (["-R", only, "--no-tests=ignore"] if only else [])
-    code, results = run_ctest(preset, build, "test_results.xml", ["-j", str(jobs), *flags])
-    failed = [name for name, tally_of in results.items() if tally_of.failed]
-    if code and 0 < len(failed) <= ALONE_MAX:
-        # What still failed is tried a last time with the machine to itself. A test that fails then too has failed; one that
-        # passes is named, since it should not need that.
-        say(f"{preset}: {len(failed)} failed; once more, alone")
-        code, alone = run_ctest(preset, build, "test_results_alone.xml", ["--rerun-failed", "-j", "1"])
-        results.update(alone)
-        for name in failed:
-            if not results[name].failed:
-                print(f"passed only alone: {name}")
+    flags = ["-j", str(options.jobs)]
+    flags += ["-R", options.only, "--no-tests=ignore"] if options.only else []
+    flags += [] if options.deep else ["-LE", DEEP]
+    code, results = run_ctest(preset, build, flags)
     counted = Tally()
     for tally_of in results.values():
         counted.add(tally_of)
     if code and not counted.failed:
         counted.failed.append(f"{preset}: ctest ended with code {code}")
-    prefix = "" if preset == "dev" else f"{preset}: "
+    prefix = "" if preset == "check" else f"{preset}: "
     tally.passed += counted.passed
     tally.failed += [prefix + name for name in counted.failed]
     tally.skipped += [(prefix + name, why) for name, why in counted.skipped]
+    for seconds, name in slowest(os.path.join(build, "test_results.xml")):
+        print(f"slowest: {seconds:6.1f} s  {prefix}{name}")
+
+
+class BusyLoops:
+    """So many processes that do nothing but take a core, for as long as the block runs: what a busy host is."""
+
+    def __init__(self, count):
+        self.count, self.loops = count, []
+
+    def __enter__(self):
+        # A loop ends with this process, however that ends: it reads from a pipe whose other end is here.
+        program = ("import select, sys\n"
+                   "while not select.select([sys.stdin], [], [], 0)[0]:\n"
+                   "    for _ in range(1000000): pass\n")
+        for _ in range(self.count):
+            self.loops.append(subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE))
+
+    def __exit__(self, *_):
+        for loop in self.loops:
+            loop.stdin.close()
+            loop.wait()
 
 
 def main():
     parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.split("\n")[0])
-    parser.add_argument("--preset", default="dev", help="CMake preset to build and test (default: dev)")
+    parser.add_argument("--preset", default="check", help="CMake preset to build and test (default: check, as dev but compiled in batches)")
     parser.add_argument("--only", metavar="REGEX", help="only tests whose name matches")
     parser.add_argument("--sanitizers", action="store_true", help="also " + ", ".join(SANITIZERS))
     parser.add_argument("--fuzz", action="store_true", help="also the fuzzers with libFuzzer (installs clang)")
+    parser.add_argument("--deep", action="store_true",
+                        help=f"also the tests labelled deep, then release, {', '.join(SANITIZERS)} and longer fuzzing")
+    parser.add_argument("--busy", type=int, default=0, metavar="N", help="N busy loops beside the tests")
     parser.add_argument("--no-install", action="store_true", help="do not look for missing packages")
-    parser.add_argument("-j", "--jobs", type=int, default=max(2, min(os.cpu_count() or 2, 16)), help="jobs for the build and for ctest")
+    parser.add_argument("-j", "--jobs", type=int, default=max(2, min(os.cpu_count() or 2, 16)),
+                        help="jobs for the build and for ctest")
     arguments = parser.parse_args()
     if arguments.only:
         try:
             re.compile(arguments.only)
         except re.error as error:
             parser.error(f"--only: {error}")
+    arguments.sanitizers |= arguments.deep
+    arguments.fuzz |= arguments.deep
+    arguments.fuzz_seconds = DEEP_FUZZ_SECONDS if arguments.deep else None
     started = time.monotonic()
     tally = Tally()
     if not arguments.no_install:
@@ -148,9 +181,11 @@ def main():
             print("tests/run: packages are missing, see above", file=sys.stderr)
             print("0 passed, 1 failed, 0 skipped")
             return 1
-    presets = [arguments.preset] + (SANITIZERS if arguments.sanitizers else []) + (["fuzz"] if arguments.fuzz else [])
-    for preset in dict.fromkeys(presets):
-        run_preset(preset, arguments.only, arguments.jobs, tally)
+    presets = [arguments.preset] + (["release"] if arguments.deep else [])
+    presets += (SANITIZERS if arguments.sanitizers else []) + (["fuzz"] if arguments.fuzz else [])
+    with BusyLoops(arguments.busy):
+        for preset in dict.fromkeys(presets):
+            run_preset(preset, arguments, tally)
 
     print()
     for name, why in tally.skipped:

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "core/node/roles.h"
-#include "core/node/session.h"
+#include "core/node/roles/roles.h"
+#include "core/node/session/session.h"
 
 namespace troupe::cli {
 

@@ -19,7 +19,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/node/session.h"
+#include "core/node/session/session.h"
 
 namespace troupe::cli {
 namespace {

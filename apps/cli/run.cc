@@ -13,7 +13,7 @@
 
 #include "apps/cli/cluster.h"
 #include "apps/cli/verbs.h"
-#include "core/node/roles.h"
+#include "core/node/roles/roles.h"
 
 namespace troupe::cli {
 namespace {

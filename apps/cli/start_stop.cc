@@ -5,7 +5,7 @@
 #include "apps/cli/parse.h"
 #include "apps/cli/table.h"
 #include "apps/cli/verbs.h"
-#include "core/node/roles.h"
+#include "core/node/roles/roles.h"
 
 namespace troupe::cli {
 namespace {
@@ -63,7 +63,7 @@ int start(StartFlags& flags) {
 }
 
 int stop(const std::string& root, double grace, bool json) {
-  Result<node::StopReport> report = node::stop_nodes(root, std::chrono::milliseconds(std::int64_t(grace * 1000)));
+  Result<node::StopReport> report = node::stop_nodes({.session_root = root, .grace = std::chrono::milliseconds(std::int64_t(grace * 1000))});
   if (!report) return complain(report.error(), kFailed);
   if (json) std::printf("%s\n", to_json({{"daemons", std::int64_t(report->daemons)}, {"sessions", std::int64_t(report->sessions.size())}}).c_str());
   else if (report->daemons == 0) std::printf("nothing was running\n");
@@ -87,6 +87,7 @@ void add_start(CLI::App& app, Context& context) {
   verb->add_option("--labels", flags->labels, "Labels of this node")->type_name("NAME=VALUE,...");
   verb->add_option("--object-store-memory", flags->store, "Size of the object store (default: 30 % of memory)")->type_name("SIZE");
   verb->add_option("--bind", o.node.bind, "Address to listen on (default: loopback only)")->type_name("IP");
+  verb->add_flag("--plaintext-network", o.node.plaintext_network, "Listen off loopback although nothing is encrypted: a network that you trust");
   verb->add_option("--session-root", o.session_root, "Folder of the session folders")->type_name("DIR");
   verb->add_option("--log-level", o.node.log_level, "debug, info, warn or error")->check(CLI::IsMember({"debug", "info", "warn", "error"}));
   verb->add_flag("--block", o.block, "Stay in the foreground until a signal");

@@ -1,4 +1,5 @@
-// All-reduces of float by MPI, counted as ours: mpirun -n N mpi_rows BYTES:ITERATIONS,... prints one JSON object a size.
+// All-reduces of float by MPI, counted as ours: mpirun -n N mpi_rows BYTES:ITERATIONS,... prints one JSON object a
+// size.
 #define OMPI_SKIP_MPICXX 1  // the C interface is all that is used
 #include <mpi.h>
 #include <sys/mman.h>

@@ -87,8 +87,6 @@ def rows(command, environment, say, name, timeout):
         if line.startswith('{"row"'):
             row = json.loads(line)
             found[row["row"]] = row["value"]
-    if "actor/sync_spin_us" in found:
-        found["actor/sync_us"] = found["actor/sync_spin_us"]  # it makes no difference there
     if code:
         say(f"{name} ended with {code}: {errors[-800:]}")
     return found

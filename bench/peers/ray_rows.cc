@@ -1,7 +1,7 @@
 // Ray's own rows from its C++ API, counted as ours: prints one JSON object a line.
 //
-// Built twice, as its API wants it: as the library that its workers load, and as the driver. Asynchronous tasks go 100 at a
-// time: 500 at a time never end.
+// Built twice, as its API wants it: as the library that its workers load, and as the driver. Asynchronous tasks go 100
+// at a time: 500 at a time never end.
 #include <ray/api.h>
 
 #include <chrono>
@@ -40,7 +40,8 @@ double rate(const std::function<void()>& step, double multiplier = 1) {
   for (int trial = 0; trial < 4; ++trial) {
     std::size_t done = 0;
     double elapsed = 0;
-    for (const auto start = std::chrono::steady_clock::now(); (elapsed = seconds_since(start)) < 2 * scale; done += stride)
+    for (const auto start = std::chrono::steady_clock::now(); (elapsed = seconds_since(start)) < 2 * scale;
+         done += stride)
       for (std::size_t i = 0; i < stride; ++i) step();
     sum += multiplier * double(done) / elapsed;
   }
@@ -87,7 +88,7 @@ int main(int argc, char** argv) {
     }, 1000);
   });
   report("put/small", [&] { return rate([] { ray::Put(0); }); });
-  report("get/small", [&] { return rate([&] { ray::Get(zero); }); });
+  report("get/ready_local", [&] { return rate([&] { ray::Get(zero); }); });
   report("put/large_gb_s", [&] {
     const std::vector<std::int64_t> values(std::size_t{128} << 17, 7);
     return rate([&] { ray::Put(values); }, double(values.size() * 8) / 1e9);

@@ -64,10 +64,11 @@ def command_of(wish, arguments):
 def about(command, table):
     """Command, day and machine, as lines of Markdown."""
     values = {row["row"]: f"{tables.number(row['value'])} {row['unit']}" for row in table if row["row"].startswith("machine/")}
-    known = [("machine/round_trip", "cache-line round trip"), ("machine/copy", "streaming copy, all cores"), ("machine/peak_one_core", "multiply-add peak of one core"),
+    known = [("machine/round_trip", "cache-line round trip"), ("machine/ping_pong", "ring ping-pong of two processes"),
+             ("machine/copy", "streaming copy, all cores"), ("machine/peak_one_core", "multiply-add peak of one core"),
              ("machine/peak_all_cores", "of all cores")]
     facts = [f"{what} {values[name]}" for name, what in known if name in values]
-    return [f"Made by `{shlex.join(command)}`, {datetime.date.today()}.", "",
+    return [f"Made by `{shlex.join(command)}`, {datetime.date.today()}, commit {measures.commit()}.", "",
             f"{len(os.sched_getaffinity(0))} cores, {processor()}, Linux {platform.release()}" + "".join(f"; {fact}" for fact in facts) + "."]
 
 
@@ -91,9 +92,12 @@ def main(arguments):
     with open(os.path.join(measures.BENCH, "rows.json"), encoding="utf-8") as file:
         known = json.load(file)
     seen, outputs, peers = [], {}, {}
-    torch = measures.torch_python(wish.only, [row["row"] for row in known]) if wish.peers else None
-    for name, command in measures.measures(wish.preset, wish.family, torch).items():
-        more, outputs[name] = measures.run_measure(name, command, wish)
+    names = [row["row"] for row in known]
+    torch = measures.torch_python(wish.only, names) if wish.peers else None
+    libraries = measures.blas_libraries(wish.only, names) if wish.peers else {}
+    floors = rows.needed_of_the_run(known, wish.only)
+    for name, command in measures.measures(wish.preset, wish.family, torch, libraries).items():
+        more, outputs[name] = measures.run_measure(name, command, wish, floors)
         seen += more
     if wish.peers:
         peers, tables_of_peers = measures.all_peers(wish.only, wish, [row["row"] for row in known + seen])

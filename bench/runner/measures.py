@@ -62,7 +62,18 @@ def torch_python(only, known):
     return common.install_torch(PEERS, say)
 
 
-def measures(preset, family, torch=None):
+def blas_libraries(only, known):
+    """{peer: library} that the kernels' measure runs in turns with ours; empty when no row asks for one."""
+    return blas_peer.libraries(say) if any(re.search(only, row) for row in known if row.startswith("kernels/linear_")) else {}
+
+
+def commit():
+    """The commit that is measured, "+" behind it when the tree has changes."""
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+", "--exclude=*"], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else "unknown"
+
+
+def measures(preset, family, torch=None, libraries=None):
     """{name: command}, in the order in which they run. The machine comes first: the others are read beside it."""
     out = os.path.join(ROOT, "build", preset)
     folder = os.path.join(out, "bench", "measures")
@@ -72,6 +83,9 @@ def measures(preset, family, torch=None):
         path = find(os.path.join(out, "apps"), program)
         if path:
             commands[name] = [sys.executable, os.path.join(BENCH, f"{name}.py"), "--program", path, *more]
+    if "kernels" in commands:
+        for peer, library in (libraries or {}).items():
+            commands["kernels"] += ["--peer", f"{peer}={library}"]
     if not family:
         return commands
     return {name: commands[name] for name in FAMILIES[family][1] if name in commands}
@@ -90,9 +104,11 @@ def read_lines(stream, shows):
     return rows, "".join(lines)
 
 
-def run_measure(name, command, wish):
-    """(rows, the measure's own table). `wish`: only, quick, timeout, and whether tables are shown."""
-    full = command + ["--json"] + (["--only", wish.only] if wish.only else []) + (["--quick"] if wish.quick else [])
+def run_measure(name, command, wish, floors=()):
+    """(rows, the measure's own table). `wish`: only, quick, timeout, and whether tables are shown. `floors`: rows that are
+    measured in any case."""
+    only = "|".join([f"(?:{wish.only})", *(f"^{floor}$" for floor in floors)]) if wish.only else ""
+    full = command + ["--json"] + (["--only", only] if only else []) + (["--quick"] if wish.quick else [])
     say(name)
     with subprocess.Popen(full, stdout=subprocess.PIPE, text=True) as process:
         late = threading.Timer(wish.timeout, process.kill)
@@ -111,7 +127,7 @@ def all_peers(only, wish, known):
     """{peer: {row: value}} and {name: table} of the peers of those rows that are wanted; a measure's own peers come with it."""
     values, outputs = {}, {}
     wanted = {row.split("/")[0] for row in known if re.search(only, row)}
-    for peer in (ray_peer, collective_peer, blas_peer):
+    for peer in (ray_peer, collective_peer):
         if wanted & set(peer.FAMILIES):
             seen, table = peer.measure(PEERS, only, wish.quick, say)
             values |= seen

@@ -11,8 +11,9 @@ A row is met when everything that could be judged is.
 import re
 
 KEYS = ["row", "unit", "better", "value", "spread", "floor", "peer", "must", "aim", "met"]
-MORE_KEYS = ["peers", "ratios", "scale", "round_trip_ns", "copy_gb_s"]  # only where there are such
-STANDARD = {"round_trip_ns": (135, "lower"), "copy_gb_s": (55, "higher")}
+MORE_KEYS = ["peers", "ratios", "scale", "round_trip_ns", "copy_gb_s", "ping_pong_us"]  # only where there are such
+STANDARD = {"round_trip_ns": (135, "lower"), "copy_gb_s": (55, "higher"), "ping_pong_us": (0.25, "lower")}
+OF_THE_RUN = {"ping_pong_us": "machine/ping_pong"}  # properties that are a row of their own, measured once a run
 
 
 def merge(known, seen, peers, only):
@@ -32,6 +33,9 @@ def merge(known, seen, peers, only):
         add_peers(row, peers)
     values = {row["row"]: row["value"] for row in table}
     for row in table:
+        name = row.get("scaled_by")
+        if name in OF_THE_RUN and OF_THE_RUN[name] in values:
+            row.setdefault(name, values[OF_THE_RUN[name]])
         judge(row, values)
     return table, missing
 
@@ -42,6 +46,12 @@ def add_peers(row, peers):
     if measured:
         row["peers"] = measured
         row["peer"] = max(measured.values()) if row["better"] == "higher" else min(measured.values())
+
+
+def needed_of_the_run(known, only):
+    """The rows of OF_THE_RUN that must be measured so that the wanted ones can be judged."""
+    wanted = {row.get("scaled_by") for row in known if not only or re.search(only, row["row"])}
+    return sorted(OF_THE_RUN[name] for name in wanted if name in OF_THE_RUN)
 
 
 def scale_of(row):

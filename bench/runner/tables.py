@@ -8,7 +8,8 @@ Marks of a page; what stands between one and the next `<!-- /bench -->` is writt
 import re
 
 MARK = re.compile(r"<!-- bench(?P<kind>|-output|-about)(?: (?P<what>\S+))? -->\n(?P<old>.*?)<!-- /bench -->", re.S)
-STANDARD_NAMES = {"round_trip_ns": ("line round trip", "ns"), "copy_gb_s": ("copy", "GB/s")}
+STANDARD_NAMES = {"round_trip_ns": ("line round trip", "ns"), "copy_gb_s": ("copy", "GB/s"),
+                  "ping_pong_us": ("ring ping-pong", "us")}
 
 
 def number(value):

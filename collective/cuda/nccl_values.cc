@@ -2,7 +2,7 @@
 #if __has_include(<nccl.h>)
 #include <nccl.h>
 
-#include "collective/nccl_api.h"
+#include "collective/device/nccl_api.h"
 
 namespace troupe::collective {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "collective/cuda_api.h"
+#include "collective/device/cuda_api.h"
 
 namespace troupe::collective {
 namespace {
@@ -85,6 +85,7 @@ constexpr CudaApi kApi{
         [](void** event, const IpcHandle* handle) {
           return done(cudaIpcOpenEventHandle(reinterpret_cast<cudaEvent_t*>(event), handle_of<cudaIpcEventHandle_t>(handle)));
         },
+    .ordered_stream_create = [](void** stream) { return done(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamDefault)); },
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "core/exec/fibers.h"
+#include "core/exec/stack_overflow.h"
 
 #include <cxxabi.h>
 #include <sched.h>
@@ -213,6 +214,7 @@ void FiberThread::stop() {
 }
 
 void FiberThread::run() {
+  const StackOverflowReport report(impl_->options.stack_size);
   boost::fibers::use_scheduling_algorithm<EndpointScheduler>(impl_->blocker);
   current_thread = impl_.get();
   {

@@ -14,7 +14,7 @@
 #include <chrono>
 #include <memory>
 
-#include "core/net/endpoint.h"
+#include "core/net/endpoint/endpoint.h"
 
 namespace troupe::exec {
 

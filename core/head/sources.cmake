@@ -1,19 +1,19 @@
 # The head: its state machine (pure), and the shell that gives it links, a clock and a log.
 troupe_library(head
   SOURCES
-    head/actors.cc
-    head/actors_end.cc
-    head/actors_life.cc
-    head/actors_query.cc
-    head/frame_codec.cc
-    head/graveyard.cc
-    head/handles.cc
-    head/jobs.cc
-    head/kv.cc
-    head/light_table.cc
-    head/listing.cc
-    head/membership.cc
-    head/server.cc
-    head/state.cc
-    head/supervision.cc
-  DEPENDS net troupe_link scheduler base)
+    head/state/actors.cc
+    head/state/actors_end.cc
+    head/state/actors_life.cc
+    head/state/actors_query.cc
+    head/service/frame_codec.cc
+    head/state/graveyard.cc
+    head/state/handles.cc
+    head/state/jobs.cc
+    head/state/kv.cc
+    head/state/light_table.cc
+    head/state/listing.cc
+    head/state/membership.cc
+    head/service/server.cc
+    head/state/state.cc
+    head/state/supervision.cc
+  DEPENDS net troupe_link wire scheduler base)

@@ -1,4 +1,4 @@
-// The dialling end of a link: shows credential and hello, judges the peer's hello, then carries packets.
+// The dialling end of a link: shows its hello, judges the peer's hello, then carries packets.
 #include "core/rpc/streams.h"
 
 #include <atomic>
@@ -13,14 +13,17 @@ namespace {
 using wire::proto::LinkService;
 using wire::proto::Packet;
 
-class ClientStream final : public grpc::ClientBidiReactor<Packet, Packet>, public abi::Stream, public std::enable_shared_from_this<ClientStream> {
+class ClientStream final : public grpc::ClientBidiReactor<Packet, Packet>,
+                           public abi::Stream,
+                           public std::enable_shared_from_this<ClientStream> {
  public:
   ClientStream(std::shared_ptr<grpc::Channel> channel, std::shared_ptr<abi::Owner> owner, Census& census)
-      : channel_(std::move(channel)), stub_(LinkService::NewStub(channel_)), owner_(std::move(owner)), census_(census) { census_.enter(); }
+      : channel_(std::move(channel)), stub_(LinkService::NewStub(channel_)), owner_(std::move(owner)), census_(census) {
+    census_.enter();
+  }
 
-  void begin(const std::string& credential, const abi::Hello& hello) {
+  void begin(const abi::Hello& hello) {
     self_ = shared_from_this();
-    context_.AddMetadata(kAuthorization, credential);
     wire::to_proto(hello, *out_.mutable_hello());
     stub_->async()->Open(&context_, this);
     AddHold();  // writes begin outside of the reactor's functions
@@ -83,7 +86,8 @@ class ClientStream final : public grpc::ClientBidiReactor<Packet, Packet>, publi
   void read_hello() {
     abi::Hello hello;
     std::string refusal = "the peer's first message is not a hello";
-    if (in_.has_hello()) refusal = wire::from_proto(in_.hello(), hello) ? owner_->judge(hello) : "a field of the peer's hello is too long";
+    if (in_.has_hello())
+      refusal = wire::from_proto(in_.hello(), hello) ? owner_->judge(hello) : "a field of the peer's hello is too long";
     if (!refusal.empty()) {
       refusal_ = std::move(refusal);
       context_.TryCancel();
@@ -132,10 +136,11 @@ class ClientStream final : public grpc::ClientBidiReactor<Packet, Packet>, publi
 
 }  // namespace
 
-std::shared_ptr<abi::Stream> open_client_stream(std::shared_ptr<grpc::Channel> channel, std::shared_ptr<abi::Owner> owner, Census& census,
-                                                const std::string& credential, const abi::Hello& hello) {
+std::shared_ptr<abi::Stream> open_client_stream(std::shared_ptr<grpc::Channel> channel,
+                                                std::shared_ptr<abi::Owner> owner, Census& census,
+                                                const abi::Hello& hello) {
   auto stream = std::make_shared<ClientStream>(std::move(channel), std::move(owner), census);
-  stream->begin(credential, hello);
+  stream->begin(hello);
   return stream;
 }
 

@@ -1,4 +1,4 @@
-// The accepting end of a link: judges the credential and the peer's hello, answers with its own, then carries packets.
+// The accepting end of a link: judges the peer's hello, answers with its own, then carries packets.
 #include "core/rpc/streams.h"
 
 #include <charconv>
@@ -21,21 +21,17 @@ int descriptor_of(const std::string& peer) {
   return peer.starts_with("fd:") ? fd : -1;
 }
 
-class ServerStream final : public grpc::ServerBidiReactor<Packet, Packet>, public abi::Stream, public std::enable_shared_from_this<ServerStream> {
+class ServerStream final : public grpc::ServerBidiReactor<Packet, Packet>,
+                           public abi::Stream,
+                           public std::enable_shared_from_this<ServerStream> {
  public:
   ServerStream(grpc::CallbackServerContext* context, abi::Acceptor& acceptor, Census& census)
-      : context_(context), acceptor_(acceptor), census_(census) { census_.enter(); }
+      : context_(context), acceptor_(acceptor), census_(census) {
+    census_.enter();
+  }
 
   void begin() {
     self_ = shared_from_this();
-    const auto& metadata = context_->client_metadata();
-    // Two values of the same key are ambiguous: refused like none.
-    std::string refusal = "no token in the metadata 'authorization'";
-    if (metadata.count(kAuthorization) == 1) {
-      const auto value = metadata.find(kAuthorization)->second;
-      refusal = acceptor_.judge_credential({value.data(), value.size()});
-    }
-    if (!refusal.empty()) return finish_with({grpc::StatusCode::UNAUTHENTICATED, refusal});
     StartRead(&in_);
   }
 
@@ -107,7 +103,8 @@ class ServerStream final : public grpc::ServerBidiReactor<Packet, Packet>, publi
   void read_hello() {
     std::string refusal = "the first message is not a hello";
     if (in_.has_hello()) {
-      refusal = wire::from_proto(in_.hello(), peer_hello_) ? acceptor_.judge(peer_hello_) : "a field of the hello is too long";
+      refusal = wire::from_proto(in_.hello(), peer_hello_) ? acceptor_.judge(peer_hello_)
+                                                           : "a field of the hello is too long";
     }
     if (!refusal.empty()) return finish_with({grpc::StatusCode::UNAUTHENTICATED, refusal});
     wire::to_proto(acceptor_.own_hello(), *out_.mutable_hello());
@@ -156,6 +153,8 @@ class Service final : public LinkService::CallbackService {
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> make_link_service(abi::Acceptor& acceptor, Census& census) { return std::make_unique<Service>(acceptor, census); }
+std::unique_ptr<grpc::Service> make_link_service(abi::Acceptor& acceptor, Census& census) {
+  return std::make_unique<Service>(acceptor, census);
+}
 
 }  // namespace troupe::rpc

@@ -3,8 +3,8 @@
 //   server stream   READING HELLO -> GREETING (our hello is written) -> OPEN -> FINISHED -> done
 //   client stream   GREETING (both hellos under way) -> OPEN -> ENDING (reads are over) -> done
 //
-// Thread rule: gRPC calls the reactors' On... functions, for one stream one at a time except OnCancel and OnWriteDone; what
-// other threads call too is guarded by the stream's mutex. No callback blocks.
+// Thread rule: gRPC calls the reactors' On... functions, for one stream one at a time except OnCancel and OnWriteDone;
+// what other threads call too is guarded by the stream's mutex. No callback blocks.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -13,13 +13,11 @@
 #include <mutex>
 #include <string>
 
-#include "core/net/link_abi.h"
+#include "core/net/link/abi.h"
 
 namespace troupe::rpc {
 
 namespace abi = net::abi;
-
-inline constexpr const char* kAuthorization = "authorization";  ///< the metadata's key of the credential
 
 /// Counts the streams that are not done yet; shutdown waits for zero.
 class Census {
@@ -47,7 +45,8 @@ class Census {
 std::unique_ptr<grpc::Service> make_link_service(abi::Acceptor& acceptor, Census& census);
 
 /// A client stream on the channel, under way when this returns; it keeps itself until it is done.
-std::shared_ptr<abi::Stream> open_client_stream(std::shared_ptr<grpc::Channel> channel, std::shared_ptr<abi::Owner> owner, Census& census,
-                                                const std::string& credential, const abi::Hello& hello);
+std::shared_ptr<abi::Stream> open_client_stream(std::shared_ptr<grpc::Channel> channel,
+                                                std::shared_ptr<abi::Owner> owner, Census& census,
+                                                const abi::Hello& hello);
 
 }  // namespace troupe::rpc

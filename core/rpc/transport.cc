@@ -1,8 +1,9 @@
-// libtroupe_rpc: the gRPC side of net/link_abi.h; this folder is the only one of Troupe that includes gRPC.
+// libtroupe_rpc: the gRPC side of net/link/abi.h; this folder is the only one of Troupe that includes gRPC.
 //
-// Sockets come connected from outside (net/link_socket.h), for gRPC 1.51's own listener stops accepting for good after one
-// EMFILE, shares its port unless told not to, and cannot cap connections; and its client would share subchannels between
-// links and resolve names in threads of its own. Each socket carries one stream (streams.h).
+// Sockets come connected and proven from outside (net/base/socket.h, proof.h), for gRPC 1.51's own listener stops
+// accepting for good after one EMFILE, shares its port unless told not to, and cannot cap connections; and its client
+// would share subchannels between links and resolve names in threads of its own. Each socket carries one stream
+// (streams.h).
 #include <grpc/grpc.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -19,7 +20,8 @@
 namespace troupe::rpc {
 namespace {
 
-constexpr int kLookahead = 4 << 20;  // bytes under way per stream: several batches, so that a link is not bound by round trips
+constexpr int kLookahead =
+    4 << 20;  // bytes under way per stream: several batches, so that a link is not bound by round trips
 
 /// The same arguments for both sides; a server that does not know of the client's pings would hang up on them.
 template <class Set>
@@ -41,9 +43,10 @@ void set_arguments(const abi::Settings& settings, const Set& set) {
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
-/// Keeps gRPC and its callback threads from shutting down while the process lives. The last channel is released by one of
-/// these threads: it would join itself, or sit for seconds in gRPC's shutdown with the lock held that the next grpc_init
-/// needs (both seen). One idle server without a port holds a reference on both; never destroyed, as the library is never closed.
+/// Keeps gRPC and its callback threads from shutting down while the process lives. The last channel is released by one
+/// of these threads: it would join itself, or sit for seconds in gRPC's shutdown with the lock held that the next
+/// grpc_init needs (both seen). One idle server without a port holds a reference on both; never destroyed, as the
+/// library is never closed.
 void keep_grpc_alive() {
   static grpc::Server* const keeper = [] {
     grpc_init();
@@ -57,7 +60,8 @@ void keep_grpc_alive() {
 
 class GrpcTransport final : public abi::Transport {
  public:
-  explicit GrpcTransport(const abi::Settings& settings) : settings_(settings), service_(make_link_service(*settings.acceptor, census_)) {
+  explicit GrpcTransport(const abi::Settings& settings)
+      : settings_(settings), service_(make_link_service(*settings.acceptor, census_)) {
     keep_grpc_alive();
     set_arguments(settings_, [this](const char* name, int value) { client_arguments_.SetInt(name, value); });
   }
@@ -73,11 +77,11 @@ class GrpcTransport final : public abi::Transport {
     grpc::AddInsecureChannelFromFd(server_.get(), descriptor);
   }
 
-  std::shared_ptr<abi::Stream> dial(int descriptor, const std::string& credential, const abi::Hello& hello,
+  std::shared_ptr<abi::Stream> dial(int descriptor, const abi::Hello& hello,
                                     std::shared_ptr<abi::Owner> owner) override {
     auto channel = grpc::CreateCustomInsecureChannelFromFd("troupe", descriptor, client_arguments_);
     std::lock_guard lock(mutex_);
-    auto stream = open_client_stream(std::move(channel), std::move(owner), census_, credential, hello);
+    auto stream = open_client_stream(std::move(channel), std::move(owner), census_, hello);
     if (stopped_) stream->cancel();
     return stream;
   }
@@ -113,8 +117,8 @@ class GrpcTransport final : public abi::Transport {
 }  // namespace
 }  // namespace troupe::rpc
 
-extern "C" __attribute__((visibility("default"))) troupe::net::abi::Transport* troupe_rpc_open(std::uint32_t abi,
-                                                                                             const troupe::net::abi::Settings* settings) {
+extern "C" __attribute__((visibility("default"))) troupe::net::abi::Transport* troupe_rpc_open(
+    std::uint32_t abi, const troupe::net::abi::Settings* settings) {
   if (abi != troupe::net::abi::kLinkAbi) return nullptr;
   return new troupe::rpc::GrpcTransport(*settings);
 }

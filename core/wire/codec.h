@@ -1,5 +1,9 @@
 // Control messages in bytes: plain aggregates (wire/messages.h), written by the public codec, without attachments.
 //
+// The functions are declared here and compiled once for each message, in the codec_*.cc of this folder: a file that sends or
+// reads a message pays nothing for its codec. A new message is listed there; one that is not is an undefined reference when
+// a program is linked. A type that is not of this folder has its functions where wire/codec_define.h is included.
+//
 // Thread rule: functions of values.
 //
 // Invariants
@@ -10,18 +14,12 @@
 #include <span>
 #include <vector>
 
-#include <troupe/serialize.h>
+#include <troupe/result.h>
 
 namespace troupe::wire {
 
-template <Serializable M> std::vector<std::byte> encode_message(const M& message) { return troupe::detail::encode(message); }
+template <class M> std::vector<std::byte> encode_message(const M& message);
 
-template <Serializable M> Result<M> decode_message(std::span<const std::byte> bytes) { return troupe::detail::decode<M>(bytes); }
-
-/// For senders that have their own memory: the frame's payload, a ring slot.
-template <Serializable M> std::size_t message_size(const M& message) { return troupe::detail::encoded_size(message); }
-template <Serializable M> void encode_message_into(std::span<std::byte> memory, const M& message) {
-  troupe::detail::encode_into(memory, message);
-}
+template <class M> Result<M> decode_message(std::span<const std::byte> bytes);
 
 }  // namespace troupe::wire

@@ -12,7 +12,7 @@
 
 namespace troupe::wire {
 
-/// A rank that will introduce itself at the daemon's data port (core/net/introduction.h), and the key that proves it, once.
+/// A rank that will introduce itself at the daemon's data port (core/net/data/introduction.h), and the key that proves it, once.
 struct ExpectedRank { std::int32_t from = 0; std::uint16_t channel = 0; std::array<std::uint8_t, 32> key{}; };
 /// `group` is the number of one epoch of one group (or of a split of it), `name` is for messages.
 struct ExpectRanks { std::uint64_t group = 0, epoch = 0; std::string name; std::int32_t rank = 0; std::vector<ExpectedRank> from; };

@@ -49,7 +49,7 @@ struct HandleDesc {
   ActorId actor;
   std::string name, class_name;
   std::int32_t max_task_retries = 0, max_pending_calls = -1;
-  std::uint8_t flags = 0;      // bit 0: out of order, bit 1: light, bit 2: detached, bit 3: holds a GPU or a part of one
+  std::uint8_t flags = 0;      // HandleFlag (handles.h)
   ProcessId host;              // light actors that never move: where it lives; nil when the head must be asked
 };
 /// A value as it travels: body bytes (codec) and what rides beside them. A body above kInlineMax lies in buffers.back().
@@ -103,7 +103,7 @@ struct Welcome {
   std::uint32_t store_slots = 0;
   std::string registry_digest;
   Resources node_resources;
-  std::uint64_t call_memory = ~std::uint64_t(0);  // of one process: core/worker/call_budget.h
+  std::uint64_t call_memory = ~std::uint64_t(0);  // of one process: core/runtime/call_budget.h
   std::uint64_t stack_size = 1 << 20;
   std::string log_level;
   std::uint64_t store_large_from = 0;
@@ -220,13 +220,21 @@ struct LeaseWanted {
   std::uint32_t hops = 0;                       // how many daemons have passed it on
   std::vector<std::pair<std::uint32_t, std::uint64_t>> bytes_by_node;  // locality: argument bytes on each node
 };
-struct LeaseGranted { std::uint64_t request_id = 0; std::uint64_t lease_id = 0; ProcessId worker; std::int32_t worker_pid = 0; std::vector<int> gpu_ids; };
+/// `shared`: in that worker tasks wait already, because max_suspended_workers do; further ones run beside them.
+struct LeaseGranted {
+  std::uint64_t request_id = 0;
+  std::uint64_t lease_id = 0;
+  ProcessId worker;
+  std::int32_t worker_pid = 0;
+  std::vector<int> gpu_ids;
+  bool shared = false;
+};
 struct LeaseRefused { std::uint64_t request_id = 0; ErrorRecord error; };
 /// What became of forwarded leases: granted there, or given back because they do not fit there now.
 struct LeaseCounted { ProcessId requester; std::uint64_t request_id = 0; std::uint32_t node = 0, granted = 0, given_back = 0; };
 struct LeaseReturned { std::uint64_t lease_id = 0; bool worker_dead = false; };
-/// From the worker: its running task waits (true) or goes on (false). Idempotent by `blocked`.
-struct WorkerBlocked { bool blocked = false; };
+/// From the worker: its task of this lease waits (true) or goes on (false). Idempotent.
+struct WorkerBlocked { std::uint64_t lease_id = 0; bool blocked = false; };
 struct LightHostRequest { JobId job = 0; };
 struct LightHostReply { std::vector<ProcessId> hosts; };
 /// From the head with process.serial = 0: whichever process of that node constructs `actor`; a start that still waits there

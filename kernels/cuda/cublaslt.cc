@@ -4,9 +4,9 @@
 // factors change places, and each keeps its own "transposed". The bias is a row of ours, which is one value for each row of
 // C' there: cuBLASLt's bias epilogue.
 //
-// CL-1  Opened once in a process, under a lock, and never closed. Until then every product is our own.
-// CL-2  One plan for each shape, type and layout, kept; its workspace belongs to the device that was current at opening, and
-//       products that share it run on one stream at a time (the workspace's size is part of the choice of algorithm).
+// KCL-1  Opened once in a process, under a lock, and never closed. Until then every product is our own.
+// KCL-2  Handle, plans and workspace are those of one device and one stream: products of two GPUs, or of two streams of one, share
+//       nothing. One plan for each shape, type and layout, kept (the workspace's size is part of the choice of algorithm).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -18,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "kernels/cuda/entries.h"
 
@@ -28,6 +29,7 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 struct Library {
   decltype(&cublasLtCreate) create = nullptr;
+  decltype(&cublasLtDestroy) destroy = nullptr;
   decltype(&cublasLtGetVersion) version = nullptr;
   decltype(&cublasLtMatmulDescCreate) desc_create = nullptr;
   decltype(&cublasLtMatmulDescSetAttribute) desc_set = nullptr;
@@ -37,8 +39,6 @@ struct Library {
   decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
   decltype(&cublasLtMatmul) matmul = nullptr;
-  cublasLtHandle_t handle = nullptr;
-  void* workspace = nullptr;
 };
 
 struct Plan {
@@ -49,12 +49,19 @@ struct Plan {
 };
 using Key = std::array<std::uint64_t, 11>;
 
+// What a stream of a device has of its own (KCL-2).
+struct Lane {
+  cublasLtHandle_t handle = nullptr;
+  void* workspace = nullptr;
+  std::map<Key, Plan> plans;
+};
+
 // The one thing that must be one for a process: the library itself is.
 struct State {
   std::mutex mutex;
   std::atomic<bool> open{false};
   Library library;
-  std::map<Key, Plan> plans;
+  std::map<std::pair<int, void*>, Lane> lanes;  // by device and stream
 };
 State& state() {
   static State* only = new State;  // never destroyed: CUDA's own teardown comes first
@@ -69,6 +76,7 @@ bool find(void* from, const char* name, F& function) {
 
 const char* load(void* from, Library& lib) {
   if (!find(from, "cublasLtCreate", lib.create)) return "cublasLtCreate";
+  if (!find(from, "cublasLtDestroy", lib.destroy)) return "cublasLtDestroy";
   if (!find(from, "cublasLtGetVersion", lib.version)) return "cublasLtGetVersion";
   if (!find(from, "cublasLtMatmulDescCreate", lib.desc_create)) return "cublasLtMatmulDescCreate";
   if (!find(from, "cublasLtMatmulDescSetAttribute", lib.desc_set)) return "cublasLtMatmulDescSetAttribute";
@@ -88,7 +96,7 @@ std::uint64_t alignment_of(const void* p) {
   return bits == 0 ? 256 : std::uint64_t{1} << (__builtin_ctzll(bits) < 8 ? __builtin_ctzll(bits) : 8);
 }
 
-Plan make_plan(const Library& lib, const MatmulArguments& a) {
+Plan make_plan(const Library& lib, cublasLtHandle_t handle, const MatmulArguments& a) {
   Plan plan;
   const cudaDataType_t type = a.type == DType::kF32 ? CUDA_R_32F : CUDA_R_16BF;
   const cublasOperation_t op_b = a.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -124,12 +132,28 @@ Plan make_plan(const Library& lib, const MatmulArguments& a) {
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   plan.usable = good &&
-                lib.heuristic(lib.handle, plan.desc, plan.b, plan.a, plan.c, plan.c, preference, 1, &found, &count) ==
+                lib.heuristic(handle, plan.desc, plan.b, plan.a, plan.c, plan.c, preference, 1, &found, &count) ==
                     CUBLAS_STATUS_SUCCESS &&
                 count == 1;
   plan.algorithm = found.algo;
   lib.preference_destroy(preference);
   return plan;
+}
+
+// Of the calling thread's device. Null: there is no memory for its workspace, or no handle.
+Lane* lane_of(State& s, void* stream) {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return nullptr;
+  const auto found = s.lanes.find({device, stream});
+  if (found != s.lanes.end()) return &found->second;
+  Lane lane;
+  if (s.library.create(&lane.handle) != CUBLAS_STATUS_SUCCESS) return nullptr;
+  if (cudaMalloc(&lane.workspace, kWorkspaceBytes) != cudaSuccess) {
+    (void)cudaGetLastError();
+    (void)s.library.destroy(lane.handle);
+    return nullptr;
+  }
+  return &s.lanes.emplace(std::pair(device, stream), std::move(lane)).first->second;
 }
 
 }  // namespace
@@ -143,8 +167,10 @@ int cublaslt_matmul(Call call, const MatmulArguments* a) {
                      static_cast<std::uint64_t>(a->bias != nullptr) << 2 | static_cast<std::uint64_t>(a->type) << 3;
   const Key key{a->m, a->n, a->k, a->a_stride, a->b_stride, a->c_stride, flags, alignment_of(a->a), alignment_of(a->b),
                 alignment_of(a->c), alignment_of(a->bias)};
-  auto found = s.plans.find(key);
-  if (found == s.plans.end()) found = s.plans.emplace(key, make_plan(s.library, *a)).first;
+  Lane* const lane = lane_of(s, call.stream);
+  if (lane == nullptr) return kNotSupported;
+  auto found = lane->plans.find(key);
+  if (found == lane->plans.end()) found = lane->plans.emplace(key, make_plan(s.library, lane->handle, *a)).first;
   const Plan& plan = found->second;
   if (!plan.usable) return kNotSupported;
   if (a->bias != nullptr && s.library.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias, sizeof(a->bias)) !=
@@ -152,8 +178,8 @@ int cublaslt_matmul(Call call, const MatmulArguments* a) {
     return kNotSupported;
   const float alpha = 1, beta = a->accumulate ? 1.0f : 0.0f;
   const cublasStatus_t status =
-      s.library.matmul(s.library.handle, plan.desc, &alpha, a->b, plan.b, a->a, plan.a, &beta, a->c, plan.c, a->c, plan.c,
-                       &plan.algorithm, s.library.workspace, kWorkspaceBytes, static_cast<cudaStream_t>(call.stream));
+      s.library.matmul(lane->handle, plan.desc, &alpha, a->b, plan.b, a->a, plan.a, &beta, a->c, plan.c, a->c, plan.c,
+                       &plan.algorithm, lane->workspace, kWorkspaceBytes, static_cast<cudaStream_t>(call.stream));
   if (status == CUBLAS_STATUS_SUCCESS) return 0;
   return status == CUBLAS_STATUS_NOT_SUPPORTED ? kNotSupported : static_cast<int>(cudaErrorUnknown);
 }
@@ -186,15 +212,11 @@ int open_cublaslt(const char* path, char* message, std::size_t message_bytes) {
     say(name + " has no " + missing);
     return kNotSupported;
   }
-  if (lib.create(&lib.handle) != CUBLAS_STATUS_SUCCESS) {
-    say(name + ": cublasLtCreate failed");
+  s.library = lib;
+  if (lane_of(s, nullptr) == nullptr) {
+    say(name + ": cublasLtCreate failed, or no memory for its workspace");
     return kNotSupported;
   }
-  if (const cudaError_t status = cudaMalloc(&lib.workspace, kWorkspaceBytes); status != cudaSuccess) {
-    say(name + ": no memory for its workspace");
-    return static_cast<int>(status);
-  }
-  s.library = lib;
   s.open.store(true, std::memory_order_release);
   say("cuBLASLt " + std::to_string(lib.version()) + " (" + name + ")");
   return 0;

@@ -1,5 +1,5 @@
 // Copy, cast, reduction and GELU: one element after the other. Compiled without fused multiply-add: reductions give the
-// bits of kernels/reduce.h (RE-2).
+// bits of kernels/cpu/reduce/reduce.h (RE-2).
 //
 // v1  One element a thread and turn.
 // v2  16 bytes a thread and turn: a quarter to a sixteenth of the memory instructions for the same bytes. What is left at
@@ -15,7 +15,7 @@ namespace {
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-// CP-1, as in kernels/copy.cc: toward zero, with the last bit set when anything was lost.
+// CP-1, as in kernels/cpu/copy/copy.cc: toward zero, with the last bit set when anything was lost.
 __device__ inline float round_to_odd(double value) {
   const auto nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || value != value) return nearest;

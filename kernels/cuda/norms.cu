@@ -2,8 +2,9 @@
 //
 // v1  One thread a row (parameters' gradients: one thread a column): the formulas as they stand.
 // v2  One warp a row: neighbouring lanes read neighbouring columns, so memory moves in whole lines, and sums need shuffles
-//     only, no barrier. Parameters' gradients: a block has 32 columns, its 8 warps share the rows, and their partial sums
-//     meet in shared memory once: whole lines again, and a fixed order (CK-4).
+//     only, no barrier. Parameters' gradients: a block has 8 columns (a sector of memory, so that 768 columns make 96 blocks
+//     for the 132 processors of an H100), its 64 teams share the rows, and their partial sums meet in shared memory once: whole
+//     sectors again, and a fixed order (CK-4).
 #include "kernels/cuda/common.cuh"
 
 namespace troupe::kernels::cuda {
@@ -111,25 +112,26 @@ __global__ void columns_plain(std::size_t rows, std::size_t columns, ColumnInput
   if (in.db != nullptr) in.db[c] += db;
 }
 
+constexpr unsigned kColumns = 8, kTeams = 64;  // of a block
+
 __global__ void columns_shared(std::size_t rows, std::size_t columns, ColumnInputs in) {
-  constexpr unsigned kWarps = kThreads / kWarp;
-  __shared__ float parts[2][kWarps][kWarp];
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const std::size_t c = std::size_t{blockIdx.x} * kWarp + lane;
+  __shared__ float parts[2][kTeams][kColumns];
+  const unsigned lane = threadIdx.x % kColumns, team = threadIdx.x / kColumns;
+  const std::size_t c = std::size_t{blockIdx.x} * kColumns + lane;
   float dw = 0, db = 0;
   if (c < columns) {
-    for (std::size_t row = warp; row < rows; row += kWarps) {
+    for (std::size_t row = team; row < rows; row += kTeams) {
       const std::size_t at = row * columns + c;
       if (in.dw != nullptr) dw += in.dy[at] * normalized(in, row, at);
       db += in.dy[at];
     }
   }
-  parts[0][warp][lane] = dw;
-  parts[1][warp][lane] = db;
+  parts[0][team][lane] = dw;
+  parts[1][team][lane] = db;
   __syncthreads();
-  if (warp != 0 || c >= columns) return;
+  if (team != 0 || c >= columns) return;
   dw = db = 0;
-  for (unsigned i = 0; i < kWarps; ++i) {
+  for (unsigned i = 0; i < kTeams; ++i) {
     dw += parts[0][i][lane];
     db += parts[1][i][lane];
   }
@@ -140,7 +142,7 @@ __global__ void columns_shared(std::size_t rows, std::size_t columns, ColumnInpu
 int sum_columns(Call call, std::size_t rows, std::size_t columns, const ColumnInputs& in) {
   if (call.version == 1)
     return launch(call, columns_plain, static_cast<unsigned>(blocks_for(columns, kThreads)), kThreads, rows, columns, in);
-  return launch(call, columns_shared, static_cast<unsigned>(blocks_for(columns, kWarp)), kThreads, rows, columns, in);
+  return launch(call, columns_shared, static_cast<unsigned>(blocks_for(columns, kColumns)), kColumns * kTeams, rows, columns, in);
 }
 
 __global__ void add_bias(std::size_t count, std::size_t columns, const float* b, float* y) {

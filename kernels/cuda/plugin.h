@@ -17,8 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/dtype.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/isa/dtype.h"
+#include "kernels/cpu/reduce/reduce.h"
 
 namespace troupe::kernels::cuda {
 

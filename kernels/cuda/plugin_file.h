@@ -1,5 +1,5 @@
 // What a process finds of CUDA: the plug-in's file, the GPU that is its own, cuBLASLt. Looked for, by names of the environment,
-// here for everybody who uses one of the plug-in's tables (plugin.h, collective/cuda_api.h).
+// here for everybody who uses one of the plug-in's tables (plugin.h, collective/device/cuda_api.h).
 //
 // Invariants
 //   PF-1  The plug-in is TROUPE_CUDA_LIB where that is set; else libtroupe_cuda.so where the loader finds it, else beside the

@@ -10,7 +10,7 @@
 //            walked side by side: a step is x -> delta + factor x, so a part is one such map, whatever its length. Each part
 //            finds its map, takes the value that the parts behind it give, and walks again.
 #include "kernels/cuda/common.cuh"
-#include "kernels/optimizer.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 
 #include <cuda_bf16.h>
 

@@ -11,7 +11,7 @@
 #include "core/base/bytes.h"
 #include "core/base/fd.h"
 #include "core/base/unique_function.h"
-#include "core/worker/slab.h"
+#include "core/runtime/slab.h"
 
 namespace troupe {
 namespace {

@@ -4,10 +4,13 @@
 #include <atomic>
 #include <barrier>
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <limits>
+#include <mutex>
 
-#include "collective/signature.h"
+#include "collective/base/signature.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {
@@ -245,6 +248,65 @@ TEST_P(AgreementTest, WhatGoesByOtherMeansIsAgreedOn) {
         });
       for (auto& rank : ranks) rank.join();
     }
+}
+
+/// Fibers of one thread: whoever waits lets the next one run, on the same thread, before it sleeps.
+class OneThread final : public Environment {
+ public:
+  void add(std::function<void()> fiber) { fibers_.push_back(std::move(fiber)); }
+  void run() {
+    if (fibers_.empty()) return;
+    const auto next = std::move(fibers_.front());
+    fibers_.pop_front();
+    next();
+  }
+  bool on_fiber() override { return true; }
+  void check() override {}
+  std::unique_ptr<Suspension> suspension() override { return std::make_unique<Sleep>(*this); }
+
+ private:
+  class Sleep final : public Suspension {
+   public:
+    explicit Sleep(OneThread& thread) : thread_(thread) {}
+    void notify() noexcept override {
+      std::lock_guard lock(mutex_);
+      notified_ = true;
+      wakes_.notify_all();
+    }
+    bool wait(Clock::time_point deadline) override {
+      thread_.run();
+      std::unique_lock lock(mutex_);
+      if (deadline == Clock::time_point::max()) wakes_.wait(lock, [&] { return notified_; });
+      else wakes_.wait_until(lock, deadline, [&] { return notified_; });
+      return std::exchange(notified_, false);
+    }
+
+   private:
+    OneThread& thread_;
+    std::mutex mutex_;
+    std::condition_variable wakes_;
+    bool notified_ = false;
+  };
+  std::deque<std::function<void()>> fibers_;
+};
+
+// MB-6: ranks that are fibers of one thread (light actors) do not block each other in a split.
+TEST_P(AgreementTest, RanksOnOneThreadCanSplit) {
+  const Setting setting{.ranks = 3, .timeout = std::chrono::seconds(20), .backend = GetParam()};
+  Founding founding(setting);
+  const auto thread = std::make_shared<OneThread>();
+  int done = 0;
+  for (int r = 0; r < 3; ++r) {
+    Group g(std::make_shared<detail::Member>(founding.communicator(r), detail::MemberOptions{.group = "fibers", .timeout = setting.timeout, .environment = thread}));
+    thread->add([g, &done]() mutable {
+      Group half = g.split(g.rank() == 2 ? 1 : 0, -g.rank());
+      EXPECT_EQ(half.size(), g.rank() == 2 ? 1 : 2);
+      EXPECT_EQ(half.rank(), g.rank() == 0 ? 1 : 0);
+      ++done;
+    });
+  }
+  EXPECT_NO_THROW(thread->run());
+  EXPECT_EQ(done, 3);
 }
 
 }  // namespace

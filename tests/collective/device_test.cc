@@ -5,8 +5,9 @@
 #include <cstring>
 #include <future>
 #include <numeric>
+#include <thread>
 
-#include "collective/device_storage.h"
+#include "collective/device/device_storage.h"
 #include "tests/collective/gpu_ranks.h"
 
 namespace troupe::collective {
@@ -42,6 +43,32 @@ TEST_F(DeviceStorageTest, CopiesThereAndBackInPieces) {
   EXPECT_EQ(back.front(), 5);
   EXPECT_EQ(back.back(), 700'005);
   EXPECT_FALSE(storage->frozen());
+}
+
+// GD-4: a copy to the host comes after the kernel that made what is copied.
+TEST_F(DeviceStorageTest, ACopyComesAfterTheKernelsOfTheDefaultStream) {
+  auto device = fake_device(0);
+  device->use();
+  auto storage = DeviceStorage::make(device, sizeof(std::int32_t)).value();
+  std::promise<void> go;
+  FakeCuda::launch_on_default([&, gate = go.get_future().share()] {
+    gate.wait();
+    const std::int32_t value = 42;
+    std::memcpy(storage->data(), &value, sizeof value);
+  });
+  std::thread opener([&] { go.set_value(); });
+  EXPECT_EQ(read(*storage)[0], 42);
+  opener.join();
+}
+
+// D.10: pinned memory is made once, not at each copy: to make some may wait for a kernel that waits for another rank.
+TEST_F(DeviceStorageTest, CopiesUseTheSamePinnedMemory) {
+  auto device = fake_device(0);
+  auto storage = counted(device, 5);
+  const int pinned = FakeCuda::instance().made_pinned;
+  EXPECT_GT(pinned, 0);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(read(*storage)[1], 6);
+  EXPECT_EQ(FakeCuda::instance().made_pinned, pinned);
 }
 
 // DS-1, DS-2, DS-3

@@ -25,7 +25,7 @@ struct Event {
 
 class Stream {
  public:
-  explicit Stream(int on) : device(on), thread_([this] { loop(); }) {}
+  explicit Stream(int on, bool with_default = false) : device(on), ordered(with_default), thread_([this] { loop(); }) {}
   ~Stream() {
     {
       std::lock_guard lock(mutex_);
@@ -47,6 +47,7 @@ class Stream {
     through.get_future().wait();
   }
   const int device;
+  const bool ordered;  // against the default stream
 
  private:
   void loop() {
@@ -113,6 +114,7 @@ int allocate_kind(void** pointer, std::size_t bytes, CudaMemory kind) {
   std::lock_guard lock(state().mutex);
   state().memory[static_cast<const char*>(*pointer)] = {bytes, kind, t_device};
   ++(kind == CudaMemory::kDevice ? state().counts.allocations : state().counts.pinned);
+  if (kind != CudaMemory::kDevice) ++FakeCuda::instance().made_pinned;
   return 0;
 }
 /// As CUDA does, it waits for what the device has to do: nothing reads the memory afterwards.
@@ -189,8 +191,8 @@ int stream_wait_event(void* stream, void* event) {
   return 0;
 }
 
-int stream_create(void** stream) {
-  auto* const made = new Stream(t_device);
+int make_stream(void** stream, bool ordered) {
+  auto* const made = new Stream(t_device, ordered);
   *stream = made;
   std::lock_guard streams(state().streams_mutex);
   state().streams.insert(made);
@@ -263,6 +265,40 @@ void FakeCuda::enqueue(void* stream, std::function<void()> work) {
   else work();
 }
 
+void FakeCuda::launch_on_default(std::function<void()> kernel) {
+  struct Meeting {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int coming = 0;
+    bool through = false;
+  };
+  const auto meeting = std::make_shared<Meeting>();
+  static auto& streams = *new std::map<int, std::unique_ptr<Stream>>;  // the default streams
+  std::lock_guard lock(state().streams_mutex);
+  std::unique_ptr<Stream>& own = streams[t_device];
+  if (!own) own = std::make_unique<Stream>(t_device);
+  for (Stream* stream : state().streams) {
+    if (stream->device != t_device || !stream->ordered) continue;
+    ++meeting->coming;
+    stream->put([meeting] {
+      std::unique_lock held(meeting->mutex);
+      --meeting->coming;
+      meeting->changed.notify_all();
+      meeting->changed.wait(held, [&] { return meeting->through; });
+    });
+  }
+  own->put([meeting, kernel = std::move(kernel)] {
+    {
+      std::unique_lock held(meeting->mutex);
+      meeting->changed.wait(held, [&] { return meeting->coming == 0; });
+    }
+    kernel();
+    std::lock_guard held(meeting->mutex);
+    meeting->through = true;
+    meeting->changed.notify_all();
+  });
+}
+
 const CudaApi& FakeCuda::api() {
   static constexpr CudaApi kApi{
       .abi = kCudaApiAbi,
@@ -278,7 +314,7 @@ const CudaApi& FakeCuda::api() {
       .host_release = [](void* pointer) { return release_kind(pointer, CudaMemory::kHost); },
       .copy = copy,
       .memory_kind = memory_kind,
-      .stream_create = stream_create,
+      .stream_create = [](void** stream) { return make_stream(stream, false); },
       .stream_destroy = stream_destroy,
       .stream_wait_event = stream_wait_event,
       .event_create = [](void** event, int) { return keep_event(event, new Event); },
@@ -290,6 +326,7 @@ const CudaApi& FakeCuda::api() {
       .ipc_close_memory = [](void*) { return counted([](CudaCounts& counts) { --counts.imports; }); },
       .ipc_event_handle = [](IpcHandle* handle, void* event) { return *handle = handle_of(event), 0; },
       .ipc_open_event = ipc_open_event,
+      .ordered_stream_create = [](void** stream) { return make_stream(stream, true); },
   };
   return kApi;
 }

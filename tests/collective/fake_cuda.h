@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "collective/cuda_api.h"
+#include "collective/device/cuda_api.h"
 
 namespace troupe::collective::testing {
 
@@ -37,6 +37,10 @@ class FakeCuda {
 
   /// Puts work on a stream; on the null stream it is done at once.
   static void enqueue(void* stream, std::function<void()> work);
+  /// A kernel on the default stream of the calling thread's device: after what is on the device's ordered streams, and before
+  /// whatever is put on them from now on; streams of the other kind know nothing of it.
+  static void launch_on_default(std::function<void()> kernel);
+  std::atomic<int> made_pinned{0};  ///< pinned memory ever
   int opened = 0;  ///< imports ever, to see that they are cached
 };
 

@@ -1,6 +1,8 @@
 // The life of communicators, and the table. What is put on their streams is in fake_nccl_operations.cc.
 #include "tests/collective/fake_nccl.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
@@ -93,7 +95,22 @@ void finish_split(World::Splitting& split) {
   split.over = true;
 }
 
-int comm_split(NcclHandle handle, int color, int key, NcclHandle* child, NcclConfig*) {
+/// Is it memory of the calling thread's stack, which is gone when the caller gives up?
+bool on_stack(const void* address) {
+  pthread_attr_t attributes;
+  void* lowest = nullptr;
+  std::size_t size = 0;
+  if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return false;
+  ::pthread_attr_getstack(&attributes, &lowest, &size);
+  ::pthread_attr_destroy(&attributes);
+  return address >= lowest && address < static_cast<const char*>(lowest) + size;
+}
+
+int comm_split(NcclHandle handle, int color, int key, NcclHandle* child, NcclConfig* config) {
+  if (on_stack(child) || (config && on_stack(config))) {
+    std::lock_guard lock(state().mutex);
+    ++state().stack_addresses;
+  }
   const Entered entered(handle);
   if (!entered) return kNcclInvalidArgument;
   Comm& comm = *entered.comm();
@@ -190,11 +207,12 @@ void FakeNccl::reset() {
   state().faults = nullptr;
   state().released = false;
   state().worlds.clear();
-  state().violations = state().aborts = 0;
+  state().violations = state().aborts = state().stack_addresses = 0;
 }
 int FakeNccl::communicators() { std::lock_guard lock(state().mutex); return int(state().comms.size()); }
 int FakeNccl::operations() { std::lock_guard lock(state().mutex); return state().made_operations; }
 int FakeNccl::violations() { std::lock_guard lock(state().mutex); return state().violations; }
+int FakeNccl::stack_addresses() { std::lock_guard lock(state().mutex); return state().stack_addresses; }
 int FakeNccl::aborts() { std::lock_guard lock(state().mutex); return state().aborts; }
 
 const NcclApi& FakeNccl::api() {

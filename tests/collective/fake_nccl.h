@@ -9,7 +9,7 @@
 #include <functional>
 #include <string>
 
-#include "collective/nccl_api.h"
+#include "collective/device/nccl_api.h"
 
 namespace troupe::collective::testing {
 
@@ -35,6 +35,7 @@ class FakeNccl {
   int operations();     ///< reduction operations likewise
   int violations();
   int aborts();
+  int stack_addresses();  ///< addresses of a caller's stack that a call was to keep
 };
 
 }  // namespace troupe::collective::testing

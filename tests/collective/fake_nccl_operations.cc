@@ -2,8 +2,8 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels/dtype.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/isa/dtype.h"
+#include "kernels/cpu/reduce/reduce.h"
 #include "tests/collective/fake_cuda.h"
 #include "tests/collective/fake_nccl_state.h"
 #include <troupe/half.h>

@@ -62,7 +62,7 @@ struct State {
   std::map<NcclHandle, CommPtr> comms;
   std::map<std::uint64_t, std::shared_ptr<World>> worlds;
   std::uint64_t ids = 0;
-  int next_op = 100, made_operations = 0, violations = 0, aborts = 0;
+  int next_op = 100, made_operations = 0, violations = 0, aborts = 0, stack_addresses = 0;
 };
 State& state();
 

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 
 #include <atomic>
 #include <filesystem>
@@ -286,6 +287,52 @@ TEST_P(FaultsTest, AThousandGroupsLeaveNothing) {
   const auto deadline = Clock::now() + std::chrono::seconds(30);
   while (entries("/proc/self/task") > threads && Clock::now() < deadline) std::this_thread::yield();
   EXPECT_LE(entries("/proc/self/task"), threads);
+}
+
+/// A child that calls fail() on the segment and is killed after so many of its instructions. False: it had come to its end.
+bool fail_and_die_after(ShmSegment& segment, int instructions, bool* traced) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(1);
+    ::raise(SIGSTOP);
+    segment.fail({Reason::kTimeout, "the first one's words", {1}});
+    ::_exit(0);
+  }
+  int status = 0;
+  bool running = ::waitpid(child, &status, 0) == child && WIFSTOPPED(status);
+  *traced = *traced && running;
+  for (int i = 0; running && i < instructions; ++i)
+    running = ::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0 && ::waitpid(child, &status, 0) == child && WIFSTOPPED(status);
+  if (!running) return false;
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return true;
+}
+
+// SG-3: killed at every instruction of it, a rank that records a failure keeps nobody else from recording one.
+TEST(SegmentTest, WhoDiesWhileItRecordsAFailureHindersNobody) {
+  bool traced = true, died = true;
+  for (int instructions = 0; died && traced && instructions < 20'000; instructions += instructions < 1500 ? 1 : 37) {
+    const auto segment = *ShmSegment::create({.ranks = 2, .epoch = 1, .key = 5, .slot_bytes = 4096});
+    died = fail_and_die_after(*segment, instructions, &traced);
+    segment->fail({Reason::kDied, "the second one's words", {0}});
+    ASSERT_TRUE(segment->has_failed()) << "killed after " << instructions << " instructions";
+    const Failure failure = segment->failure();
+    const bool first = failure.reason == Reason::kTimeout;
+    EXPECT_EQ(failure.text, first ? "the first one's words" : "the second one's words") << instructions;
+    EXPECT_EQ(failure.missing_ranks, std::vector{first ? 1 : 0}) << instructions;
+  }
+  if (!traced) GTEST_SKIP() << "no process may be traced here";
+  EXPECT_FALSE(died) << "the last child came to the end of fail()";
+}
+
+// SG-3: where all records were taken by ranks that died over them, the reason is left.
+TEST(SegmentTest, WithoutARecordTheReasonIsKept) {
+  const auto segment = *ShmSegment::create({.ranks = 2, .epoch = 1, .key = 5, .slot_bytes = 4096});
+  segment->control().records_taken = kFailureRecords;
+  segment->fail({Reason::kMismatch, "words", {0}});
+  EXPECT_TRUE(segment->has_failed());
+  EXPECT_EQ(segment->failure().reason, Reason::kMismatch);
 }
 
 TEST(ErrorTest, TheFieldsSurviveTheWire) {

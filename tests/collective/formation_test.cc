@@ -1,7 +1,8 @@
 // How groups of actors are planned (FM-1, FM-2, FM-4), and the record that carries the plan.
 #include <gtest/gtest.h>
 
-#include "collective/formation.h"
+#include "collective/base/backend_name.h"
+#include "collective/group/formation.h"
 
 namespace troupe::collective {
 namespace {

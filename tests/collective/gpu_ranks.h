@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "collective/nccl_communicator.h"
-#include "collective/nccl_library.h"
+#include "collective/nccl/communicator.h"
+#include "collective/nccl/library.h"
 #include "tests/collective/fake_cuda.h"
 #include "tests/collective/fake_nccl.h"
 #include "tests/collective/ranks.h"
@@ -119,6 +119,7 @@ class OnFakes : public ::testing::Test {
     Devices::instance().all.clear();
     EXPECT_EQ(FakeNccl::instance().violations(), 0) << "NM-1: two threads inside, or a communicator that was gone";
     EXPECT_EQ(FakeNccl::instance().communicators(), 0);
+    EXPECT_EQ(FakeNccl::instance().stack_addresses(), 0) << "NM-4";
     if (gives_up_memory_) return;
     EXPECT_EQ(FakeNccl::instance().operations(), 0);
     const CudaCounts left = FakeCuda::instance().counts();

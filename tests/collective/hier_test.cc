@@ -10,8 +10,8 @@
 #include <numeric>
 #include <random>
 
-#include "collective/hier_plan.h"
-#include "kernels/reduce.h"
+#include "collective/hier/plan.h"
+#include "kernels/cpu/reduce/reduce.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {
@@ -150,7 +150,7 @@ TEST(HierTest, DeterministicReductionsAreInRankOrder) {
   });
 }
 
-// HC-4: equal bits on all ranks and runs, by columns (several turns and a rest) and by speakers.
+// HC-4: equal bits on all ranks and runs, by columns (several rounds and a rest) and by leaders.
 TEST(HierTest, AllRanksAndRunsGetEqualBits) {
   for (const std::vector<int>& nodes : {std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 0}}) {
     constexpr std::size_t kCount = 3'000'001;
@@ -183,7 +183,7 @@ void sum(Group& g, std::size_t n) {
   g.all_reduce(data);
 }
 
-// HC-3: who waits for one that waits is not misled, wherever the missing one is: on a speaker's node, or the speaker itself.
+// HC-3: who waits for one that waits is not misled, wherever the missing one is: on a leader's node, or the leader itself.
 TEST(HierTest, WhoDoesNotComeIsNamedOnAllNodes) {
   for (const int late : {0, 1, 3, 4}) {
     std::promise<void> over;
@@ -281,8 +281,8 @@ TEST(HierTest, ChildrenSpanNodesAndEndWithTheirParent) {
   });
 }
 
-// The speaker of a node is killed while all wait for it.
-TEST(HierTest, AKilledSpeakerIsNamedOnAllNodes) {
+// The leader of a node is killed while all wait for it.
+TEST(HierTest, AKilledLeaderIsNamedOnAllNodes) {
   Processes ranks({.ranks = 5, .backend = Backend::kHier, .nodes = {0, 0, 1, 1, 2}}, [](Group g) {
     const auto error = error_of([&] {
       g.barrier();  // the others may still be in it

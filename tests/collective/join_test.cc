@@ -10,8 +10,8 @@
 #include <fstream>
 #include <limits>
 
-#include "collective/reception.h"
-#include "collective/tcp_mesh.h"
+#include "collective/group/reception.h"
+#include "collective/tcp/mesh.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {
@@ -96,6 +96,18 @@ TEST(JoinTest, WhoNeverComesIsNamed) {
   const std::string path = free_path();
   EXPECT_EQ(outcome([&] { (void)join("late", 0, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 1));
   EXPECT_EQ(outcome([&] { (void)join("late", 1, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 0));
+}
+
+// The group's operations have a deadline of their own, which is not that of the meeting.
+TEST(JoinTest, OperationsHaveTheTimeoutThatWasAskedFor) {
+  const std::string path = free_path();
+  const auto codes = as_processes(2, [&](int r) {
+    Group g = join("slow", r, 2, {.address = path, .operation_timeout = milliseconds(50)});
+    if (r == 1) return outcome([&] { while (true) g.recv(std::vector<int>(1), 0, 0, {.timeout = Duration::max()}); });  // never comes to the barrier
+    return outcome([&] { g.barrier(); });
+  });
+  EXPECT_EQ(codes, (std::vector{code(Reason::kTimeout, 1), code(Reason::kTimeout, 1)}));
+  EXPECT_THROW((void)join("slow", 0, 1, {.address = path, .operation_timeout = Duration::zero()}), InvalidArgumentError);
 }
 
 // RV-1, RV-2: both backends, by what is asked for.

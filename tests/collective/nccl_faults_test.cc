@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "collective/tcp_mesh.h"
+#include "collective/tcp/mesh.h"
 #include "tests/collective/gpu_ranks.h"
 
 namespace troupe::collective {
@@ -132,7 +132,7 @@ TEST_F(NcclFaults, InitFailsOnOneRankAndSoOnAll) {
   }
 }
 
-// ST-1: an init that does not return is left at the deadline.
+// CST-1: an init that does not return is left at the deadline.
 TEST_F(NcclFaults, InitHangs) {
   nccl().on(at(NcclPoint::kInit, 0, {.hangs = true}));
   for (const Ended& end : forming({.ranks = 2, .forming = milliseconds(300)})) EXPECT_EQ(end.reason, Reason::kTimeout) << end.text;

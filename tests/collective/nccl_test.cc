@@ -159,7 +159,7 @@ TEST_F(NcclTest, LargeHostMemoryIsStagedInPieces) {
   });
 }
 
-// GR-1, MB-5, LA-1: many under way, a blocking one and a barrier behind them.
+// GR-1, MB-5, CLA-1: many under way, a blocking one and a barrier behind them.
 TEST_F(NcclTest, ManyUnderWayFinishInOrder) {
   on_gpus({.ranks = 3}, [](Group g, GpuDevice& device) {
     std::vector<std::unique_ptr<OnGpu<float>>> data;
@@ -203,6 +203,25 @@ TEST_F(NcclTest, StreamsAreOrderedWithoutTheHost) {
   });
 }
 
+// D.8, GD-4: the kernels that wrote the data run on the default stream; nobody names a stream.
+TEST_F(NcclTest, AnOperationComesAfterTheKernelsOfTheDefaultStream) {
+  on_gpus({.ranks = 2}, [](Group g, GpuDevice& device) {
+    device.use();
+    OnGpu<std::int32_t> data(device, 1000);
+    std::promise<void> go;
+    FakeCuda::launch_on_default([&, gate = go.get_future().share()] {
+      gate.wait();
+      std::ranges::fill(data.span(), g.rank() + 1);
+    });
+    Work work = g.all_reduce_async(data.span());
+    Work after = g.barrier_async();
+    go.set_value();
+    EXPECT_TRUE(work.wait());
+    EXPECT_EQ(data[999], 3);
+    after.wait();
+  });
+}
+
 // wait_on for memory of the host is a wait.
 TEST_F(NcclTest, WaitOnForHostMemoryWaits) {
   on_gpus({.ranks = 2}, [](Group g, GpuDevice& device) {
@@ -214,7 +233,7 @@ TEST_F(NcclTest, WaitOnForHostMemoryWaits) {
   });
 }
 
-// LA-1: two groups on the same devices, blocking and not, in one order on all ranks; and each by itself in turn.
+// CLA-1: two groups on the same devices, blocking and not, in one order on all ranks; and each by itself in turn.
 TEST_F(NcclTest, TwoGroupsOnOneDeviceAreLaunchedInTheOrderOfTheProgram) {
   GpuFounding one({.ranks = 3}), two({.ranks = 3});
   on_ranks(3, [&](int rank, const std::shared_ptr<GpuDevice>& device) {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <random>
 
-#include "kernels/dtype.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/isa/dtype.h"
+#include "kernels/cpu/reduce/reduce.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {

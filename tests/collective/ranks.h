@@ -14,10 +14,10 @@
 #include <thread>
 #include <vector>
 
-#include "collective/hier_communicator.h"
-#include "collective/member.h"
-#include "collective/shm_communicator.h"
-#include "collective/tcp_communicator.h"
+#include "collective/hier/communicator.h"
+#include "collective/group/member.h"
+#include "collective/shm/communicator.h"
+#include "collective/tcp/communicator.h"
 
 namespace troupe::collective::testing {
 

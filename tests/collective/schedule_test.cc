@@ -1,5 +1,5 @@
 // Every algorithm, carried out on simulated ranks: results, and the sanity of every step.
-#include "collective/schedule.h"
+#include "collective/schedule/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 namespace troupe::collective {
 namespace {
 
-/// Ranks that carry out their schedules in turns, each until it must wait. Messages of a pair arrive in order (SD-1).
+/// Ranks that carry out their schedules in turns, each until it must wait. Messages of a pair arrive in order (CSD-1).
 class Ranks {
  public:
-  Ranks(int ranks, std::size_t count, const std::function<Schedule(Place)>& make) : ranks_(ranks), at_(std::size_t(ranks)), sent_(std::size_t(ranks)) {
+  Ranks(int ranks, std::size_t count, const std::function<Schedule(Position)>& make) : ranks_(ranks), at_(std::size_t(ranks)), sent_(std::size_t(ranks)) {
     for (int r = 0; r < ranks; ++r) {
       schedules_.push_back(make({ranks, r}));
       data_.emplace_back(count);
@@ -123,7 +123,7 @@ TEST_P(ScheduleTest, AllReduceGivesTheSumToEveryRank) {
   for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling, Algorithm::kDirect, Algorithm::kOneShot})
     for (std::size_t count : sizes(n)) {
       if (algorithm == Algorithm::kOneShot && n > 100) continue;  // n * n messages with all the data: gigabytes
-      Ranks ranks(n, count, [&](Place p) { return all_reduce_schedule(algorithm, p, count); });
+      Ranks ranks(n, count, [&](Position p) { return all_reduce_schedule(algorithm, p, count); });
       fill(ranks, n);
       ASSERT_TRUE(ranks.run()) << "algorithm " << int(algorithm) << ", " << count << " elements: not all steps were carried out";
       std::vector<std::uint64_t> want(count);
@@ -140,10 +140,10 @@ TEST_P(ScheduleTest, ReduceScatterAndAllGatherAreTheTwoHalves) {
   const int n = GetParam();
   for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kDirect})
     for (std::size_t count : sizes(n)) {
-      Ranks scatter(n, count, [&](Place p) { return reduce_scatter_schedule(algorithm, p, count); });
+      Ranks scatter(n, count, [&](Position p) { return reduce_scatter_schedule(algorithm, p, count); });
       fill(scatter, n);
       ASSERT_TRUE(scatter.run());
-      Ranks gather(n, count, [&](Place p) { return all_gather_schedule(algorithm, p, count); });
+      Ranks gather(n, count, [&](Position p) { return all_gather_schedule(algorithm, p, count); });
       for (int r = 0; r < n; ++r) {
         const Range own = share({n, r}, count);
         for (std::size_t i = own.begin; i < own.end; ++i) {
@@ -164,11 +164,11 @@ TEST_P(ScheduleTest, DirectInPiecesGivesTheSame) {
   if (n > 100) return;
   for (std::size_t piece : {std::size_t(1), std::size_t(3), std::size_t(64)})
     for (std::size_t count : sizes(n)) {
-      Ranks ranks(n, count, [&](Place p) { return direct_schedule(p, count, {.piece = piece}); });
+      Ranks ranks(n, count, [&](Position p) { return direct_schedule(p, count, {.piece = piece}); });
       fill(ranks, n);
       ASSERT_TRUE(ranks.run()) << count << " elements in pieces of " << piece;
       const int root = n / 2;
-      Ranks to_root(n, count, [&](Place p) { return direct_schedule(p, count, {.result = root, .piece = piece}); });
+      Ranks to_root(n, count, [&](Position p) { return direct_schedule(p, count, {.result = root, .piece = piece}); });
       fill(to_root, n);
       ASSERT_TRUE(to_root.run());
       for (std::size_t i = 0; i < count; ++i) {
@@ -183,7 +183,7 @@ TEST_P(ScheduleTest, ScatteredBroadcastServesEveryRoot) {
   for (int root = 0; root < n; root += n > 33 ? 31 : 1)
     for (std::size_t count : {std::size_t(0), std::size_t(5), std::size_t(97)}) {
       if (n > 100 && root != 0) break;
-      Ranks down(n, count, [&](Place p) { return scattered_broadcast_schedule(p, root, count); });
+      Ranks down(n, count, [&](Position p) { return scattered_broadcast_schedule(p, root, count); });
       fill(down, n);
       ASSERT_TRUE(down.run());
       for (int r = 0; r < n; ++r)
@@ -194,12 +194,12 @@ TEST_P(ScheduleTest, ScatteredBroadcastServesEveryRoot) {
 TEST_P(ScheduleTest, TreesServeEveryRoot) {
   const int n = GetParam();
   for (int root = 0; root < n; root += n > 33 ? 31 : 1) {
-    Ranks down(n, 3, [&](Place p) { return broadcast_schedule(p, root, 3); });
+    Ranks down(n, 3, [&](Position p) { return broadcast_schedule(p, root, 3); });
     fill(down, n);
     ASSERT_TRUE(down.run());
     for (int r = 0; r < n; ++r)
       for (std::size_t i = 0; i < 3; ++i) ASSERT_EQ(down.data(r)[i], element(root, i));
-    Ranks up(n, 3, [&](Place p) { return reduce_schedule(p, root, 3); });
+    Ranks up(n, 3, [&](Position p) { return reduce_schedule(p, root, 3); });
     fill(up, n);
     ASSERT_TRUE(up.run());
     for (std::size_t i = 0; i < 3; ++i) ASSERT_EQ(up.data(root)[i], sum(n, i));
@@ -209,7 +209,7 @@ TEST_P(ScheduleTest, TreesServeEveryRoot) {
 
 TEST_P(ScheduleTest, BarrierTakesLogarithmicallyManyRounds) {
   const int n = GetParam();
-  Ranks ranks(n, 0, [](Place p) { return barrier_schedule(p); });
+  Ranks ranks(n, 0, [](Position p) { return barrier_schedule(p); });
   EXPECT_TRUE(ranks.run());
   EXPECT_EQ(ranks.steps(0), 2 * std::size_t(std::bit_width(unsigned(n - 1))));
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/net/frame.h"
+#include "core/net/base/frame.h"
 #include "core/wire/codec.h"
 #include "core/wire/messages.h"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "core/net/ring.h"
+#include "core/net/ring/ring.h"
 
 namespace {
 

@@ -6,9 +6,9 @@
 
 #include <troupe/error.h>
 
-#include "apps/train/draws.h"
-#include "apps/train/gpt.h"
-#include "apps/train/gpt_cuda.h"
+#include "apps/train/model/draws.h"
+#include "apps/train/model/gpt.h"
+#include "apps/train/model/gpt_cuda.h"
 #include "tests/train/announced.h"
 #include "tests/train/golden.h"
 

@@ -1,8 +1,8 @@
 // Copy, cast and reduction: the same bits as the CPU's reference, for every type and operation.
 #include <cstring>
 
-#include "kernels/copy.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/reduce/reduce.h"
 
 #include "tests/gpu/operations.h"
 

@@ -8,7 +8,7 @@
 
 #include <span>
 
-#include "apps/train/gpt_device.h"
+#include "apps/train/model/gpt_device.h"
 
 namespace gpu_test {
 

@@ -19,9 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "collective/device_storage.h"
-#include "collective/nccl_library.h"
-#include "collective/own_gpu.h"
+#include "collective/device/device_storage.h"
+#include "collective/nccl/library.h"
+#include "collective/nccl/own_gpu.h"
+#include "kernels/cuda/plugin.h"
+#include "kernels/cuda/plugin_file.h"
 #include <troupe/collective.h>
 
 namespace {
@@ -122,11 +124,58 @@ void all_operations(Group g, const std::shared_ptr<GpuDevice>& device, std::size
   g.barrier();
 }
 
+/// D.8: kernels on the default stream, then an operation that names no stream, and no wait between: what it reads is what they wrote.
+void after_kernels(Group g, const std::shared_ptr<GpuDevice>& device) {
+  constexpr std::size_t kCount = std::size_t(1) << 22;
+  constexpr int kRounds = 50, kBefore = 20;
+  const auto plugin = kernels::cuda::PluginFile::find();
+  const auto kernels = plugin.ok() ? plugin->table<kernels::cuda::Table>(kernels::cuda::kTableSymbol, kernels::cuda::kPluginAbi) : plugin.error_ptr();
+  if (!kernels.ok()) return expect(false, "the kernels of the plug-in: " + std::string(kernels.error().message()));
+  Floats x(device, kCount, 0), busy(device, kCount * 4, 0), out(device, kCount, 0);
+  const auto fill = [&](const Floats& memory, int byte) {
+    expect((*kernels)->fill({.stream = nullptr, .version = 0}, memory.span().data(), byte, memory.span().size_bytes()) == 0, "fill");
+  };
+  for (int round = 1; round <= kRounds && failures == 0; ++round) {
+    for (int i = 0; i < kBefore; ++i) fill(busy, i);  // so that the one that counts is late
+    fill(x, round);
+    g.all_reduce(x.span(), out.span(), Op::kMax);
+    const auto bits = std::uint32_t(round) * 0x01010101u;
+    float wanted = 0;
+    std::memcpy(&wanted, &bits, sizeof wanted);
+    expect(out.all(wanted), "an all_reduce did not wait for the kernel before it, round " + std::to_string(round));
+  }
+}
+
+/// D.10: while this rank's kernel waits for rank 1, a copy to the host comes back, and only then is rank 1 told to come.
+void copy_beside_a_waiting_kernel(Group g, const std::shared_ptr<GpuDevice>& device, const std::string& path) {
+  Floats x(device, 1000, 1), other(device, 1000, 7);
+  const std::string sign = path + ".copied";
+  if (g.rank() == 0) {
+    Work work = g.all_reduce_async(x.span());
+    expect(other.all(7), "a copy beside a kernel that waits");
+    const int fd = ::open(sign.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    expect(fd >= 0, sign);
+    if (fd >= 0) ::close(fd);
+    work.wait();
+  } else {
+    if (g.rank() == 1)
+      while (::access(sign.c_str(), F_OK) != 0) ::usleep(1000);  // the alarm ends it
+    g.all_reduce(x.span());
+  }
+  expect(x.all(float(g.size())), "the sum");
+  g.barrier();
+  if (g.rank() == 0) ::unlink(sign.c_str());
+}
+
 int rank_of_group(int rank, int ranks, const std::string& path) {
   const auto device = own_gpu();
   if (!device.ok()) return skip(device.error().what());
+  const bool named = ::getenv("NCCL_SOCKET_IFNAME") != nullptr;
   Group g = join("gpus", rank, ranks, {.address = path, .timeout = std::chrono::seconds(120), .backend = Backend::kNccl});
+  expect(named || ::getenv("NCCL_SOCKET_IFNAME") == nullptr, "D.7: a group of one host has left its interface to all later ones");
   for (std::size_t n : {std::size_t(1), std::size_t(1000), std::size_t(1) << 20}) all_operations(g, *device, n);
+  after_kernels(g, *device);
+  if (ranks > 1) copy_beside_a_waiting_kernel(g, *device, path);
   if (rank == 0) std::printf("%d rank%s: NCCL %s, every operation done\n", ranks, ranks == 1 ? "" : "s", version_text((*device)->tables().nccl_version).c_str());
   return failures == 0 ? 0 : 1;
 }

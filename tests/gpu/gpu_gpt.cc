@@ -21,7 +21,7 @@
 
 #include <troupe/error.h>
 
-#include "apps/train/draws.h"
+#include "apps/train/model/draws.h"
 #include "tests/gpu/gpt_training.h"
 #include "tests/gpu/timings.h"
 

@@ -2,8 +2,8 @@
 // rounded numbers in double.
 #include <algorithm>
 
-#include "kernels/attention.h"
-#include "kernels/matmul.h"
+#include "kernels/cpu/linear/attention.h"
+#include "kernels/cpu/linear/matmul.h"
 
 #include "tests/gpu/operations.h"
 

@@ -1,5 +1,5 @@
 // LayerNorm, RMSNorm, softmax, cross-entropy, GELU, bias.
-#include "kernels/rows.h"
+#include "kernels/cpu/rows/rows.h"
 
 #include "tests/gpu/operations.h"
 

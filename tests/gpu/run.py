@@ -70,15 +70,56 @@ def find_library(pattern):
     return found[0] if found else None
 
 
-def program(options, report):
-    """The bundle's program if its self-test passes, else one built here."""
-    candidates = [os.path.join(options.bundle or os.path.join(HERE, "bundle"), "gpu_test"), os.path.join(options.build, "tests/gpu/gpu_test")]
-    for candidate in candidates:
-        plugin = next((p for p in (os.path.join(os.path.dirname(candidate), "libtroupe_cuda.so"),
-                                   os.path.join(options.build, "kernels/cuda/libtroupe_cuda.so")) if os.path.exists(p)), None)
-        if os.path.exists(candidate) and plugin and report.step("selftest " + candidate, [candidate, "--plugin", plugin, "--selftest"], 120):
-            return [candidate, "--plugin", plugin]
-    return None
+class Programs:
+    """The programs of the GPU tests: the bundle's, where they run here, else those of the build folder, which are built when they are
+    lacking."""
+
+    NAMES = ("gpu_test", "gpu_collectives", "gpu_actors", "gpu_gpt")
+
+    def __init__(self, options, report):
+        self.options, self.report, self.tried = options, report, False
+        self.folders = [options.bundle or os.path.join(HERE, "bundle"), os.path.join(options.build, "tests", "gpu")]
+        self.works = {}  # folder -> whether its self-test passes
+
+    def plugin(self, folder):
+        places = (os.path.join(folder, "libtroupe_cuda.so"), os.path.join(self.options.build, "kernels", "cuda", "libtroupe_cuda.so"))
+        return next((place for place in places if os.path.exists(place)), None)
+
+    def usable(self, folder):
+        """Its self-test passes with its plug-in."""
+        if folder not in self.works:
+            test, plugin = os.path.join(folder, "gpu_test"), self.plugin(folder)
+            self.works[folder] = bool(os.path.exists(test) and plugin and
+                                      self.report.step("selftest " + test, [test, "--plugin", plugin, "--selftest"], 120))
+        return self.works[folder]
+
+    def build(self):
+        """Once, from the sources beside this file. False: there are none, no compiler, or it failed."""
+        if self.tried:
+            return False
+        self.tried = True
+        root = os.path.dirname(os.path.dirname(HERE))
+        cmake = shutil.which(self.options.cmake)
+        if not cmake or not os.path.exists(os.path.join(root, "CMakePresets.json")):
+            self.report.add("build", "skipped", "no CMake, or no sources beside this program", 0)
+            return False
+        configured = self.report.step("configure", [cmake, "-S", root, "--preset", "cuda", "-B", self.options.build], 120)
+        if not configured or not self.report.step("build", [cmake, "--build", self.options.build, "-j", str(os.cpu_count() or 1),
+                                                            "--target", *self.NAMES, "troupe_cuda"], 400):
+            return False
+        self.works.pop(self.folders[1], None)
+        return True
+
+    def find(self, name):
+        """[path, plug-in] of a program that runs here, or None."""
+        for attempt in range(2):
+            for folder in self.folders:
+                path = os.path.join(folder, name)
+                if os.path.exists(path) and self.usable(folder):
+                    return [path, self.plugin(folder)]
+            if attempt == 0 and not self.build():
+                return None
+        return None
 
 
 # Several ranks on one GPU are correct and slow: the recipe takes time slices (docs/gpu.md).
@@ -92,27 +133,27 @@ COLLECTIVES = (
 )
 
 
-def collectives(command, report):
-    """NCCL and CUDA IPC, by the programs beside the one whose self-test has passed."""
+def collectives(programs, report):
+    """NCCL and CUDA IPC."""
     for name, program_name, words in COLLECTIVES:
-        path = os.path.join(os.path.dirname(command[0]), program_name) if command else None
-        if not path or not os.path.exists(path):
+        found = programs.find(program_name)
+        if not found:
             report.add(name, "skipped", f"no {program_name} here", 0)
             continue
-        env = {"TROUPE_CUDA_LIB": command[command.index("--plugin") + 1]}
+        env = {"TROUPE_CUDA_LIB": found[1]}
         if report.data["nccl"]:
             env["TROUPE_NCCL_LIB"] = report.data["nccl"]
-        report.step(name, [path, *words], 160, env)
+        report.step(name, [found[0], *words], 160, env)
 
 
-def training(command, options, report):
+def training(programs, options, report):
     """The training step of a GPT-2 124M, float and bfloat16."""
-    path = os.path.join(os.path.dirname(command[0]), "gpu_gpt") if command else None
-    if not path or not os.path.exists(path):
+    found = programs.find("gpu_gpt")
+    if not found:
         report.add("GPT-2 124M training step", "skipped", "no gpu_gpt here", 0)
         return
     result = os.path.join(options.out, "gpt.json")
-    report.step("GPT-2 124M training step", [path, *command[1:], "--json", result], 180)
+    report.step("GPT-2 124M training step", [found[0], "--plugin", found[1], "--json", result], 180)
     if os.path.exists(result):
         with open(result, encoding="utf-8") as file:
             report.data["gpt"] = json.load(file)
@@ -124,6 +165,7 @@ def main():
     parser.add_argument("--bundle")
     parser.add_argument("--build", default=os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "cuda"))
     parser.add_argument("--out", default="gpu_report")
+    parser.add_argument("--cmake", default="cmake", help="builds what the bundle lacks")
     options = parser.parse_args()
     report = Report(options.out)
     smi = shutil.which("nvidia-smi")
@@ -137,18 +179,19 @@ def main():
     golden = os.path.join(HERE, "golden")
     if os.path.isdir(golden):  # a bundle brings its own
         os.environ.setdefault("TROUPE_GOLDEN_DIR", golden)
-    command = program(options, report)
-    if command:
+    programs = Programs(options, report)
+    found = programs.find("gpu_test")
+    if found:
         result = os.path.join(options.out, "kernels.json")
-        report.step("kernels", [*command, "--json", result], 300)
+        report.step("kernels", [found[0], "--plugin", found[1], "--json", result], 300)
         if os.path.exists(result):
             with open(result, encoding="utf-8") as file:
                 report.data["kernels"] = json.load(file)
             report.write()
     else:
         report.add("kernels", "skipped", "no program whose self-test passes here", 0)
-    collectives(command, report)
-    training(command, options, report)
+    collectives(programs, report)
+    training(programs, options, report)
     return 1 if any(step["state"] == "failed" for step in report.data["steps"]) else 0
 
 

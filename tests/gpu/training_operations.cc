@@ -1,7 +1,7 @@
 // Embedding, AdamW, global norm, GAE and V-trace.
-#include "kernels/embedding.h"
-#include "kernels/optimizer.h"
-#include "kernels/scans.h"
+#include "kernels/cpu/rows/embedding.h"
+#include "kernels/cpu/optimizer/optimizer.h"
+#include "kernels/cpu/scans/scans.h"
 
 #include "tests/gpu/operations.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/head/state.h"
+#include "core/head/state/state.h"
 
 namespace troupe::head {
 

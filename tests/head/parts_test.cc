@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/head/frame_codec.h"
-#include "core/head/handles.h"
-#include "core/head/placement_queue.h"
-#include "core/head/supervision.h"
+#include "core/base/backoff.h"
+#include "core/head/service/frame_codec.h"
+#include "core/head/state/handles.h"
+#include "core/head/state/placement_queue.h"
+#include "core/head/state/supervision.h"
 #include "core/wire/codec.h"
 
 namespace troupe::head {
@@ -18,13 +19,13 @@ using namespace std::chrono_literals;
 TEST(Backoff, GrowsToItsMaximumAndStaysInsideItsJitter) {
   Random random(1);
   const Backoff backoff{.initial = 50ms, .factor = 2, .max = 1s, .jitter = 0.2};
-  for (int attempt = 0; attempt < 2000; ++attempt) {
+  for (std::uint32_t attempt = 0; attempt < 2000; ++attempt) {
     double base = std::min(50e6 * std::pow(2.0, attempt), 1e9);
-    double delay = static_cast<double>(backoff_delay(backoff, attempt, random).count());
+    double delay = static_cast<double>(backoff_delay(backoff, attempt, random.unit()).count());
     EXPECT_GE(delay, base * 0.8 - 1);
     EXPECT_LE(delay, base * 1.2 + 1);
   }
-  EXPECT_EQ(backoff_delay({.initial = 0ms, .factor = 2, .max = 1s, .jitter = 0}, 5, random), 0ms);
+  EXPECT_EQ(backoff_delay({.initial = 0ms, .factor = 2, .max = 1s, .jitter = 0}, 5, random.unit()), 0ms);
 }
 
 TEST(RestartHistory, ZeroNeverRestarts) {

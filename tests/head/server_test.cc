@@ -1,5 +1,5 @@
 // A head behind real links: it takes nodes, answers, sees a lost link, and ends when it shall (SV-1, SV-2 of server.h).
-#include "core/head/server.h"
+#include "core/head/service/server.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "core/base/fd.h"
-#include "core/net/link.h"
+#include "core/net/link/link.h"
 #include "core/wire/codec.h"
 #include "core/wire/messages.h"
 
@@ -25,7 +25,7 @@ using wire::Method;
 /// What a daemon hears on its link.
 class Ear final : public net::LinkEvents {
  public:
-  void on_open(net::LinkId, std::string_view, bool) override {}
+  void on_open(net::LinkId, const net::LinkPeer&) override {}
   void on_closed(net::LinkId, const Status&) override {
     std::lock_guard lock(mutex_);
     closed_ = true;

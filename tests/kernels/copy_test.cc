@@ -1,8 +1,8 @@
 // Copies and casts: to the last byte, and every version bit for bit against the reference.
 #include <cstring>
 
-#include "kernels/copy.h"
-#include "kernels/reduce.h"
+#include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/reduce/reduce.h"
 #include "tests/kernels/support.h"
 
 namespace {
@@ -37,14 +37,18 @@ TEST_P(CopyKernel, BothCopiesGoToTheLastByteAndNoFurther) {
   for (std::size_t bytes : {0, 1, 255, 4097, 100'003}) {
     for (std::size_t other : {0, 513, 100'003}) {
       for (bool stream : {false, true}) {
-        std::vector<unsigned char> in(bytes + 3), other_in(other + 5), out(bytes + 64, 0x5a), other_out(other + 64, 0x5a);
+        std::vector<unsigned char> in(bytes + 3), other_in(other + 5), out(bytes + 64, 0x5a),
+            other_out(other + 64, 0x5a);
         for (auto& b : in) b = static_cast<unsigned char>(random());
         for (auto& b : other_in) b = static_cast<unsigned char>(random());
-        copy_both(GetParam(), {out.data() + 1, in.data() + 3, bytes}, {other_out.data() + 7, other_in.data() + 5, other}, {.stream = stream});
+        copy_both(GetParam(), {out.data() + 1, in.data() + 3, bytes},
+                  {other_out.data() + 7, other_in.data() + 5, other}, {.stream = stream});
         ASSERT_TRUE(std::equal(in.begin() + 3, in.end(), out.begin() + 1)) << bytes;
         ASSERT_TRUE(std::equal(other_in.begin() + 5, other_in.end(), other_out.begin() + 7)) << other;
-        ASSERT_TRUE(out[0] == 0x5a && std::all_of(out.begin() + 1 + std::ptrdiff_t(bytes), out.end(), [](unsigned char b) { return b == 0x5a; }));
-        ASSERT_TRUE(other_out[6] == 0x5a && std::all_of(other_out.begin() + 7 + std::ptrdiff_t(other), other_out.end(), [](unsigned char b) { return b == 0x5a; }));
+        ASSERT_TRUE(out[0] == 0x5a && std::all_of(out.begin() + 1 + std::ptrdiff_t(bytes), out.end(),
+                                                  [](unsigned char b) { return b == 0x5a; }));
+        ASSERT_TRUE(other_out[6] == 0x5a && std::all_of(other_out.begin() + 7 + std::ptrdiff_t(other), other_out.end(),
+                                                        [](unsigned char b) { return b == 0x5a; }));
       }
     }
   }
@@ -60,9 +64,12 @@ TEST_P(CopyKernel, CP4_TheSecondCopyMayOverwriteWhatTheFirstHasRead) {
           for (auto& b : shared) b = static_cast<unsigned char>(random());
           for (auto& b : other_in) b = static_cast<unsigned char>(random());
           const std::vector<unsigned char> before(shared.begin() + 1000, shared.end());
-          copy_both(GetParam(), {out.data() + 1, shared.data() + 1000, bytes}, {shared.data() + 1000 - below, other_in.data(), other}, {.stream = stream});
-          ASSERT_TRUE(std::equal(before.begin(), before.end(), out.begin() + 1)) << bytes << " and " << other << ", " << below << " below";
-          ASSERT_TRUE(std::equal(other_in.begin(), other_in.end(), shared.begin() + 1000 - std::ptrdiff_t(below))) << bytes << " and " << other;
+          copy_both(GetParam(), {out.data() + 1, shared.data() + 1000, bytes},
+                    {shared.data() + 1000 - below, other_in.data(), other}, {.stream = stream});
+          ASSERT_TRUE(std::equal(before.begin(), before.end(), out.begin() + 1))
+              << bytes << " and " << other << ", " << below << " below";
+          ASSERT_TRUE(std::equal(other_in.begin(), other_in.end(), shared.begin() + 1000 - std::ptrdiff_t(below)))
+              << bytes << " and " << other;
         }
       }
     }
@@ -97,7 +104,8 @@ TEST_P(CopyKernel, CP2_RoundingToSixteenBitsEqualsTheReferenceForAnyBits) {
 
 INSTANTIATE_TEST_SUITE_P(Kernels, CopyKernel, testing::ValuesIn(supported()), name_of_isa);
 
-// The AVX-512 version without BF16 instructions is chosen only on processors that lack them: tried here beside the other.
+// The AVX-512 version without BF16 instructions is chosen only on processors that lack them: tried here beside the
+// other.
 TEST(ReduceKernelBfloat, EveryVersionRoundsAlike) {
   std::vector<const detail::ReduceVersion*> versions{&detail::kReduceReference};
   if (isa_supported(Isa::kAvx2)) versions.push_back(detail::reduce_avx2());
@@ -112,7 +120,9 @@ TEST(ReduceKernelBfloat, EveryVersionRoundsAlike) {
     if (version == nullptr) continue;
     auto& out = version == versions.front() ? want : got;
     version->functions[static_cast<std::size_t>(DType::kBF16)][0](
-        {.out = reinterpret_cast<std::byte*>(out.data()), .also = nullptr, .inputs = inputs, .input_count = 2, .scale = 1, .ranks = 1, .stream = false}, 0, a.size());
+        {.out = reinterpret_cast<std::byte*>(out.data()), .also = nullptr, .inputs = inputs, .input_count = 2,
+         .scale = 1, .ranks = 1, .stream = false},
+        0, a.size());
     if (version == versions.front()) continue;
     for (std::size_t i = 0; i < a.size(); ++i) {
       const float w = bfloat16::from_bits(want[i]), g = bfloat16::from_bits(got[i]);

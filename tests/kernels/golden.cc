@@ -103,7 +103,8 @@ std::vector<Case> cases_of(std::string_view operation) {
       const std::string prefix = std::string(operation) + "_";
       // softmax_ must not take softmax_causal_: what follows the operation is its size.
       const bool sized = name.size() > prefix.size() && name.starts_with(prefix);
-      const bool other = operation == "softmax" && sized && !std::isdigit(static_cast<unsigned char>(name[prefix.size()]));
+      const bool other = operation == "softmax" && sized &&
+          !std::isdigit(static_cast<unsigned char>(name[prefix.size()]));
       if (sized && !other) found.push_back(entry.path());
     }
   }

@@ -1,7 +1,8 @@
 // Reading recorded cases: a case is a folder with meta.txt (lines `key = value`) and NumPy arrays (*.npy).
 //
-// The cases are those of TROUPE_GOLDEN_DIR (its train/kernels or kernels subfolder, or itself), by default the project's own
-// copy. A case is known by the prefix of its folder's name, its sizes by meta.txt, so any other cases can be tried.
+// The cases are those of TROUPE_GOLDEN_DIR (its train/kernels or kernels subfolder, or itself), by default the
+// project's own copy. A case is known by the prefix of its folder's name, its sizes by meta.txt, so any other cases can
+// be tried.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Every version of every transformer kernel against recorded cases, in float to the recorded tolerances and, for the
 // reference, in double.
-#include "kernels/attention.h"
-#include "kernels/embedding.h"
-#include "kernels/matmul.h"
-#include "kernels/optimizer.h"
-#include "kernels/rows.h"
+#include "kernels/cpu/linear/attention.h"
+#include "kernels/cpu/rows/embedding.h"
+#include "kernels/cpu/linear/matmul.h"
+#include "kernels/cpu/optimizer/optimizer.h"
+#include "kernels/cpu/rows/rows.h"
 #include "tests/kernels/golden.h"
 #include "tests/kernels/support.h"
 

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/isa.h"
-#include "kernels/mlp.h"
-#include "kernels/optimizer.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/mlp/mlp.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 
 namespace {
 

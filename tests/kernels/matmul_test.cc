@@ -2,7 +2,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/matmul.h"
+#include "kernels/cpu/linear/matmul.h"
 #include "tests/kernels/support.h"
 
 namespace {
@@ -18,8 +18,8 @@ struct Case {
 
 std::vector<Case> cases() {
   std::vector<Case> out;
-  std::vector<MatmulShape> shapes{{64, 1, 300}, {300, 33, 17}, {13, 129, 257}, {241, 32, 513}, {25, 530, 40}, {29, 70, 1024},
-                                  {5, 3100, 20}, {270, 40, 800}};
+  std::vector<MatmulShape> shapes{{64, 1, 300}, {300, 33, 17}, {13, 129, 257}, {241, 32, 513}, {25, 530, 40},
+                                  {29, 70, 1024}, {5, 3100, 20}, {270, 40, 800}, {700, 70, 1040}, {1600, 66, 24}};
   for (std::size_t a : {1, 2, 12, 15, 17, 33}) {
     for (std::size_t b : {1, 15, 16, 17, 33, 65}) shapes.push_back({a, b, 1 + (a * 31 + b) % 48});
   }
@@ -43,7 +43,8 @@ TEST_P(MatmulKernel, EveryFormAndAwkwardShapeMatchesDouble) {
     const auto a = random_values<float>(random, a_stride * (c.a_transposed ? k : m), 1);
     const auto b = random_values<float>(random, b_stride * (c.b_transposed ? n : k), 1);
     const auto bias = random_values<float>(random, n, 1);
-    const auto before = random_values<float>(random, c_stride * m, 1), residual = random_values<float>(random, c_stride * m, 1);
+    const auto before = random_values<float>(random, c_stride * m, 1);
+    const auto residual = random_values<float>(random, c_stride * m, 1);
     const auto wide_a = widen(a), wide_b = widen(b), wide_bias = widen(bias), wide_residual = widen(residual);
     PackedFactor<float> packed;
     packed.pack(GetParam(), k, n, {b.data(), b_stride, c.b_transposed});
@@ -56,7 +57,8 @@ TEST_P(MatmulKernel, EveryFormAndAwkwardShapeMatchesDouble) {
                                                                       .stride = c_stride,
                                                                       .accumulate = variant % 3 == 1,
                                                                       .bias = variant / 3 == 1 ? bias_row : nullptr,
-                                                                      .residual = variant % 3 == 2 ? residual : nullptr};
+                                                                      .residual = variant % 3 == 2 ? residual
+                                                                                                   : nullptr};
       };
       const MatmulFactor<float> factor_a{a.data(), a_stride, c.a_transposed};
       matmul<float>(GetParam(), c.shape, factor_a, {b.data(), b_stride, c.b_transposed},
@@ -115,7 +117,8 @@ TEST_P(MatmulKernel, LinearLayerAndItsGradientsMatchDouble) {
     linear_forward<float>(GetParam(), s, x.data(), w.data(), b.data(), y.data());
     linear_backward<float>(GetParam(), s, x.data(), w.data(), dy.data(), {dx.data(), dw.data(), db.data()});
     linear_forward<double>(GetParam(), s, wx.data(), ww.data(), wb.data(), wide_y.data());
-    linear_backward<double>(GetParam(), s, wx.data(), ww.data(), wdy.data(), {wide_dx.data(), wide_dw.data(), wide_db.data()});
+    linear_backward<double>(GetParam(), s, wx.data(), ww.data(), wdy.data(),
+                            {wide_dx.data(), wide_dw.data(), wide_db.data()});
     EXPECT_LT(deviation(y, wide_y), 2e-6);
     EXPECT_LT(deviation(dx, wide_dx), 2e-6);
     EXPECT_LT(deviation(dw, wide_dw), 2e-6);

@@ -3,7 +3,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/reduce.h"
+#include "kernels/cpu/reduce/reduce.h"
 #include "tests/kernels/support.h"
 
 namespace {

@@ -2,11 +2,11 @@
 #include <cstring>
 #include <memory>
 
-#include "kernels/attention.h"
-#include "kernels/embedding.h"
-#include "kernels/optimizer.h"
-#include "kernels/rows.h"
-#include "kernels/scans.h"
+#include "kernels/cpu/linear/attention.h"
+#include "kernels/cpu/rows/embedding.h"
+#include "kernels/cpu/optimizer/optimizer.h"
+#include "kernels/cpu/rows/rows.h"
+#include "kernels/cpu/scans/scans.h"
 #include "tests/kernels/support.h"
 
 namespace {
@@ -63,7 +63,8 @@ TEST_P(RowsKernel, NormsMatchDouble) {
       const NormStatistics<double> want{mean.want.data(), rstd.want.data()};
       if (rms) {
         rmsnorm_forward<float>(GetParam(), s, sx.data(), sw.data(), y.got.data(), got.rstd);
-        rmsnorm_backward<float>(GetParam(), s, sx.data(), sw.data(), got.rstd, sdy.data(), dx.got.data(), dw.got.data());
+        rmsnorm_backward<float>(GetParam(), s, sx.data(), sw.data(), got.rstd, sdy.data(), dx.got.data(),
+                                dw.got.data());
         rmsnorm_forward<double>(GetParam(), s, wx.data(), ww.data(), y.want.data(), want.rstd);
         rmsnorm_backward<double>(GetParam(), s, wx.data(), ww.data(), want.rstd, wdy.data(), dx.want.data(),
                                  dw.want.data());
@@ -83,6 +84,80 @@ TEST_P(RowsKernel, NormsMatchDouble) {
       expect_close(dw, tolerance, "dw", 1);
       expect_close(db, tolerance, "db", 1);
     }
+  }
+}
+
+double in_ulps(float got, double want) {
+  const float rounded = static_cast<float>(want);
+  const double ulp = static_cast<double>(std::nextafter(std::abs(rounded), INFINITY)) - std::abs(rounded);
+  return std::abs(static_cast<double>(got) - want) / ulp;
+}
+
+TEST_P(RowsKernel, KE1_KE2_Exponentials) {
+  const auto& version = detail::rows_version<float>(GetParam());
+  std::vector<float> x, y;
+  for (int i = -87'000; i <= 88'000; i += 7) x.push_back(static_cast<float>(i) * 1e-3f);
+  y.resize(x.size());
+  version.exponentials(x.size(), x.data(), y.data(), 1, 0);
+  double worst = 0;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    worst = std::max(worst, in_ulps(y[i], std::exp(static_cast<double>(x[i]))));
+  EXPECT_LE(worst, 2.0);
+  if (GetParam() == Isa::kReference) return;
+  for (std::size_t size : {4, 8, 64, 67}) {  // alone, and in whole groups of registers
+    std::vector<float> edge(size, -87.34f), out(size);
+    edge[1] = -INFINITY, edge[2] = NAN, edge[3] = 1000;
+    version.exponentials(size, edge.data(), out.data(), 1, 0);
+    EXPECT_EQ(out[0], 0.0f);
+    EXPECT_EQ(out[1], 0.0f);
+    EXPECT_TRUE(std::isnan(out[2]));
+    EXPECT_TRUE(std::isfinite(out[3]) && out[3] > 2e38f) << out[3];
+  }
+}
+
+TEST_P(RowsKernel, TheLogarithmOfASumIsThatOfDouble) {
+  const auto& version = detail::rows_version<float>(GetParam());
+  for (std::size_t n : {1, 2, 3, 16, 17, 65, 1000, 50'257}) {
+    const std::vector<float> x(n, 0.0f);
+    std::vector<float> y(n);
+    float lse = NAN;
+    version.softmax(1, n, x.data(), y.data(), 1, 1, &lse);
+    const double want = std::log(static_cast<double>(n));
+    EXPECT_LE(std::abs(lse - want), 3e-7 * std::max(want, 1e-30)) << n;
+    EXPECT_EQ(version.log_sum(n, x.data()), lse) << n;
+  }
+}
+
+TEST_P(RowsKernel, RW2_ARowHasTheSameBitsInAnyNumberOfRows) {
+  for (std::size_t columns : {5, 65, 128, 1500}) {
+    constexpr std::size_t kRows = 11;
+    const auto x = random_values<float>(random_, kRows * columns, 3), w = random_values<float>(random_, columns, 1);
+    const auto b = random_values<float>(random_, columns, 1), dy = random_values<float>(random_, kRows * columns, 1);
+    std::vector<float> all(x.size()), one(x.size()), statistics(4 * kRows), dw(4 * columns);
+    const auto same = [&](const char* what) {
+      EXPECT_EQ(std::memcmp(all.data(), one.data(), all.size() * sizeof(float)), 0) << what << " " << columns;
+    };
+    layernorm_forward<float>(GetParam(), {kRows, columns}, x.data(), w.data(), b.data(), all.data(),
+                             {statistics.data(), statistics.data() + kRows});
+    for (std::size_t r = 0; r < kRows; ++r)
+      layernorm_forward<float>(GetParam(), {1, columns}, x.data() + r * columns, w.data(), b.data(),
+                               one.data() + r * columns,
+                               {statistics.data() + 2 * kRows + r, statistics.data() + 3 * kRows + r});
+    same("layernorm");
+    float* const sums = dw.data();
+    layernorm_backward<float>(GetParam(), {kRows, columns}, x.data(), w.data(),
+                              {statistics.data(), statistics.data() + kRows}, dy.data(), all.data(), sums,
+                              sums + columns);
+    for (std::size_t r = 0; r < kRows; ++r)
+      layernorm_backward<float>(GetParam(), {1, columns}, x.data() + r * columns, w.data(),
+                                {statistics.data() + r, statistics.data() + kRows + r}, dy.data() + r * columns,
+                                one.data() + r * columns, sums + 2 * columns, sums + 3 * columns);
+    same("layernorm's gradient");
+    EXPECT_EQ(std::memcmp(sums, sums + 2 * columns, 2 * columns * sizeof(float)), 0) << "parameters, " << columns;
+    softmax_forward<float>(GetParam(), {kRows, columns}, x.data(), nullptr, all.data());
+    for (std::size_t r = 0; r < kRows; ++r)
+      softmax_forward<float>(GetParam(), {1, columns}, x.data() + r * columns, nullptr, one.data() + r * columns);
+    same("softmax");
   }
 }
 
@@ -118,11 +193,14 @@ TEST_P(RowsKernel, LayernormBackwardAddsItsResidual) {
              dy = random_values<float>(random_, size, 1), round = random_values<float>(random_, size, 1);
   std::vector<float> y(size), mean(s.rows), rstd(s.rows), alone(size), dw(s.columns), db(s.columns), onto = round;
   layernorm_forward<float>(GetParam(), s, x.data(), w.data(), w.data(), y.data(), {mean.data(), rstd.data()});
-  layernorm_backward<float>(GetParam(), s, x.data(), w.data(), {mean.data(), rstd.data()}, dy.data(), alone.data(), dw.data(),
+  layernorm_backward<float>(GetParam(), s, x.data(), w.data(), {mean.data(), rstd.data()}, dy.data(), alone.data(),
+                            dw.data(),
                             db.data());
-  layernorm_backward<float>(GetParam(), s, x.data(), w.data(), {mean.data(), rstd.data()}, dy.data(), onto.data(), dw.data(),
+  layernorm_backward<float>(GetParam(), s, x.data(), w.data(), {mean.data(), rstd.data()}, dy.data(), onto.data(),
+                            dw.data(),
                             db.data(), onto.data());
-  for (std::size_t i = 0; i < size; ++i) EXPECT_NEAR(onto[i], round[i] + alone[i], 2e-6) << i;  // the sum may be rounded once
+  // the sum may be rounded once
+  for (std::size_t i = 0; i < size; ++i) EXPECT_NEAR(onto[i], round[i] + alone[i], 2e-6) << i;
 }
 
 TEST_P(RowsKernel, SoftmaxAndCrossEntropyMatchDouble) {
@@ -203,7 +281,8 @@ TEST_P(RowsKernel, GeluMatchesDoubleAndItsTailsAreFlat) {
 }
 
 TEST_P(RowsKernel, AttentionMatchesDouble) {
-  for (const AttentionShape& s : {AttentionShape{1, 1, 1, 1}, AttentionShape{2, 33, 3, 51}, AttentionShape{1, 65, 2, 64},
+  for (const AttentionShape& s : {AttentionShape{1, 1, 1, 1}, AttentionShape{2, 33, 3, 51},
+                                  AttentionShape{1, 65, 2, 64},
                                   AttentionShape{2, 130, 1, 17}}) {
     SCOPED_TRACE(testing::Message() << s.batch << "x" << s.time << " heads " << s.heads << " channels " << s.channels);
     const std::size_t size = s.batch * s.time * s.channels, rows = s.batch * s.heads * s.time;
@@ -241,7 +320,8 @@ TEST(AttentionKernel, GradientsAreFiniteDifferences) {
     return sum;
   };
   loss();
-  attention_backward<double>(Isa::kReference, s, qkv.data(), {lse.data(), nullptr}, dout.data(), dqkv.data(), workspace);
+  attention_backward<double>(Isa::kReference, s, qkv.data(), {lse.data(), nullptr}, dout.data(), dqkv.data(),
+                             workspace);
   for (std::size_t i = 0; i < qkv.size(); ++i) {
     const double kept = std::exchange(qkv[i], qkv[i] + 1e-6);
     const double above = loss();
@@ -253,7 +333,8 @@ TEST(AttentionKernel, GradientsAreFiniteDifferences) {
 }
 
 TEST_P(RowsKernel, ScansMatchDouble) {
-  for (const ScanShape& s : {ScanShape{1, 1}, ScanShape{9, 15}, ScanShape{20, 16}, ScanShape{7, 33}, ScanShape{128, 3}}) {
+  for (const ScanShape& s : {ScanShape{1, 1}, ScanShape{9, 15}, ScanShape{20, 16}, ScanShape{7, 33},
+                             ScanShape{128, 3}}) {
     SCOPED_TRACE(testing::Message() << s.steps << "x" << s.envs);
     const std::size_t size = s.steps * s.envs;
     const auto reward = random_values<float>(random_, size, 1), value = random_values<float>(random_, size, 3);

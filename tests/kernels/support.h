@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/isa.h"
+#include "kernels/cpu/isa/isa.h"
 
 namespace kernels_test {
 
@@ -41,7 +41,8 @@ std::vector<T> random_values(std::mt19937_64& random, std::size_t count, double 
 
 inline std::vector<double> widen(std::span<const float> in) { return {in.begin(), in.end()}; }
 
-/// max|got - want| / max(max|want|, floor); infinite when anything is not finite. The floor is for sums that may cancel.
+/// max|got - want| / max(max|want|, floor); infinite when anything is not finite. The floor is for sums that may
+/// cancel.
 template <class A>
 double deviation(const A& got, const std::vector<double>& want, double floor = 1e-30) {
   double largest = floor;

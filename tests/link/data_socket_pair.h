@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/net/data_socket.h"
+#include "core/net/data/data_socket.h"
 
 namespace troupe::net::testing {
 
@@ -63,7 +63,7 @@ inline std::future<Status> start(DataClient& client, const std::string& address,
                                  SteadyClock::duration span = kPatience, std::uint32_t generation = 7) {
   auto promise = std::make_shared<std::promise<Status>>();
   client.fetch({.address = address, .key = {1, slot, generation}, .into = into, .deadline = SteadyClock::now() + span},
-               [promise](const Status& status) { promise->set_value(status); });  // a second call would throw: DS-2
+               [promise](const Status& status) { promise->set_value(status); });  // a second call would throw: NDS-2
   return promise->get_future();
 }
 

@@ -1,4 +1,4 @@
-// DS-1 to DS-3 of net/data_socket.h between peers that keep to the protocol; those that do not: data_socket_hostile_test.cc.
+// NDS-1 to NDS-3 of net/data_socket.h between peers that keep to the protocol; those that do not: data_socket_hostile_test.cc.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -6,9 +6,9 @@
 
 #include <future>
 
-#include "core/net/data_socket.h"
-#include "core/net/data_socket_checksum.h"
-#include "core/net/link_socket.h"
+#include "core/net/data/data_socket.h"
+#include "core/net/data/checksum.h"
+#include "core/net/base/socket.h"
 #include "tests/link/data_socket_pair.h"
 
 namespace troupe::net {
@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing;
 
-TEST(DataSocket, BuffersOfAllSizesArriveWhole) {  // DS-3
+TEST(DataSocket, BuffersOfAllSizesArriveWhole) {  // NDS-3
   Pair pair;
   std::uint32_t slot = 0;
   for (const std::size_t size : {std::size_t(0), std::size_t(1), std::size_t(4095), std::size_t(256 * 1024), std::size_t(256 * 1024 + 1),
@@ -79,7 +79,7 @@ TEST(DataSocket, WhatTheSourceSaysIsTheErrorOfTheFetch) {
   EXPECT_TRUE(start(*pair.client, pair.address(), 1, into).get().ok()) << "and the next fetch works";
 }
 
-TEST(DataSocket, AnotherTokenGetsNothing) {  // DS-1
+TEST(DataSocket, AnotherTokenGetsNothing) {  // NDS-1
   Pair pair({.token = token_of('a')}, {.token = token_of('b')});
   pair.store.put(1, pattern(100));
   std::vector<std::byte> into(100);

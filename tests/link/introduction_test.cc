@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "core/net/introduction.h"
+#include "core/net/data/introduction.h"
 
 namespace troupe::net {
 namespace {
@@ -22,7 +22,7 @@ std::vector<std::byte> sent(const RankPair& pair = kPair, std::uint8_t key = 'a'
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(Introduction, IN1_ComesBackAsItWasSaid) {
+TEST(Introduction, NIT1_ComesBackAsItWasSaid) {
   const Introduction got = decode_introduction(sent()).value();
   EXPECT_EQ(got.group, 7u);
   EXPECT_EQ(got.epoch, 3u);
@@ -32,7 +32,7 @@ TEST(Introduction, IN1_ComesBackAsItWasSaid) {
   EXPECT_TRUE(proves(got, key_of('a')));
 }
 
-TEST(Introduction, IN1_RefusesWhatIsNoIntroduction) {
+TEST(Introduction, NIT1_RefusesWhatIsNoIntroduction) {
   const std::vector<std::byte> good = sent();
   for (std::size_t size = 0; size < good.size(); ++size)
     EXPECT_EQ(decode_introduction(ByteView(good).first(size)).error().code(), ErrorCode::kSerialization) << size;
@@ -48,7 +48,7 @@ TEST(Introduction, IN1_RefusesWhatIsNoIntroduction) {
   EXPECT_FALSE(decode_introduction(sent({.group = 7, .epoch = 3, .from = -1, .to = 1, .channel = 0})).ok());
 }
 
-TEST(Introduction, IN1_AnyBytesAreAnErrorOrProveNothing) {
+TEST(Introduction, NIT1_AnyBytesAreAnErrorOrProveNothing) {
   std::mt19937 random(11);
   for (int round = 0; round < 5'000; ++round) {
     const std::vector<std::byte> good = sent();
@@ -60,7 +60,7 @@ TEST(Introduction, IN1_AnyBytesAreAnErrorOrProveNothing) {
   }
 }
 
-TEST(Introduction, IN2_EveryChangeEndsTheProof) {
+TEST(Introduction, NIT2_EveryChangeEndsTheProof) {
   EXPECT_FALSE(proves(decode_introduction(sent()).value(), key_of('b')));
   const std::vector<std::byte> good = sent();
   for (std::size_t at = 6; at < good.size(); ++at) {

@@ -1,4 +1,4 @@
-// Who gets in, and who does not: LK-3, LS-1 to LS-3, LH-1.
+// Who gets in, and who does not: LK-3, NLS-1 to NLS-3, LH-1.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <optional>
 #include <thread>
 
-#include "core/net/link_socket.h"
+#include "core/net/base/socket.h"
 #include "recorder.h"
 
 namespace troupe::net::testing {
@@ -87,7 +87,7 @@ TEST(LinkDoor, WithoutATokenNothingIsDialed) {
   EXPECT_EQ(code_of(try_connect(server.address(), options, events)), ErrorCode::kUnauthenticated);
 }
 
-TEST(LinkDoor, APortInUseIsAClearError) {  // LS-1
+TEST(LinkDoor, APortInUseIsAClearError) {  // NLS-1
   Server server;
   Recorder events;
   auto links = *open_links(events, options_for("second"));
@@ -141,7 +141,105 @@ TEST(LinkDoor, GarbageAndSilenceAreCutAndHarmNobody) {  // LH-1
   EXPECT_TRUE(try_connect(server.address(), options_for("friend"), events).ok());
 }
 
-TEST(LinkDoor, TheCapHoldsAndRoomIsUsedAgain) {  // LS-3
+TEST(LinkDoor, StrangersTakeNoPlaceOfMembers) {  // HK-1
+  auto options = options_for("server");
+  options.handshake_timeout = std::chrono::hours(1);  // nobody is cut by time alone
+  Server server(options, {.connections_max = 4, .unproven_max = 8});
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 50; ++i) strangers.push_back(plain_connection(server.port));
+  for (int i = 0; i < 42; ++i) EXPECT_TRUE(is_hung_up(strangers[std::size_t(i)].get())) << "displaced by a later one: " << i;
+  Recorder events;
+  auto links = *open_links(events, options_for("member"));
+  for (int i = 0; i < 4; ++i) {
+    auto link = links->connect({.address = server.address(), .timeout = kPatience});
+    EXPECT_TRUE(link.ok()) << link.error().what();
+  }
+}
+
+/// Takes the first connection that comes to `listener` and reads all that is said to it for as long as it says nothing.
+std::string overhear(int listener, const std::function<void(int)>& answer = {}) {
+  ::fcntl(listener, F_SETFL, 0);
+  UniqueFd fd(::accept(listener, nullptr, nullptr));
+  const timeval patience{30, 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  std::string heard;
+  char bytes[4096];
+  for (bool answered = false;;) {
+    const ssize_t got = ::recv(fd.get(), bytes, sizeof bytes, 0);
+    if (got <= 0) return heard;
+    heard.append(bytes, std::size_t(got));
+    if (!answered && heard.size() >= sizeof(ProofHello) && answer) answered = true, answer(fd.get());
+  }
+}
+
+TEST(LinkDoor, WhoTookOverAPortGetsNothingUsable) {  // LK-3, PX-2; at f0736ec it was sent the token
+  UniqueFd taken = *listen_tcp("127.0.0.1", 0);
+  const std::string address = "127.0.0.1:" + std::to_string(*local_port(taken.get()));
+  for (const bool answers : {false, true}) {
+    auto heard = std::async(std::launch::async, [&] {
+      return overhear(taken.get(), [&](int fd) {
+        ProofWelcome invented;
+        invented.role = ProofRole::kNode;
+        if (answers) [[maybe_unused]] auto sent = ::send(fd, &invented, sizeof invented, MSG_NOSIGNAL);
+        if (!answers) ::shutdown(fd, SHUT_RDWR);
+      });
+    });
+    Recorder events;
+    auto link = try_connect(address, options_for("victim"), events);
+    EXPECT_EQ(code_of(link), answers ? ErrorCode::kUnauthenticated : ErrorCode::kNodeDied);
+    const std::string said = heard.get();
+    EXPECT_EQ(said.size(), sizeof(ProofHello)) << "a hello and nothing after it";
+    const Token token = token_of('a');
+    EXPECT_EQ(said.find(token.hex()), std::string::npos);
+    EXPECT_EQ(said.find(std::string(32, char(0xaa))), std::string::npos) << "nor as bytes";
+  }
+}
+
+TEST(LinkDoor, ARelayBringsNobodyTogether) {  // PX-3
+  Server server;
+  UniqueFd relay = *listen_tcp("127.0.0.1", 0);
+  const std::string address = "127.0.0.1:" + std::to_string(*local_port(relay.get()));
+  auto relayed = std::async(std::launch::async, [&] {
+    UniqueFd onward = plain_connection(server.port);
+    char welcome[sizeof(ProofWelcome)];
+    ssize_t got = 0;
+    overhear(relay.get(), [&](int fd) {
+      // What it heard goes on to a living node; the node's answer comes back.
+      ProofHello hello;
+      hello.address = {};
+      const std::string honest = "127.0.0.1:" + std::to_string(server.port);
+      std::copy(honest.begin(), honest.end(), hello.address.begin());  // put right, so that the node answers at all
+      [[maybe_unused]] auto sent = ::send(onward.get(), &hello, sizeof hello, MSG_NOSIGNAL);
+      got = ::recv(onward.get(), welcome, sizeof welcome, MSG_WAITALL);
+      sent = ::send(fd, welcome, sizeof welcome, MSG_NOSIGNAL);
+    });
+    return got;
+  });
+  Recorder events;
+  auto link = try_connect(address, options_for("victim"), events);
+  EXPECT_EQ(code_of(link), ErrorCode::kUnauthenticated);
+  EXPECT_EQ(relayed.get(), ssize_t(sizeof(ProofWelcome)));
+  EXPECT_EQ(server.events.count(), 0u);
+}
+
+TEST(LinkDoor, OnlyTheOneThatWasMeantIsLinked) {  // PX-3
+  Server server;
+  Recorder events;
+  auto links = *open_links(events, options_for("client"));
+  const auto connect = [&](ProofTarget target) { return links->connect({.address = server.address(), .timeout = kPatience, .expected = target}); };
+  auto first = connect({.role = ProofRole::kNode});
+  ASSERT_TRUE(first.ok()) << first.error().what();
+  const std::uint64_t incarnation = events.seen(*first).peer.incarnation;
+  EXPECT_NE(incarnation, 0u);
+  EXPECT_TRUE(connect({.incarnation = incarnation}).ok());
+  EXPECT_EQ(code_of(connect({.incarnation = incarnation + 1})), ErrorCode::kUnauthenticated);
+  EXPECT_EQ(code_of(connect({.role = ProofRole::kHead})), ErrorCode::kUnauthenticated);
+  const auto seen = server.events.seen(server.events.wait_incoming());
+  EXPECT_NE(seen.peer.incarnation, 0u);
+  EXPECT_NE(seen.peer.incarnation, incarnation);
+}
+
+TEST(LinkDoor, TheCapHoldsAndRoomIsUsedAgain) {  // NLS-3
   Server server(options_for("server"), {.connections_max = 3});
   Recorder events;
   auto links = *open_links(events, options_for("client"));
@@ -158,7 +256,7 @@ TEST(LinkDoor, TheCapHoldsAndRoomIsUsedAgain) {  // LS-3
   EXPECT_TRUE(again.ok());
 }
 
-TEST(LinkDoor, RunningOutOfDescriptorsEndsNothing) {  // LS-2
+TEST(LinkDoor, RunningOutOfDescriptorsEndsNothing) {  // NLS-2
   Server server;
   Recorder events;
   auto links = *open_links(events, options_for("client"));

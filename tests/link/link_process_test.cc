@@ -26,7 +26,7 @@ constexpr KeepAlive kQuick{.time = std::chrono::milliseconds(200), .timeout = st
 int peer_main() {
   struct Echo : LinkEvents {
     Links* links = nullptr;
-    void on_open(LinkId, std::string_view, bool) override {}
+    void on_open(LinkId, const LinkPeer&) override {}
     void on_batch(LinkId link, ByteView frames) override { links->send_raw(link, frames); }
     void on_closed(LinkId, const Status&) override {}
   } events;

@@ -73,9 +73,9 @@ TEST(Link, AFrameOnAnIdleLinkGoesAtOnceAlone) {
 TEST(Link, FramesSentInsideOnOpenAndBothWaysArrive) {
   struct Greeter : Recorder {
     Links* links = nullptr;
-    void on_open(LinkId link, std::string_view hello, bool outgoing) override {
+    void on_open(LinkId link, const LinkPeer& peer) override {
       for (std::uint64_t i = 0; i < 100; ++i) links->send(link, numbered(i));
-      Recorder::on_open(link, hello, outgoing);
+      Recorder::on_open(link, peer);
     }
   };
   Greeter a, b;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/net/link.h"
+#include "core/net/link/link.h"
 
 namespace troupe::net::testing {
 
@@ -44,17 +44,19 @@ class Recorder : public LinkEvents {
  public:
   struct Seen {
     std::string hello;
+    ProofPeer peer;
     bool outgoing = false, open = false, closed = false, whole = true, in_order = true;
     std::uint64_t frames = 0, batches = 0, payload = 0, next_token = 0, biggest_batch = 0;
     int opens = 0, closes = 0;
     ErrorPtr why;
   };
 
-  void on_open(LinkId link, std::string_view hello, bool outgoing) override {
+  void on_open(LinkId link, const LinkPeer& peer) override {
     change([&] {
       auto& seen = seen_[link];
-      seen.hello = hello;
-      seen.outgoing = outgoing;
+      seen.hello = peer.hello;
+      seen.outgoing = peer.outgoing;
+      seen.peer = peer.proven;
       seen.open = true;
       ++seen.opens;
     });

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <set>
 
-#include "core/net/token.h"
+#include "core/net/base/token.h"
 
 namespace troupe::net {
 namespace {

@@ -1,5 +1,5 @@
 // Promises DB-1 to DB-3.
-#include "core/net/doorbell.h"
+#include "core/net/endpoint/doorbell.h"
 
 #include <random>
 #include <set>

@@ -1,11 +1,11 @@
-// Promises EP-1, EP-3, EP-4, EP-5 of an Endpoint, and what attach and detach say. Two endpoints in one process.
+// Promises NEP-1, NEP-3, NEP-4, NEP-5 of an Endpoint, and what attach and detach say. Two endpoints in one process.
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <map>
 #include <random>
 
-#include "core/net/ring.h"
+#include "core/net/ring/ring.h"
 #include "tests/net/net_fixture.h"
 
 namespace troupe::net::testing {
@@ -215,6 +215,37 @@ TEST_F(TwoEnds, BegunTellsTheCallerWhatTheCalleeStarted) {
   EXPECT_EQ(a->begun(kB), 17u) << "still there when the callee is not";
 }
 
+TEST_F(TwoEnds, NIN5_APausedPeerKeepsItsMessagesAndStillGetsItsOwn) {
+  receive_at_b();
+  join(*a, *b, kRingMin);
+  int at_sender = 0;
+  at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { ++at_sender; };
+  for (int n = 0; n < 10; ++n) send(n);
+  at_b.message = [this](ProcessId, const FrameHeader& header, ByteView payload) {
+    got.emplace_back(header.token, text_of(payload));
+    if (header.token == 4) b->pause(kA);  // from within the handler, as the daemon does
+  };
+  drain_b();
+  EXPECT_EQ(got.size(), 5u) << "nothing after the message that paused it";
+  for (int n = 10; n < 1000; ++n) ASSERT_TRUE(send(n, pattern(100, n)));
+  EXPECT_EQ(drain_b(), 0u);
+  EXPECT_GT(a->backlog(kB), 50'000u) << "what it sends waits in its own process";
+  ASSERT_TRUE(b->send(kA, {.token = 1}));
+  EXPECT_EQ(a->try_drain(at_a, 10), 1);
+  b->resume(kA);
+  b->resume(kA);
+  while (got.size() < 1000) {
+    const std::size_t before = got.size();
+    drain_b();
+    a->try_drain(at_a, 10);
+    ASSERT_GT(got.size(), before) << "stuck with a backlog of " << a->backlog(kB);
+  }
+  for (std::uint64_t n = 0; n < 1000; ++n) ASSERT_EQ(got[n].first, n);
+  b->pause(kA);
+  for (int n = 0; n < 3; ++n) send(n);
+  EXPECT_EQ(b->drain_and_close(kA, at_b), 3u) << "the last messages of a dead process come in any case";
+}
+
 TEST_F(TwoEnds, PublishedMessagesOutliveTheirSender) {
   receive_at_b();
   join(*a, *b);
@@ -226,7 +257,7 @@ TEST_F(TwoEnds, PublishedMessagesOutliveTheirSender) {
   EXPECT_EQ(b->drain_and_close(kA, at_b), 0u);
 }
 
-// ---- damaged memory (EP-4)
+// ---- damaged memory (NEP-4)
 
 struct Damaged : TwoEnds {
   void SetUp() override {

@@ -1,4 +1,4 @@
-// The same promises between real processes, and EP-5: what a process published before it was killed is delivered.
+// The same promises between real processes, and NEP-5: what a process published before it was killed is delivered.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

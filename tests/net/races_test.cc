@@ -1,4 +1,4 @@
-// EP-2, RO-2, RO-3, IN-2 and IN-3 where they are narrowest: each test aims many short rounds at one moment. A lost
+// NEP-2, NRO-2, NRO-3, NIN-2 and NIN-3 where they are narrowest: each test aims many short rounds at one moment. A lost
 // wake-up hangs its round until the deadline, for nothing else happens that would cure it.
 #include <atomic>
 #include <functional>
@@ -56,7 +56,7 @@ bool reaches(const std::atomic<std::uint64_t>& count, std::uint64_t target) {
   return true;
 }
 
-// RO-2: one queues for the role at the moment at which the other lets go of it.
+// NRO-2: one queues for the role at the moment at which the other lets go of it.
 TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
   auto a = make_endpoint(kA, 0ns), b = make_endpoint(kB);
   join(*a, *b);
@@ -81,7 +81,7 @@ TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
   }
 }
 
-// RO-3, EP-2: a message comes at the moment at which the last holder goes; nobody comes after it but the service
+// NRO-3, NEP-2: a message comes at the moment at which the last holder goes; nobody comes after it but the service
 // thread.
 TEST(Races, AMessageThatMeetsALeaverIsServed) {
   auto a = make_endpoint(kA, 0ns, 1us), b = make_endpoint(kB);
@@ -124,7 +124,7 @@ TEST(Races, AMessageQueuedWhileRoomIsMadeIsFlushed) {
   reader.join();
 }
 
-// IN-2: the hot peer writes at the moment at which another becomes hot.
+// NIN-2: the hot peer writes at the moment at which another becomes hot.
 TEST(Races, AMessageOfThePeerThatWasHotIsSeen) {
   auto hub = make_endpoint({1, 0}), a = make_endpoint(kA), b = make_endpoint(kB);
   join(*a, *hub);

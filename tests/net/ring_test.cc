@@ -1,6 +1,7 @@
 // Promises RG-1 to RG-5 and FR-2, on one ring in ordinary shared memory.
-#include "core/net/ring.h"
+#include "core/net/ring/ring.h"
 
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -191,6 +192,36 @@ TEST_F(Ring, RefusesAFirstFragmentAboveTheLargestMessage) {
   publish_record(2, 72, {.payload_size = kPayloadMax + 1}, 80);
   expect_corrupt("a frame header is not valid");
 }
+long resident_pages() {
+  std::ifstream file("/proc/self/statm");
+  long total = 0, resident = 0;
+  file >> total >> resident;
+  return resident;
+}
+
+// A first fragment's word reserves addresses; pages come with the bytes that do.
+TEST(RingMemory, AClaimedSizeTakesNoMemoryBeforeItsBytesCome) {
+  const std::string piece(1000, 'x');
+  const long before = resident_pages();
+  std::vector<PairMapping> pairs;
+  std::vector<RingReader> readers;
+  for (int i = 0; i < 50; ++i) {
+    pairs.push_back(open_ring_pair(std::move(create_ring_pair(kRingMin)).value().get()).value());
+    const FrameHeader header{.payload_size = kPayloadMax};
+    std::byte* to = pairs.back().ring[0].data;
+    const std::uint32_t size = sizeof header + 1000, first = 2;
+    std::memcpy(to, &size, 4);
+    std::memcpy(to + 4, &first, 4);
+    std::memcpy(to + 8, &header, sizeof header);
+    std::memcpy(to + 8 + sizeof header, piece.data(), piece.size());
+    pairs.back().ring[0].control->tail.store(8 + (size + 7) / 8 * 8);
+    readers.emplace_back(pairs.back().ring[0]);
+    RingReader::Message message;
+    ASSERT_EQ(readers.back().next(message), RingReader::Outcome::kEmpty) << readers.back().defect();
+  }
+  EXPECT_LT((resident_pages() - before) * 4096, 8 << 20) << "of 3.1 GiB that were claimed";
+}
+
 TEST_F(Ring, RefusesAFragmentOutOfPlace) {
   publish_record(3, 64, {}, 72);
   expect_corrupt("a fragment without a beginning");

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "core/node/strays.h"
-#include "core/node/test_cluster.h"
+#include "core/node/launcher/strays.h"
+#include "core/node/roles/test_cluster.h"
 #include "tests/node/node_client.h"
 
 namespace troupe::node::test {

@@ -11,7 +11,8 @@ namespace {
 using namespace std::chrono_literals;
 
 struct Bench {
-  explicit Bench(double cpus = 2, double gpus = 0, int max_suspended = 512) : queue(options(cpus, gpus, max_suspended)) {}
+  explicit Bench(double cpus = 2, double gpus = 0, int max_suspended = 512)
+      : queue(options(cpus, gpus, max_suspended)) {}
   static LeaseQueueOptions options(double cpus, double gpus, int max_suspended) {
     LeaseQueueOptions o;
     o.node = 1;
@@ -134,12 +135,12 @@ TEST(LeaseQueue, BlockedWorkersLendTheirCpusAndWakeAtOnce) {
   Bench b(1);
   b.want(kDriver, 1, 1);
   const ProcessId first = b.granted[0].lease.worker;
-  b.queue.worker_blocked(first, true, b.now);
-  b.queue.worker_blocked(first, true, b.now);  // idempotent
+  b.queue.worker_blocked(first, b.granted[0].lease.lease_id, true, b.now);
+  b.queue.worker_blocked(first, b.granted[0].lease.lease_id, true, b.now);  // idempotent
   b.want(kDriver, 1, 1);
   ASSERT_EQ(b.granted.size(), 2u) << "the CPU that was lent is used";
   EXPECT_NE(b.granted[1].lease.worker, first) << "a suspended process is not shared";
-  b.queue.worker_blocked(first, false, b.now);
+  b.queue.worker_blocked(first, b.granted[0].lease.lease_id, false, b.now);
   b.collect();
   EXPECT_EQ(b.free_cpus(), -1) << "LQ-1";
   b.want(kDriver, 1, 1);
@@ -153,14 +154,39 @@ TEST(LeaseQueue, SharesProcessesOnlyAboveTheSuspendedLimit) {
   Bench b(1, 0, 2);
   for (int i = 0; i < 2; ++i) {
     b.want(kDriver, 1, 1);
-    b.queue.worker_blocked(b.granted.back().lease.worker, true, b.now);
+    b.queue.worker_blocked(b.granted.back().lease.worker, b.granted.back().lease.lease_id, true, b.now);
     b.collect();
   }
   EXPECT_TRUE(b.warnings.empty());
   b.want(kDriver, 1, 1);
   ASSERT_EQ(b.granted.size(), 3u);
-  EXPECT_TRUE(b.granted[2].lease.worker == b.granted[0].lease.worker || b.granted[2].lease.worker == b.granted[1].lease.worker);
+  EXPECT_TRUE(b.granted[2].lease.worker == b.granted[0].lease.worker ||
+              b.granted[2].lease.worker == b.granted[1].lease.worker);
   EXPECT_EQ(b.warnings.size(), 1u);
+  EXPECT_TRUE(b.granted[2].lease.shared) << "its task runs beside the one that waits";
+  EXPECT_FALSE(b.granted[1].lease.shared);
+}
+
+/// Each lease of a shared worker lends and takes back its own CPUs.
+TEST(LeaseQueue, ASharedWorkerLendsWhatItsWaitingTasksHold) {
+  Bench b(1, 0, 1);
+  b.want(kDriver, 1, 1);
+  const auto first = b.granted[0].lease;
+  b.queue.worker_blocked(first.worker, first.lease_id, true, b.now);
+  b.want(kDriver, 1, 1);
+  ASSERT_EQ(b.granted.size(), 2u);
+  const auto second = b.granted[1].lease;
+  EXPECT_EQ(second.worker, first.worker);
+  EXPECT_EQ(b.free_cpus(), 0) << "the second one runs";
+  b.queue.worker_blocked(second.worker, second.lease_id, true, b.now);
+  b.collect();
+  EXPECT_EQ(b.free_cpus(), 1) << "both wait";
+  b.queue.worker_blocked(second.worker, second.lease_id, false, b.now);
+  b.collect();
+  EXPECT_EQ(b.free_cpus(), 0) << "one goes on, the other still waits";
+  b.give_back(second.lease_id);
+  b.give_back(first.lease_id);
+  EXPECT_EQ(b.free_cpus(), 1);
 }
 
 TEST(LeaseQueue, ADeadWorkerGivesItsResourcesBackOnce) {
@@ -338,16 +364,33 @@ TEST(LeaseQueue, BooksBalanceUnderRandomEvents) {
     for (int step = 0; step < 300; ++step) {
       const ProcessId who{1, static_cast<std::uint32_t>(1 + any(random) % 4)};
       switch (any(random) % 8) {
-        case 0: case 1: b.want(who, static_cast<std::uint64_t>(any(random) % 3), static_cast<std::uint32_t>(any(random) % 4), any(random) % 3, 1 + who.serial % 2); break;
-        case 2: case 3: if (!b.granted.empty()) b.give_back(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.lease_id); break;
-        case 4: case 5:
-          if (!b.granted.empty()) b.queue.worker_blocked(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.worker, any(random) % 2, b.now);
+        case 0:
+        case 1:
+          b.want(who, static_cast<std::uint64_t>(any(random) % 3), static_cast<std::uint32_t>(any(random) % 4),
+                 any(random) % 3, 1 + who.serial % 2);
           break;
-        case 6: if (!b.granted.empty() && any(random) % 4 == 0) b.queue.process_died(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.worker, b.now); break;
+        case 2:
+        case 3:
+          if (!b.granted.empty())
+            b.give_back(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.lease_id);
+          break;
+        case 4: case 5:
+          if (!b.granted.empty()) {
+            const auto& lease = b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease;
+            b.queue.worker_blocked(lease.worker, lease.lease_id, any(random) % 2, b.now);
+          }
+          break;
+        case 6:
+          if (!b.granted.empty() && any(random) % 4 == 0)
+            b.queue.process_died(b.granted[static_cast<std::size_t>(any(random)) % b.granted.size()].lease.worker,
+                                 b.now);
+          break;
         default:
           if (any(random) % 8 == 0) b.queue.process_died(who, b.now);
-          b.queue.admit_actor({who, static_cast<std::uint64_t>(step)}, 0, 1, ResourceSet::from_map({{"CPU", any(random) % 3}}), b.now);
-          if (!b.admitted.empty()) b.queue.actor_gone(b.admitted[static_cast<std::size_t>(any(random)) % b.admitted.size()].actor, 0, b.now);
+          b.queue.admit_actor({who, static_cast<std::uint64_t>(step)}, 0, 1,
+                              ResourceSet::from_map({{"CPU", any(random) % 3}}), b.now);
+          if (!b.admitted.empty())
+            b.queue.actor_gone(b.admitted[static_cast<std::size_t>(any(random)) % b.admitted.size()].actor, 0, b.now);
           b.now += 100ms;
           b.queue.tick(b.now);
       }

@@ -171,7 +171,6 @@ int worker_program(WorkerBoot boot) {
   bool ended = false;
   std::uint64_t from_daemon = 0;
   client.on_frame = [&](const Frame& frame) {
-    if (frame.is_notice(wire::Method::kShutdown) || frame.is_notice(wire::Method::kProcessRetire)) return ended = true;
     if (frame.is_notice(wire::Method::kProcessDied)) {
       const ProcessId dead = frame.as<wire::ProcessDied>().process;
       client.endpoint().detach(dead);
@@ -184,6 +183,7 @@ int worker_program(WorkerBoot boot) {
       return true;
     }
     if (frame.is(wire::FrameKind::kRequest)) {
+      ended |= frame.header.arg0 == static_cast<std::uint64_t>(wire::Method::kProcessRetire);
       client.send(frame.header.source, Client::header_of(wire::FrameKind::kResponse, frame.header.token, 0), wire::encode_message(wire::StateReply{}));
       return true;
     }

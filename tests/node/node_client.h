@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "core/net/endpoint.h"
-#include "core/node/boot_socket.h"
-#include "core/node/roles.h"
+#include "core/net/endpoint/endpoint.h"
+#include "core/boot/boot_socket.h"
+#include "core/node/roles/roles.h"
 
 namespace troupe::node::test {
 

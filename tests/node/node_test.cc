@@ -10,8 +10,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/node/spawn.h"
-#include "core/node/strays.h"
+#include "core/node/launcher/spawn.h"
+#include "core/node/launcher/strays.h"
+#include "core/node/roles/head_client.h"
+#include "core/net/base/token.h"
 #include "tests/node/node_client.h"
 
 namespace troupe::node::test {
@@ -346,12 +348,98 @@ TEST_F(NodeTest, ADetachedNodeIsFoundAndStopped) {
   auto driver = Client::driver(*socket);
   const wire::LeaseGranted lease = driver->lease();
   EXPECT_EQ(*driver->call(lease.worker, "echo joined"), "joined");
-  Result<StopReport> report = stop_nodes(root_);
+  Result<StopReport> report = stop_nodes({.session_root = root_});
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->daemons, 1);
   expect_clean(started->session_dir);
   EXPECT_FALSE(find_local_daemon(started->address, root_).ok());
   ::waitpid(started->daemon_pid, nullptr, 0);
+}
+
+wire::StateQuery query_of(wire::StateKind kind) {
+  wire::StateQuery query;
+  query.kind = kind;
+  return query;
+}
+
+/// The states of all jobs, in their order.
+std::vector<std::string> job_states(HeadClient& head) {
+  std::vector<std::string> states;
+  wire::StateReply jobs = head.ask<wire::StateReply>(wire::Method::kListState, query_of(wire::StateKind::kJobs)).value();
+  for (auto& row : jobs.rows) states.push_back(row["state"]);
+  return states;
+}
+
+// REVIEW H.9 and F.1: a query needs no node here, makes no job, and a job is FAILED only when its driver said so or said nothing.
+TEST_F(NodeTest, AToolAsksTheHeadAndIsNoJob) {
+  begin();
+  Result<std::unique_ptr<HeadClient>> head = HeadClient::connect({cluster_->address(), cluster_->session_dir() + "/token"});
+  ASSERT_TRUE(head.ok()) << head.error().what();
+  EXPECT_EQ(job_states(**head), std::vector<std::string>{"RUNNING"}) << "the driver's only";
+  const auto nodes = (*head)->ask<wire::ClusterInfo>(wire::Method::kClusterInfo, wire::Empty{});
+  ASSERT_TRUE(nodes.ok());
+  EXPECT_EQ(nodes->nodes.size(), 1u);
+  const auto workers = (*head)->ask<wire::StateReply>(wire::Method::kListState, query_of(wire::StateKind::kWorkers));
+  EXPECT_TRUE(workers.ok()) << "asked of the daemons";
+  const auto refused = (*head)->ask<wire::Empty>(wire::Method::kKvPut, wire::KvEntry{"a", "b"});
+  ASSERT_FALSE(refused.ok()) << "HS-4";
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnauthenticated);
+  auto second = Client::driver(cluster_->socket_path());
+  second->notice(second->daemon(), wire::Method::kJobFinished, wire::JobFinished{second->welcome().job, second->self(), 0, ""});
+  second.reset();
+  auto third = Client::driver(cluster_->socket_path());
+  third.reset();
+  const std::vector<std::string> expected{"RUNNING", "SUCCEEDED", "FAILED"};
+  EXPECT_TRUE(eventually([&] { return job_states(**head) == expected; })) << ::testing::PrintToString(job_states(**head));
+}
+
+TEST_F(NodeTest, AToolWithAnotherClustersTokenIsRefused) {
+  begin();
+  const std::string wrong = root_ + "/wrong-token";
+  ASSERT_TRUE(net::Token::make()->write_file(wrong).ok());
+  Result<std::unique_ptr<HeadClient>> head = HeadClient::connect({cluster_->address(), wrong});
+  ASSERT_FALSE(head.ok());
+  EXPECT_EQ(head.error().code(), ErrorCode::kUnauthenticated);
+}
+
+// REVIEW C.3: at f0736ec this ended the node.
+TEST_F(NodeTest, AProcessCannotEndItsNodeNorDeclareOthersDead) {
+  begin();
+  driver_->notice(driver_->daemon(), wire::Method::kShutdown, wire::Empty{});
+  driver_->notice(driver_->daemon(), wire::Method::kNodeDied, wire::NodeDied{driver_->self().node, "", "says who"});
+  const Result<wire::Empty> refused = driver_->request<wire::Empty>(kHead, wire::Method::kRegisterJob, wire::RegisterJob{});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnauthenticated);
+  const wire::LeaseGranted lease = driver_->lease();
+  EXPECT_EQ(*driver_->call(lease.worker, "echo still here"), "still here");
+}
+
+// REVIEW H.4: at f0736ec the session of a killed node was taken for the token, which it never had.
+TEST_F(NodeTest, AfterAKillOfAJoinedNodeOthersJoinAndTheHeadsNodeIsFound) {
+  StartOptions options;
+  options.head = true;
+  options.session_root = root_;
+  options.node.cpus = 1;
+  options.node.object_store_memory = 16 << 20;
+  Result<StartedNode> first = start_node(options);
+  ASSERT_TRUE(first.ok()) << first.error().what();
+  options.head = false;
+  options.address = first->address;
+  Result<StartedNode> second = start_node(options);
+  ASSERT_TRUE(second.ok()) << second.error().what();
+  ::kill(second->daemon_pid, SIGKILL);
+  ::waitpid(second->daemon_pid, nullptr, 0);
+  Result<std::string> socket = find_local_daemon(first->address, root_);
+  ASSERT_TRUE(socket.ok()) << socket.error().what();
+  EXPECT_EQ(*socket, first->socket_path);
+  Result<StartedNode> third = start_node(options);
+  ASSERT_TRUE(third.ok()) << third.error().what();
+  ::kill(first->daemon_pid, SIGKILL);
+  ::waitpid(first->daemon_pid, nullptr, 0);
+  socket = find_local_daemon(first->address, root_);
+  EXPECT_TRUE(!socket.ok() || *socket == third->socket_path) << "never the socket of one that is dead";
+  ASSERT_TRUE(stop_nodes({.session_root = root_}).ok());
+  ::waitpid(third->daemon_pid, nullptr, 0);
 }
 
 }  // namespace

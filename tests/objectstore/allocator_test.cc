@@ -1,12 +1,12 @@
 // Promises of allocator.h, by seeded random operations against a plain model (a map of pages in use).
-#include "objectstore/allocator.h"
+#include "objectstore/server/allocator.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "objectstore/layout.h"
+#include "objectstore/arena/layout.h"
 
 namespace troupe::store {
 namespace {

@@ -9,7 +9,7 @@ namespace {
 using State = StoreServer::CopyTicket::State;
 
 struct CopiesTest : testing::Test {
-  CopiesTest() : hub({.node = 1, .capacity = 1 << 20, .slots = 100}), a(hub, 1) {}
+  CopiesTest() : hub({.node = 1, .capacity = 1 << 20, .slots = 100, .populate = true}), a(hub, 1) {}
   StoreServer& server() { return *hub.server; }
   BufferId remote(std::uint32_t slot) { return {2, slot, 1}; }
   BufferId copy(std::uint32_t slot, std::uint64_t size) {
@@ -58,9 +58,7 @@ TEST_F(CopiesTest, AnUnpinnedCopyStaysUntilRoomIsNeededLeastRecentlyUsedFirst) {
   EXPECT_FALSE(server().find_copy(remote(1)));
   EXPECT_TRUE(server().find_copy(remote(3))) << "pinned";
   EXPECT_TRUE(all_equal(pin, 3));
-  int evicted = 0;
-  for (const auto& e : hub.others) evicted += std::holds_alternative<CopyEvicted>(e);
-  EXPECT_EQ(evicted, 2);
+  EXPECT_EQ(hub.usage().objects, 3u);
   EXPECT_EQ(hub.audit(), "");
 }
 
@@ -106,6 +104,29 @@ TEST_F(CopiesTest, AHeldCopyIsNotEvicted) {
   EXPECT_EQ(ticket->state, State::kWaiting);
   server().release(kDaemon, local);
   EXPECT_TRUE(server().find_copy(remote(1)) == std::nullopt) << "released: it made room for the one that waited";
+  EXPECT_EQ(hub.audit(), "");
+}
+
+// SS-6: nobody is left who could say that the object is unwanted.
+TEST_F(CopiesTest, CopiesOfANodeThatIsGoneGoWithTheirLastPin) {
+  BufferId pinned = copy(1, 1000), unpinned = copy(2, 1000);
+  auto other = server().begin_copy({3, 9, 1}, 1000);
+  ASSERT_EQ(other->state, State::kStarted);
+  ASSERT_TRUE(server().finish_copy({3, 9, 1}).ok());
+  ASSERT_EQ(server().begin_copy(remote(4), 1000)->state, State::kStarted);
+  Pin pin = a.client->try_pin(pinned);
+  server().origin_node_gone(2);
+  EXPECT_FALSE(a.client->try_pin(unpinned));
+  EXPECT_TRUE(all_equal(pin, 1));
+  EXPECT_TRUE(server().find_copy({3, 9, 1})) << "of a node that lives";
+  auto late = server().finish_copy(remote(4));  // its bytes had all come
+  ASSERT_TRUE(late.ok());
+  EXPECT_FALSE(server().find_copy(remote(4)));
+  EXPECT_TRUE(server().hold(kDaemon, *late));
+  server().release(kDaemon, *late);
+  pin.reset();
+  a.client->flush();
+  EXPECT_EQ(hub.usage().objects, 1u);
   EXPECT_EQ(hub.audit(), "");
 }
 

@@ -1,5 +1,5 @@
 // Promises of local_leases.h.
-#include "objectstore/local_leases.h"
+#include "objectstore/client/local_leases.h"
 
 #include <gtest/gtest.h>
 
@@ -62,6 +62,30 @@ TEST(LocalLeases, RequestsGrowAndAskingAheadHappensOnce) {
   EXPECT_FALSE(leases.ask_ahead());
   leases.add(lease(2, 4096, 1024, 16, 0));
   EXPECT_FALSE(leases.ask_ahead()) << "there is an idle chunk now";
+}
+
+TEST(LocalLeases, InATightStoreWhatBecomesEmptyGoesBackAtOnce) {
+  LocalLeases leases({});
+  leases.add(lease(1, 0, 256, 0, 8));
+  leases.add(lease(2, 256, 256, 8, 0));
+  auto a = leases.take(128), b = leases.take(128);  // chunk 2 is full
+  auto c = leases.take(128);
+  leases.trim();
+  EXPECT_EQ(leases.take_give_back().slots.size(), 5u);
+  leases.put_back(*a, 128);
+  leases.put_back(*b, 128);
+  leases.put_back(*c, 128);
+  auto out = leases.take_give_back();
+  EXPECT_EQ(out.chunks.size(), 2u) << "the current one, too";
+  EXPECT_EQ(out.slots.size(), 3u);
+  Lease tight = lease(3, 512, 256, 20, 4);
+  tight.tight = true;
+  leases.add(tight);
+  leases.put_back(*leases.take(64), 64);
+  EXPECT_EQ(leases.take_give_back().chunks.size(), 1u);
+  leases.add(lease(4, 1024, 256, 30, 4));
+  leases.put_back(*leases.take(64), 64);
+  EXPECT_FALSE(leases.has_give_back()) << "there is room again";
 }
 
 // LL-1 and LL-2 against a model: live buffers never overlap, and a returned chunk has no local buffer.

@@ -19,7 +19,7 @@ std::vector<StoreEffect> effects(StoreServer& server) {
 }
 
 struct ServerTest : testing::Test {
-  ServerTest() : server(std::move(*StoreServer::create({.node = 1, .capacity = 1 << 20, .slots = 1000}))) {
+  ServerTest() : server(std::move(*StoreServer::create({.node = 1, .capacity = 1 << 20, .slots = 1000, .populate = true}))) {
     for (std::uint32_t serial : {1, 2}) EXPECT_TRUE(server->add_client(process(serial)).ok());
   }
   Grant grant(Token token, std::uint64_t size) {
@@ -147,7 +147,7 @@ TEST(StoreServer, ABufferThatAHolderHasStaysAndGoesWithTheLastHold) {
     s.release(kDaemon, id);
   });
   EXPECT_TRUE(hub.with([&](StoreServer& s) { return s.contains(id); })) << "held twice, released once";
-  hub.with([&](StoreServer& s) { s.node_gone(2); });
+  hub.with([&](StoreServer& s) { s.holders_of_node_gone(2); });
   EXPECT_EQ(hub.usage().objects, 0u);
   ASSERT_FALSE(hub.others.empty());
   EXPECT_EQ(std::get<ExportedFreed>(hub.others.back()).id, id);
@@ -212,6 +212,119 @@ TEST(StoreServer, AWaitingPutProceedsWhenAnotherClientDrops) {
   a.client->flush();
   waiter.join();
   EXPECT_EQ(hub.audit(), "");
+}
+
+// ---- pages: made on another thread, while the loop goes on
+
+/// A server whose arena has no pages yet. No test here makes any: what the loop does needs none.
+struct PagesTest : testing::Test {
+  PagesTest() {
+    server = std::move(*StoreServer::create({.node = 1,
+                                             .capacity = 4ull << 30,
+                                             .slots = 1000,
+                                             .make_pages = [this](const UniqueFd&, const Mapping&, Range, bool) {
+                                               ++made;
+                                               return Status();
+                                             }}));
+    for (std::uint32_t serial : {1, 2}) EXPECT_TRUE(server->add_client(process(serial)).ok());
+  }
+  template <class E>
+  E only() {
+    auto got = effects(*server);
+    EXPECT_EQ(got.size(), 1u);
+    return std::get<E>(got.at(0));
+  }
+  int made = 0;
+  std::unique_ptr<StoreServer> server;
+};
+
+TEST_F(PagesTest, ALargePutTouchesNothingOnTheLoop) {
+  server->allocate(process(1), 1, 4ull << 30);
+  const auto wanted = only<PagesWanted>();
+  EXPECT_EQ(made, 0) << "the caller of allocate is the daemon's loop, which must answer pings meanwhile";
+  EXPECT_EQ(wanted.range, (Range{0, 4ull << 30}));
+  EXPECT_EQ(server->usage().waiting, 1u);
+  EXPECT_TRUE(server->arena().reserve(wanted.range).ok());
+  EXPECT_GE(made, 128) << "in steps, so that it can be stopped";
+  server->pages_made(wanted.ticket, {});
+  EXPECT_EQ(only<BufferGranted>().grant.range.size, 4ull << 30);
+  EXPECT_EQ(server->audit(), "");
+}
+
+TEST_F(PagesTest, WhatHasItsRoomWaitsForItsOwnPagesOnly) {
+  server->allocate(process(1), 1, 1ull << 30);
+  server->allocate(process(2), 2, 1 << 20);
+  server->lease(process(2), 3, {256 << 10, 16});
+  auto got = effects(*server);
+  ASSERT_EQ(got.size(), 3u);
+  server->pages_made(std::get<PagesWanted>(got[2]).ticket, {});
+  EXPECT_EQ(only<LeaseGranted>().token, 3u);
+  server->pages_made(std::get<PagesWanted>(got[1]).ticket, {});
+  EXPECT_EQ(only<BufferGranted>().token, 2u);
+  server->pages_made(std::get<PagesWanted>(got[0]).ticket, {});
+  EXPECT_EQ(only<BufferGranted>().token, 1u);
+}
+
+TEST_F(PagesTest, AMachineWithoutMemoryFailsTheRequestAndKeepsNothing) {
+  server->allocate(process(1), 1, 1 << 30);
+  server->lease(process(2), 2, {256 << 10, 16});
+  auto begun = server->begin_copy({2, 5, 1}, 1 << 20);
+  ASSERT_TRUE(begun.ok());
+  EXPECT_EQ(begun->state, StoreServer::CopyTicket::State::kWaiting);
+  EXPECT_EQ(server->begin_copy({2, 5, 1}, 1 << 20)->state, StoreServer::CopyTicket::State::kWaiting);
+  auto got = effects(*server);
+  ASSERT_EQ(got.size(), 3u);
+  for (const auto& e : got) server->pages_made(std::get<PagesWanted>(e).ticket, ObjectStoreFullError("no memory"));
+  got = effects(*server);
+  ASSERT_EQ(got.size(), 3u);
+  EXPECT_EQ(std::get<RequestFailed>(got[0]).token, 1u);
+  EXPECT_EQ(std::get<RequestFailed>(got[1]).token, 2u);
+  EXPECT_EQ(std::get<CopyFailed>(got[2]).remote, (BufferId{2, 5, 1}));
+  EXPECT_EQ(server->usage().used, 0u);
+  EXPECT_EQ(server->usage().leased, 0u);
+  EXPECT_EQ(server->audit(), "");
+}
+
+TEST_F(PagesTest, ARequestThatIsGivenUpMeanwhileTakesNothing) {
+  TimePoint start{100s};
+  server->allocate(process(1), 1, 1 << 30);               // cancelled
+  server->allocate(process(1), 2, 1 << 30, start + 5s);   // too late
+  server->allocate(process(2), 3, 1 << 30);               // its client dies
+  server->lease(process(2), 4, {256 << 10, 16});          // the same
+  ASSERT_TRUE(server->begin_copy({2, 5, 1}, 1 << 20).ok());  // aborted
+  auto wanted = effects(*server);
+  ASSERT_EQ(wanted.size(), 5u);
+  EXPECT_TRUE(server->cancel_request(process(1), 1));
+  EXPECT_FALSE(server->cancel_request(process(1), 1));
+  EXPECT_EQ(server->next_deadline(), start + 5s);
+  server->expire(start + 5s);
+  server->client_died(process(2));
+  server->abort_copy({2, 5, 1});
+  int unwanted = 0, failed = 0;
+  for (const auto& e : effects(*server)) {
+    unwanted += std::holds_alternative<PagesUnwanted>(e);
+    failed += std::holds_alternative<RequestFailed>(e);
+  }
+  EXPECT_EQ(unwanted, 5);
+  EXPECT_EQ(failed, 1) << "the one that was too late";
+  for (const auto& e : wanted) server->pages_made(std::get<PagesWanted>(e).ticket, {});
+  EXPECT_TRUE(effects(*server).empty());
+  EXPECT_EQ(server->usage().used, 0u);
+  EXPECT_EQ(server->audit(), "");
+}
+
+TEST(Arena, ReservingStopsBetweenSteps) {
+  std::atomic<bool> stop{false};
+  int made = 0;
+  auto arena = Arena::create({.capacity = 256 << 20,
+                              .available = [] { return ~std::uint64_t(0); },
+                              .make_pages = [&](const UniqueFd&, const Mapping&, Range, bool) {
+                                stop = ++made == 2;
+                                return Status();
+                              }});
+  ASSERT_TRUE(arena.ok());
+  EXPECT_TRUE((*arena)->reserve({0, 256 << 20}, &stop).ok());
+  EXPECT_EQ(made, 2);
 }
 
 TEST(Arena, MemoryThatTheMachineDoesNotHaveIsATypedError) {

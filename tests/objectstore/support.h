@@ -17,8 +17,8 @@
 #include <variant>
 #include <vector>
 
-#include "objectstore/client.h"
-#include "objectstore/server.h"
+#include "objectstore/client/client.h"
+#include "objectstore/server/server.h"
 
 namespace troupe::store::test {
 
@@ -82,15 +82,24 @@ class Hub {
   std::map<Token, StoreEffect> answers;
   std::vector<StoreEffect> others;
 
+  /// Pages are made here and now, unless a test takes that over.
+  std::function<void(const PagesWanted&)> make_pages = [this](const PagesWanted& wanted) {
+    server->pages_made(wanted.ticket, server->arena().reserve(wanted.range));
+  };
+
  private:
   void pump() {
-    for (StoreEffect& effect : server->take_effects()) {
-      if (auto* e = std::get_if<LeaseGranted>(&effect)) answers[e->token] = std::move(effect);
+    for (auto effects = server->take_effects(); !effects.empty(); effects = server->take_effects()) sort(effects);
+    answered.notify_all();
+  }
+  void sort(std::vector<StoreEffect>& effects) {
+    for (StoreEffect& effect : effects) {
+      if (auto* p = std::get_if<PagesWanted>(&effect)) make_pages(*p);
+      else if (auto* e = std::get_if<LeaseGranted>(&effect)) answers[e->token] = std::move(effect);
       else if (auto* g = std::get_if<BufferGranted>(&effect)) answers[g->token] = std::move(effect);
       else if (auto* f = std::get_if<RequestFailed>(&effect)) answers[f->token] = std::move(effect);
       else if (!std::holds_alternative<TrimAsked>(effect) || others.size() < 1000) others.push_back(std::move(effect));
     }
-    answered.notify_all();
   }
   Token last_token = 0;
 };

@@ -4,10 +4,10 @@
 #include <random>
 #include <set>
 
-#include "objectstore/chunk_table.h"
-#include "objectstore/copy_table.h"
-#include "objectstore/layout.h"
-#include "objectstore/slot_table.h"
+#include "objectstore/server/chunk_table.h"
+#include "objectstore/server/copy_table.h"
+#include "objectstore/arena/layout.h"
+#include "objectstore/server/slot_table.h"
 
 namespace troupe::store {
 namespace {

@@ -1,4 +1,4 @@
-// CK-1, CK-2, CK-3: what is on disk is whole, and anything else is a clear error.
+// RCK-1, RCK-2, RCK-3: what is on disk is whole, and anything else is a clear error.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/common/output_file.h"
-#include "apps/rl/checkpoint.h"
+#include "apps/rl/training/checkpoint.h"
 
 namespace {
 
@@ -47,6 +47,7 @@ Checkpoint sample() {
   out.config = {
       .seed = 3, .num_workers = 4, .num_envs = 5, .horizon = 6, .total_steps = 7000, .stop_when_solved = false};
   out.log.steps = 4096, out.log.recent = {10, 20}, out.log.curve = {{100, 15.0f}, {200, 20.0f}};
+  out.log.learning = {{100, 0.01f, 0.1f, 0.6f, 1e-3f}, {200, 0.02f, 0.2f, 0.5f, 5e-4f}};
   return out;
 }
 
@@ -73,6 +74,8 @@ TEST(CheckpointFile, EverythingComesBack) {
   EXPECT_EQ(after->config, before.config);
   EXPECT_EQ(after->log.recent, before.log.recent);
   EXPECT_EQ(after->log.curve.size(), 2u);
+  ASSERT_EQ(after->log.learning.size(), 2u);
+  EXPECT_EQ(after->log.learning[1].entropy, 0.5f);
   EXPECT_EQ(after->log.solved_steps, -1);
   const auto policy = load_policy(folder / "c.bin");
   ASSERT_TRUE(policy.ok());
@@ -129,8 +132,8 @@ TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
   flipped[flipped.size() / 2] ^= 1;
   expect_message(flipped, "checksum");
   std::string newer = whole;
-  newer[8] = 2;
-  expect_message(newer, "version 2");
+  newer[8] = 3;
+  expect_message(newer, "version 3");
   expect_message(whole + "x", "longer");
   const auto missing = load_checkpoint(folder / "none.bin");
   ASSERT_FALSE(missing.ok());

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/rl/gae.h"
-#include "apps/rl/vtrace.h"
+#include "apps/rl/algorithms/gae.h"
+#include "apps/rl/algorithms/vtrace.h"
 #include "tests/rl/golden.h"
 
 namespace {

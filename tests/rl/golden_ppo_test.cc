@@ -1,12 +1,12 @@
-// PL-1, PL-2, PL-3, KO-1, KO-3: the recorded PPO update, in double, and in float on every instruction set.
+// RPL-1, RPL-2, RPL-3, KO-1, KO-3: the recorded PPO update, in double, and in float on every instruction set.
 #include <cmath>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "apps/rl/actor_critic.h"
-#include "apps/rl/ppo_loss.h"
-#include "kernels/optimizer.h"
+#include "apps/rl/algorithms/actor_critic.h"
+#include "apps/rl/algorithms/ppo_loss.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 #include "tests/rl/golden.h"
 
 namespace {

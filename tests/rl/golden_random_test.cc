@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/rl/envs/env.h"
-#include "apps/rl/rng.h"
+#include "apps/rl/algorithms/rng.h"
 #include "tests/rl/golden.h"
 
 namespace {

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "apps/rl/dqn.h"
-#include "apps/rl/prioritized_replay.h"
-#include "apps/rl/sac.h"
+#include "apps/rl/algorithms/dqn.h"
+#include "apps/rl/algorithms/prioritized_replay.h"
+#include "apps/rl/algorithms/sac.h"
 #include "tests/rl/golden.h"
 
 namespace {

@@ -1,13 +1,15 @@
-// RO-1, RO-2, LE-1, LE-2, TL-1, TL-2, CB-3, and that PPO learns: the whole loop in this process, without the runtime.
+// RO-1, RO-2, LE-1, LE-2, RTL-1, RTL-2, CB-3, and that PPO learns: the whole loop in this process, without the runtime.
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "apps/rl/envs/cartpole_batch.h"
 #include "apps/rl/envs/vector_env.h"
-#include "apps/rl/evaluate.h"
-#include "apps/rl/learner.h"
-#include "apps/rl/ppo_config.h"
-#include "apps/rl/rollout.h"
-#include "apps/rl/training_log.h"
+#include "apps/rl/training/evaluate.h"
+#include "apps/rl/training/learner.h"
+#include "apps/rl/ppo/config.h"
+#include "apps/rl/training/rollout.h"
+#include "apps/rl/training/training_log.h"
 
 namespace {
 
@@ -117,6 +119,51 @@ TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
     obs.push_back(batch.obs);
   }
   EXPECT_NE(obs[0], obs[1]);
+}
+
+// PA-1: a worker that was restarted does not play its first episodes again; the first life is that of a run without one.
+TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
+  const Learner learner(learner_options({}));
+  const auto played = [&](std::uint32_t life) {
+    RolloutOptions options = rollout_options({}, 0, 0);
+    options.life = life;
+    RolloutWorker worker(options);
+    OwnedBatch batch(worker.samples(), RolloutWorker::obs_size());
+    worker.collect(learner.params(), batch.out());
+    return std::pair(batch.obs, batch.action);
+  };
+  EXPECT_EQ(played(1), played(1));
+  for (const auto& [one, other] : {std::pair(0, 1), std::pair(1, 2)}) {
+    EXPECT_NE(played(std::uint32_t(one)).first, played(std::uint32_t(other)).first);
+    EXPECT_NE(played(std::uint32_t(one)).second, played(std::uint32_t(other)).second);
+  }
+}
+
+// E.5: what an update did is told, as means over its minibatches.
+TEST(Learner, AnUpdateTellsItsKlClipFractionAndEntropy) {
+  LocalRun run({.num_envs = 8, .horizon = 40});
+  run.iterate();
+  const UpdateStats stats = run.learner().update(run.views());
+  EXPECT_GT(stats.minibatches, 1);
+  EXPECT_GT(stats.kl, 0);
+  EXPECT_GT(stats.clip_fraction, 0);
+  EXPECT_LT(stats.clip_fraction, 1);
+  EXPECT_GT(stats.entropy, 0);
+  EXPECT_LE(stats.entropy, std::log(2.0) + 1e-6) << "of two actions";
+  TrainingLog log;
+  log.steps = 640;
+  log.add(stats);
+  ASSERT_EQ(log.learning.size(), 1u);
+  EXPECT_EQ(log.learning[0].steps, 640);
+  EXPECT_FLOAT_EQ(log.learning[0].kl, static_cast<float>(stats.kl));
+}
+
+// E.5: the schedules end where the run does.
+TEST(Learner, TheSchedulesFallOverTheStepsOfTheRun) {
+  const LearnerOptions options = learner_options({.total_steps = 3000});
+  EXPECT_DOUBLE_EQ(options.learning_rate.at(3000), options.learning_rate.last);
+  EXPECT_GT(options.learning_rate.at(2000), options.learning_rate.last);
+  EXPECT_DOUBLE_EQ(options.clip.at(3000), options.clip.last);
 }
 
 TEST(CartPoleBatch, CB3_EveryNumberOfLanesPlaysTheTrajectoriesOfVectorEnv) {

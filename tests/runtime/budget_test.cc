@@ -1,4 +1,4 @@
-// CallBudget (core/worker/call_budget.h): a submitter that is faster than its workers is held back, loses nothing, and can be
+// CallBudget (core/runtime/call_budget.h): a submitter that is faster than its workers is held back, loses nothing, and can be
 // cancelled while it waits.
 #include "check.h"
 

@@ -129,6 +129,24 @@ class RatioTest(unittest.TestCase):
         self.assertIsNone(rows.merge(known, [{"row": "a/other", "value": 9}], {}, "other")[0][0]["met"])
 
 
+class ScaleTest(unittest.TestCase):
+    ROW = {"row": "a/row", "unit": "us", "better": "lower", "must": 8, "aim": 4, "scaled_by": "ping_pong_us"}
+
+    def judged(self, ping_pong):
+        seen = [{"row": "a/row", "value": 12}, {"row": "machine/ping_pong", "value": ping_pong}]
+        return rows.merge([self.ROW], seen, {}, "")[0][0]
+
+    def test_bars_move_with_the_ping_pong_of_the_same_run(self):
+        self.assertEqual((self.judged(0.5)["met"], self.judged(0.5)["scale"]), (True, 2))
+        self.assertFalse(self.judged(0.2)["met"])
+        self.assertIn("ring ping-pong 0.5 us", tables.scale_text(self.judged(0.5)))
+
+    def test_it_is_measured_when_a_row_needs_it(self):
+        self.assertEqual(rows.needed_of_the_run([self.ROW], "a/"), ["machine/ping_pong"])
+        self.assertEqual(rows.needed_of_the_run([self.ROW], "b/"), [])
+        self.assertEqual(rows.needed_of_the_run(KNOWN, ""), [])
+
+
 class RowsJsonTest(unittest.TestCase):
     def test_every_fixed_row_has_a_measure(self):
         text = ""
@@ -136,23 +154,23 @@ class RowsJsonTest(unittest.TestCase):
             if name.endswith((".cc", ".py")):
                 with open(os.path.join(BENCH, name), encoding="utf-8") as file:
                     text += file.read()
-        self.assertEqual([row["row"] for row in fixed_rows() if f'"{row["row"]}"' not in text], [])
+        named = [row["row"] for row in fixed_rows() if not row["row"].startswith("kernels/")]
+        self.assertEqual([name for name in named if f'"{name}"' not in text], [])
+        for row in fixed_rows():
+            if row["row"].startswith("kernels/"):
+                shape = row["row"].rsplit("_", 1)[1].split("x")
+                self.assertIn(f"add_linear(cases, {', '.join(shape)});", text)
 
     def test_what_rows_refer_to_exists(self):
         names = {row["row"] for row in fixed_rows()}
         for row in fixed_rows():
             self.assertLessEqual(set(row.get("over", {})), names)
-            self.assertLessEqual(set(row.get("ratios", {})), {*collective_peer.MPI, "Gloo", "PyTorch"})
+            self.assertLessEqual(set(row.get("ratios", {})), {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES})
             self.assertIn(row.get("scaled_by", "copy_gb_s"), rows.STANDARD)
 
     def test_peers_measure_fixed_rows(self):
         names = {row["row"] for row in fixed_rows()}
         self.assertLessEqual(set(collective_peer.GLOO_ROWS), names)
-        with open(os.path.join(BENCH, "kernels.cc"), encoding="utf-8") as file:
-            kernels = file.read()
-        for m, k, n in blas_peer.SHAPES:
-            self.assertIn(f"add_linear(cases, {m}, {k}, {n});", kernels)
-
 
     def test_a_peer_runs_small_sizes_again_and_counts_with_its_fastest_run(self):
         rows_asked = ["collective/all_reduce/8B/2", "collective/all_reduce/256MiB/2", "collective/all_reduce/256MiB/4"]

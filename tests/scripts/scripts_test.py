@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from types import SimpleNamespace
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.dont_write_bytecode = True
@@ -67,13 +68,13 @@ class RunTest(unittest.TestCase):
         self.assertEqual(tally.failed, ["t.A.Fails", "whole.A.Fails", "crashed", "missing (not run: Unable to find executable)"])
         self.assertEqual(tally.skipped, [("t.A.Skips", "no GPU here"), ("whole.A.Skips", "no toolkit"), ("script", "no clang")])
 
-    def judge(self, first, alone):
-        """What tests/run counts when ctest says `first`, then, of what failed, `alone`: (exit code, {test: passed})."""
+    def judge(self, code, passed):
+        """What tests/run counts when ctest ends with this code and says {test: passed}; the commands that it ran."""
         run = load("tests/run.py")
-        answers = [first, alone]
+        calls = []
 
-        def run_ctest(preset, build, name, flags):
-            code, passed = answers.pop(0)
+        def run_ctest(preset, build, flags):
+            calls.append(flags)
             results = {}
             for test, ok in passed.items():
                 results[test] = run.Tally()
@@ -82,31 +83,79 @@ class RunTest(unittest.TestCase):
 
         run.call, run.run_ctest = lambda *arguments, **keywords: 0, run_ctest
         tally = run.Tally()
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            run.run_preset("dev", None, 2, tally)
-        return tally, answers, said.getvalue()
+        with contextlib.redirect_stdout(io.StringIO()):
+            run.run_preset("check", SimpleNamespace(only=None, jobs=2, deep=False, fuzz_seconds=None), tally)
+        return tally, calls
 
-    def test_what_fails_is_tried_alone_and_named(self):
-        tally, left, said = self.judge((8, {"a": True, "b": False}), (0, {"b": True}))
-        self.assertEqual((tally.passed, tally.failed, left), (2, [], []))
-        self.assertIn("passed only alone: b", said)
+    def test_what_fails_is_not_tried_again(self):
+        tally, calls = self.judge(8, {"a": True, "b": False})
+        self.assertEqual((tally.passed, tally.failed, len(calls)), (1, ["b"], 1))
+        self.assertNotIn("--repeat", calls[0])
 
-    def test_what_fails_alone_too_has_failed(self):
-        tally, _, said = self.judge((8, {"a": True, "b": False, "c": False}), (8, {"b": False, "c": True}))
-        self.assertEqual((tally.passed, tally.failed), (2, ["b"]))
-        self.assertNotIn("passed only alone: b", said)
-
-    def test_many_failures_are_not_tried_again(self):
-        tally, left, _ = self.judge((8, {f"t{i}": False for i in range(13)}), (0, {}))
-        self.assertEqual((len(tally.failed), len(left)), (13, 1))
+    def test_nothing_here_repeats_tests(self):
+        for path in ("tests/run.py", "tests/run", ".ci/run", "CMakePresets.json"):
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                self.assertNotRegex(file.read(), r"until-pass|rerun-failed|twice|--repeat", path)
 
     def test_a_broken_ctest_is_a_failure(self):
-        tally, _, _ = self.judge((8, {}), (0, {}))
-        self.assertEqual(tally.failed, ["dev: ctest ended with code 8"])
+        tally, _ = self.judge(8, {})
+        self.assertEqual(tally.failed, ["check: ctest ended with code 8"])
+
+    def test_deep_tests_are_left_out_unless_asked_for(self):
+        _, calls = self.judge(0, {"a": True})
+        self.assertIn("^deep$", calls[0])
+
+    def test_busy_loops_run_beside_the_tests_and_end_with_them(self):
+        loops = load("tests/run.py").BusyLoops(2)
+        with loops:
+            self.assertEqual([loop.poll() for loop in loops.loops], [None, None])
+        self.assertNotIn(None, [loop.poll() for loop in loops.loops])
 
     def test_a_wrong_expression_is_wrong_usage(self):
         done = subprocess.run([os.path.join(ROOT, "tests", "run"), "--only", "("], capture_output=True)
         self.assertEqual(done.returncode, 2)
+
+
+class AcceptTest(unittest.TestCase):
+    """tests/accept goes on where it was, and counts runs in a row."""
+
+    def setUp(self):
+        self.accept = load("tests/accept")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.accept.ROOT = folder.name
+
+    def record(self, commit="c1"):
+        return self.accept.Record("t", commit)
+
+    def row(self, codes, wanted=3):
+        """A row of runs with these exit codes; (has it passed, how many were run)."""
+        codes, record = list(codes), self.record()
+        before = len(record.data["runs"])
+        with contextlib.redirect_stdout(io.StringIO()):
+            passed = record.row("full", wanted, lambda _: ["sh", "-c", f"echo FAILED: x; exit {codes.pop(0)}"])
+        return passed, len(record.data["runs"]) - before
+
+    def test_a_failure_starts_the_count_anew_and_is_kept(self):
+        self.assertEqual(self.row([0, 0, 1]), (False, 3))
+        self.assertEqual(self.row([0, 0, 0]), (True, 3))
+        self.assertEqual([run["code"] for run in self.record().data["runs"]], [0, 0, 1, 0, 0, 0])
+        self.assertEqual(self.record().data["runs"][2]["failed"], ["FAILED: x"])
+
+    def test_an_interrupted_row_goes_on(self):
+        self.assertEqual(self.row([0], wanted=1), (True, 1))
+        self.assertEqual(self.row([0, 0]), (True, 2))
+
+    def test_a_tag_that_moved_is_refused(self):
+        self.record().save()
+        with self.assertRaisesRegex(SystemExit, "use a new tag"):
+            self.record("c2")
+
+    def test_the_row_of_full_runs_has_one_beside_busy_loops(self):
+        record, commands = self.record(), []
+        record.run = lambda step, command: (commands.append(command) or True, 1)
+        self.assertTrue(self.accept.full(record))
+        self.assertEqual([len(command) for command in commands], [1, 1, 3, 1, 1])
 
 
 class InstallDepsTest(unittest.TestCase):

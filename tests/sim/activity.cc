@@ -6,7 +6,8 @@ namespace troupe::sim {
 using namespace std::chrono_literals;
 
 const std::vector<std::string>& plants() {
-  static const std::vector<std::string> names{"lost-answer", "double-answer", "lost-drop", "false-load", "lost-load", "false-death"};
+  static const std::vector<std::string> names{"lost-answer", "double-answer", "lost-drop",
+                                              "false-load",  "lost-load",     "false-death"};
   return names;
 }
 
@@ -19,7 +20,8 @@ head::StateOptions head_options(std::uint64_t seed) {
 }
 }  // namespace
 
-World::World(WorldOptions options) : options_(std::move(options)), random_(options_.seed, 77), state_(head_options(options_.seed)) {
+World::World(WorldOptions options)
+    : options_(std::move(options)), random_(options_.seed, 77), state_(head_options(options_.seed)) {
   tasks_ = random_.chance(0.3);
   places_ = random_.chance(0.5);
 }
@@ -54,7 +56,8 @@ Proc* World::random_proc(bool drivers_only) {
     for (auto& [serial, proc] : node->procs) {
       bool runs = proc.role == wire::Role::kDriver;
       for (const auto& [actor, hosted] : proc.hosts) runs = runs || hosted.constructed;
-      if (proc.alive && proc.job != 0 && runs && (!drivers_only || proc.role == wire::Role::kDriver)) able.push_back(&proc);
+      if (proc.alive && proc.job != 0 && runs && (!drivers_only || proc.role == wire::Role::kDriver))
+        able.push_back(&proc);
     }
   }
   return able.empty() ? nullptr : able[random_.below(static_cast<std::uint32_t>(able.size()))];
@@ -89,7 +92,8 @@ void World::act() {
     for (const auto& [actor, hosted] : proc->hosts) {
       if (!hosted.constructed) continue;
       const ActorId id = actor;
-      notice(*proc, Method::kActorExited, wire::ActorExited{id, hosted.restarts, proc->id, DeathCause::kFinished, "left", {}});
+      notice(*proc, Method::kActorExited,
+             wire::ActorExited{id, hosted.restarts, proc->id, DeathCause::kFinished, "left", {}});
       finish_actor(*proc, id, DeathCause::kFinished);
       break;
     }
@@ -107,7 +111,8 @@ void World::fault() {
   if (dice < 60) {
     std::vector<Proc*> living;
     for (auto& [serial, proc] : node.procs) if (proc.alive && proc.role == wire::Role::kWorker) living.push_back(&proc);
-    if (!living.empty()) kill_proc(*living[random_.below(static_cast<std::uint32_t>(living.size()))], "killed by SIGSEGV (11)");
+    if (!living.empty())
+      kill_proc(*living[random_.below(static_cast<std::uint32_t>(living.size()))], "killed by SIGSEGV (11)");
   } else if (dice < 65) {
     if (up.size() > 1) kill_node(node);
   } else if (dice < 70) {
@@ -117,7 +122,8 @@ void World::fault() {
   } else if (dice < 88) {  // a driver ends, in order or not
     Proc* driver = random_proc(true);
     if (!driver) return;
-    if (random_.chance(0.5)) daemon_notice(*node_of(driver->id), Method::kJobFinished, wire::JobFinished{driver->job, driver->id, 0, ""});
+    if (random_.chance(0.5))
+      daemon_notice(*node_of(driver->id), Method::kJobFinished, wire::JobFinished{driver->job, driver->id, 0, ""});
     kill_proc(*driver, "exited with code 0");
   } else if (dice < 96) {
     start_driver(node);

@@ -1,17 +1,18 @@
 // The second world: real worker::Core objects (ownership, transit, calls and retries, actor clients, hosts), a real
 // sched::LeaseQueue a node and a real head::State, on a model network, all from one seed.
 //
-// What is model here: the network (frames of one pair keep their order, pairs overtake each other, nodes are slow), the node
-// daemon's shell around the lease queue (forks, pairs of rings, news of deaths), and the users: drivers, tasks and actors
-// submit, put, get, drop, cancel and pass on references by chance, and their functions take a while, fail, or wait.
-// Faults: processes are killed (what was still in their memory is lost, what was published arrives before the news: DA-1, EP-5)
-// and nodes without a driver are lost.
+// What is model here: the network (frames of one pair keep their order, pairs overtake each other, nodes are slow), the
+// node daemon's shell around the lease queue (forks, pairs of rings, news of deaths), and the users: drivers, tasks and
+// actors submit, put, get, drop, cancel and pass on references by chance, and their functions take a while, fail, or
+// wait.
+// Faults: processes are killed (what was still in their memory is lost, what was published arrives before the news:
+// DA-1, EP-5) and nodes without a driver are lost.
 //
 // Invariants checked (see cores_invariants.cc)
 //   CI-1  No object is freed while a living process holds a reference to it.
 //   CI-2  At rest every owner's count of borrowers is the truth.
-//   CI-3  A call ends once, with the value that its function gave or with a typed error; what a reference holds never changes,
-//         and is the same wherever it is read.
+//   CI-3  A call ends once, with the value that its function gave or with a typed error; what a reference holds never
+//         changes, and is the same wherever it is read.
 //   CI-4  An actor sees the calls of one caller in their order.
 //   CI-5  No attempt of a call begins twice; what is not to be retried begins once.
 //   CI-6  At rest nobody waits: every get has ended, also of objects whose owner is dead, and no call is open.
@@ -27,12 +28,12 @@
 #include <vector>
 
 #include "core/base/random.h"
-#include "core/head/state.h"
-#include "core/node/call_ledger.h"
-#include "core/worker/context.h"
-#include "core/worker/core.h"
-#include "core/worker/objects.h"
-#include "core/worker/outlet.h"
+#include "core/head/state/state.h"
+#include "core/node/base/call_ledger.h"
+#include "core/runtime/context.h"
+#include "core/executor/executors.h"
+#include "core/executor/hosted_actor.h"
+#include "core/process/core.h"
 #include "scheduler/lease_queue.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/world.h"
@@ -71,21 +72,33 @@ struct Get {
   Time since{};
 };
 
-/// A simulated process around its core. What its user holds is in `refs` and `handles`.
-class SimProcess final : public worker::Outlet {
+/// A simulated process: all that lies around its core. What its user holds is in `refs` and `handles`.
+class SimProcess final : public worker::Clock,
+                         public worker::Transport,
+                         public worker::ServiceThread,
+                         public worker::Executors {
  public:
   SimProcess(CoreWorld& world, ProcessId id, wire::Role role, JobId job) : world(world), id(id), role(role), job(job) {}
 
   bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) override;
   bool attached(ProcessId peer) const override { return peer == daemon_of(id.node) || peers.contains(peer); }
-  void set_begun(ProcessId peer, std::uint64_t number) override { begun_of[peer] = std::max(begun_of[peer], number); }
-  std::uint64_t begun(ProcessId peer) const override;
+  void set_begun(ProcessId peer, std::uint64_t number) override { begun_of[peer].note(number); }
+  net::BegunCalls begun(ProcessId peer) const override;
   void drain_and_close(ProcessId peer) override;
   exec::Deadline now() const override;
   double chance() override;
+  void wake() noexcept override;
+  void flush_soon() noexcept override {}
+  bool is_this_thread() const noexcept override { return false; }
+  void work_queued() override { wake(); }
+  bool takes_tasks() const override { return true; }
+  void start_threads(worker::HostedActor&) override {}
+  void post(worker::HostedActor& actor, std::function<void()> work) override;
+  void run_beside(std::function<void()> work) override { core->host().queue_work(std::move(work)); }
+  void stop() override { wake(); }
+  void kill_process() override;
   void run(const worker::IncomingPtr& call, worker::HostedActor* actor) override;
-  void wake() override;
-  void end_process(bool killed) override;
+  void join_threads(worker::HostedActor&) override {}
 
   CoreWorld& world;
   const ProcessId id;
@@ -94,7 +107,7 @@ class SimProcess final : public worker::Outlet {
   bool alive = true, ready = false, light_host = false, in_order = false, step_planned = false, noted = false;
   std::unique_ptr<worker::Core> core;
   std::set<ProcessId> peers;
-  std::map<ProcessId, std::uint64_t> begun_of;
+  std::map<ProcessId, net::SharedBegun> begun_of;
   std::optional<Time> timer_at;
   std::vector<std::unique_ptr<SimRun>> runs;
   std::vector<troupe::detail::ObjectPtr> refs;
@@ -162,8 +175,10 @@ class CoreWorld {
   void apply_head(head::Event event);
   void arm_tick();
   Duration delay(std::uint32_t node);
-  void notice_bytes(ProcessId from, ProcessId to, wire::Method method, const std::vector<std::byte>& bytes, Time not_before = {});
-  template <class M> void notice(ProcessId from, ProcessId to, wire::Method method, const M& message, Time not_before = {}) {
+  void notice_bytes(ProcessId from, ProcessId to, wire::Method method, const std::vector<std::byte>& bytes,
+                    Time not_before = {});
+  template <class M>
+  void notice(ProcessId from, ProcessId to, wire::Method method, const M& message, Time not_before = {}) {
     notice_bytes(from, to, method, wire::encode_message(message), not_before);
   }
   void respond(const net::FrameHeader& request, const std::vector<std::byte>& bytes, bool failed = false);
@@ -186,7 +201,8 @@ class CoreWorld {
   void actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids);
   void construct_in(SimNode& node, SimProcess& process, std::pair<ActorId, std::int32_t> key);
   void peek_actor_exit(SimNode& node, const Frame& frame);
-  void kill(SimProcess& process, const std::string& reason, DeathCause cause = DeathCause::kCrashed, bool in_order = false);
+  void kill(SimProcess& process, const std::string& reason, DeathCause cause = DeathCause::kCrashed,
+            bool in_order = false);
   void finish_death(SimNode& node, SimProcess& process);
   void on_remote_death(SimNode& node, const wire::ProcessDied& died);
   void kill_node(SimNode& node);
@@ -196,6 +212,7 @@ class CoreWorld {
   // cores_process.cc: the core's service thread and executors, and its users' functions
   void plan_step(SimProcess& process);
   void step(SimProcess& process);
+  bool do_work(SimProcess& process);
   void begin(SimProcess& process, const worker::IncomingPtr& call, worker::HostedActor* actor);
   void plan_advance(SimProcess& process, SimRun& run, Duration after);
   void advance(SimProcess& process, SimRun& run);
@@ -211,7 +228,8 @@ class CoreWorld {
   void call_actor(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   void create_actor(SimProcess& process);
   void put(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
-  troupe::detail::Value value_of(SimProcess& process, Label label, const std::vector<troupe::detail::ObjectPtr>& from, double with_refs);
+  troupe::detail::Value value_of(SimProcess& process, Label label, const std::vector<troupe::detail::ObjectPtr>& from,
+                                 double with_refs);
   void drop_all();
 
   // cores_invariants.cc

@@ -1,9 +1,4 @@
 // What users do in the cores' world: by chance, as long as it is busy; then rest, then everything is dropped.
-#include "core/worker/actor_clients.h"
-#include "core/worker/call_table.h"
-#include "core/worker/host.h"
-#include "core/worker/task_submitter.h"
-#include "core/worker/transit.h"
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -28,7 +23,8 @@ void destroy(void*) {}
 const troupe::detail::ClassOperations operations{&destroy, nullptr, nullptr};
 troupe::detail::FunctionNode function{troupe::detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
 troupe::detail::FunctionNode method{troupe::detail::FunctionKind::kMethod, nullptr, "[with A = Model; auto M = model]"};
-troupe::detail::FunctionNode constructor{troupe::detail::FunctionKind::kConstructor, &construct, "[with A = Model]", &operations};
+troupe::detail::FunctionNode constructor{troupe::detail::FunctionKind::kConstructor, &construct, "[with A = Model]",
+                                         &operations};
 
 head::StateOptions head_options(std::uint64_t seed) {
   head::StateOptions options;
@@ -39,11 +35,14 @@ head::StateOptions head_options(std::uint64_t seed) {
 }  // namespace
 
 const std::vector<std::string>& core_plants() {
-  static const std::vector<std::string> names{"lost-reply", "lost-release", "lost-ack", "lost-value", "lost-death", "double-call", "early-release", "false-value", "swapped-calls"};
+  static const std::vector<std::string> names{"lost-reply",    "lost-release", "lost-ack",
+                                              "lost-value",    "lost-death",   "double-call",
+                                              "early-release", "false-value",  "swapped-calls"};
   return names;
 }
 
-CoreWorld::CoreWorld(WorldOptions options) : options_(std::move(options)), random_(options_.seed, 78), state_(head_options(options_.seed)) {
+CoreWorld::CoreWorld(WorldOptions options)
+    : options_(std::move(options)), random_(options_.seed, 78), state_(head_options(options_.seed)) {
   troupe::detail::freeze_registry();
 }
 
@@ -85,7 +84,9 @@ void CoreWorld::plan_activity() {
     std::vector<SimProcess*> able;
     for (auto& [number, node] : nodes_)
       for (auto& [serial, process] : node->processes)
-        if (node->alive && process->alive && process->core && (process->role == wire::Role::kDriver || !process->refs.empty() || !process->handles.empty())) able.push_back(process.get());
+        if (node->alive && process->alive && process->core &&
+            (process->role == wire::Role::kDriver || !process->refs.empty() || !process->handles.empty()))
+          able.push_back(process.get());
     if (!able.empty()) {
       SimProcess& process = *able[below(able.size())];
       act(process, nullptr);
@@ -112,7 +113,7 @@ void CoreWorld::fault() {
   if (!workers.empty()) kill(*workers[below(workers.size())], "killed by SIGSEGV (11)");
 }
 
-// ----------------------------------------------------------------------------------------------------------------- actions
+// ------------------------------------------------------------------------------------------------------------- actions
 
 void CoreWorld::act(SimProcess& process, SimRun* run) {
   auto& refs = run ? run->refs : process.refs;
@@ -141,19 +142,23 @@ void CoreWorld::act(SimProcess& process, SimRun* run) {
     worker::CoreLock lock(*process.core);
     worker::ObjectEntry& entry = worker::entry_of(refs[which]);
     const bool task = entry.producer && entry.producer->kind == worker::CallKind::kTask;
-    process.core->cancel_entry(entry, {.force = task && random_.chance(0.3), .recursive = random_.chance(0.7)});
+    process.core->caller().cancel_object(entry,
+                                         {.force = task && random_.chance(0.3), .recursive = random_.chance(0.7)});
   } else {
     const ObjectPtr gone = std::move(refs[which]);
     std::erase(refs, ObjectPtr());
   }
 }
 
-troupe::detail::Value CoreWorld::value_of(SimProcess& process, Label label, const std::vector<ObjectPtr>& from, double with_refs) {
+troupe::detail::Value CoreWorld::value_of(SimProcess& process, Label label, const std::vector<ObjectPtr>& from,
+                                          double with_refs) {
   troupe::detail::Value value;
   value.body = troupe::detail::Bytes(reinterpret_cast<const std::byte*>(&label), sizeof label);
   troupe::detail::Attachments attachments;
-  while (!from.empty() && attachments.objects.size() < 4 && random_.chance(with_refs)) attachments.objects.push_back(from[below(from.size())]);
-  if (!process.handles.empty() && random_.chance(0.1)) attachments.handles.push_back(process.handles[below(process.handles.size())]);
+  while (!from.empty() && attachments.objects.size() < 4 && random_.chance(with_refs))
+    attachments.objects.push_back(from[below(from.size())]);
+  if (!process.handles.empty() && random_.chance(0.1))
+    attachments.handles.push_back(process.handles[below(process.handles.size())]);
   if (!attachments.empty()) value.attachments = std::make_unique<troupe::detail::Attachments>(std::move(attachments));
   return value;
 }
@@ -173,7 +178,8 @@ void CoreWorld::submit_task(SimProcess& process, std::vector<ObjectPtr>& refs) {
   OutgoingCall call;
   call.function = &function;
   call.arguments = value_of(process, {token, 0}, refs, 0.4);
-  while (!refs.empty() && call.dependencies.size() < 3 && random_.chance(0.25)) call.dependencies.push_back(refs[below(refs.size())]);
+  while (!refs.empty() && call.dependencies.size() < 3 && random_.chance(0.25))
+    call.dependencies.push_back(refs[below(refs.size())]);
   call.returns = 1 + below(2);
   TaskOptions options;
   options.retry.max_retries = random_.chance(0.5) ? 3 : int(below(2));
@@ -218,7 +224,9 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
       stop.returns = 0;
       process.core->actors().submit(handle, std::move(stop), worker::CallKind::kStop, nullptr, nullptr, nullptr);
     } else {
-      process.core->requests().send<wire::Empty>(kHead, wire::Method::kKillActor, wire::KillActor{worker::client_of(handle).id(), random_.chance(0.4)}, [](auto) {});
+      process.core->requests().send<wire::Empty>(kHead, wire::Method::kKillActor,
+                                                 wire::KillActor{worker::client_of(handle).id(), random_.chance(0.4)},
+                                                 [](auto) {});
     }
     return;
   }
@@ -236,12 +244,14 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
     CallTruth& truth = calls_[token];
     truth.kind = cast ? worker::CallKind::kCast : worker::CallKind::kActorCall;
     truth.submitter = process.id;
-    truth.may_repeat = (plain || options.max_retries == -2 ? worker::client_of(handle).desc().max_task_retries : options.max_retries) != 0;
+    truth.may_repeat = (plain || options.max_retries == -2 ? worker::client_of(handle).desc().max_task_retries
+                                                           : options.max_retries) != 0;
     const worker::CallContext* context = worker::current_context();
     truth.order = worker::client_of(handle).out_of_order() ? 0 : ++orders_[{process.id, context ? context->caller : 0}];
     ObjectPtr result;
     worker::CoreLock lock(*process.core);
-    process.core->actors().submit(handle, std::move(call), truth.kind, plain ? nullptr : &options, cast ? nullptr : &result, nullptr);
+    process.core->actors().submit(handle, std::move(call), truth.kind, plain ? nullptr : &options,
+                                  cast ? nullptr : &result, nullptr);
     if (!result) continue;
     made_[worker::entry_of(result).id] = {token, 0};
     refs.push_back(std::move(result));

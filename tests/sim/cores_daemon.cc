@@ -1,7 +1,5 @@
-// The node daemon's shell in the cores' world, as core/node has it: forks, pairs of rings, deaths and their news; the leases
-// are the real queue's.
-#include "core/worker/core.h"
-#include "core/worker/host.h"
+// The node daemon's shell in the cores' world, as core/node has it: forks, pairs of rings, deaths and their news; the
+// leases are the real queue's.
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -16,7 +14,7 @@ template <class M, class F> void with(ByteView payload, F&& use) {
 }
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------------------ nodes and jobs
+// ------------------------------------------------------------------------------------------------------ nodes and jobs
 
 void CoreWorld::join_node() {
   auto node = std::make_unique<SimNode>();
@@ -70,13 +68,15 @@ void CoreWorld::ready(SimNode& node, SimProcess& process) {
   welcome.job = process.job;
   welcome.name_space = "sim";
   if (auto at = node.drivers.find(process.job); at != node.drivers.end()) welcome.driver = at->second;
-  worker::CoreOptions options;
-  options.hello.role = process.role;
-  process.core = worker::Core::simulate(std::move(options), std::move(welcome), process);
+  welcome.call_memory = ~std::uint64_t(0);
+  worker::Identity identity{std::move(welcome), process.role == wire::Role::kDriver, false};
+  process.core = std::make_unique<worker::Core>(std::move(identity), worker::Surroundings{process, process, process},
+                                                nullptr, process);
   if (process.role != wire::Role::kWorker) return;
   if (process.light_host) {
     for (const auto& [key, start] : std::map(node.starts))
-      if (start.message.spec.isolation == Isolation::kLight && start.message.spec.job == process.job) construct_in(node, process, key);
+      if (start.message.spec.isolation == Isolation::kLight && start.message.spec.job == process.job)
+        construct_in(node, process, key);
   } else if (process.actor) {
     construct_in(node, process, *process.actor);
   } else {
@@ -85,7 +85,7 @@ void CoreWorld::ready(SimNode& node, SimProcess& process) {
   apply_leases(node);
 }
 
-// ------------------------------------------------------------------------------------------------------------------ messages
+// ------------------------------------------------------------------------------------------------------------ messages
 
 void CoreWorld::on_daemon(SimNode& node, const Frame& frame) {
   const net::FrameHeader& header = frame.header;
@@ -121,11 +121,14 @@ void CoreWorld::on_daemon_request(SimNode& node, const net::FrameHeader& header,
   const auto nothing = wire::encode_message(wire::Empty{});
   switch (wire::Method(header.arg0)) {
     case wire::Method::kPing: return respond(header, nothing);
-    case wire::Method::kConnect: return with<wire::ConnectRequest>(payload, [&](auto m) { connect(node, header, m.peer); });
-    case wire::Method::kLightHost: return with<wire::LightHostRequest>(payload, [&](auto m) { light_hosts(node, header, m.job); });
+    case wire::Method::kConnect:
+      return with<wire::ConnectRequest>(payload, [&](auto m) { connect(node, header, m.peer); });
+    case wire::Method::kLightHost:
+      return with<wire::LightHostRequest>(payload, [&](auto m) { light_hosts(node, header, m.job); });
     case wire::Method::kKillProcess:
       return with<wire::KillProcess>(payload, [&](auto m) {
-        if (SimProcess* process = find(m.process); process && process->role == wire::Role::kWorker) kill(*process, m.reason, m.cause);
+        if (SimProcess* process = find(m.process); process && process->role == wire::Role::kWorker)
+          kill(*process, m.reason, m.cause);
         respond(header, nothing);
       });
     case wire::Method::kQueryState: return respond(header, wire::encode_message(wire::StateReply{}));
@@ -141,7 +144,8 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
       with<wire::LeaseWanted>(payload, [&](auto m) {
         m.requester = header.source;
         m.hops = 0;
-        say("process " + to_string(m.requester) + " wants " + std::to_string(m.wanted) + " leases of class " + std::to_string(m.request_id));
+        say("process " + to_string(m.requester) + " wants " + std::to_string(m.wanted) + " leases of class " +
+            std::to_string(m.request_id));
         if (find(m.requester)) leases.wanted(m, now);
       });
       break;
@@ -153,14 +157,19 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
     case wire::Method::kLeaseCounted: with<wire::LeaseCounted>(payload, [&](auto m) { leases.counted(m, now); }); break;
     case wire::Method::kLeaseReturned:
       with<wire::LeaseReturned>(payload, [&](auto m) {
-        say("process " + to_string(header.source) + " returns lease " + std::to_string(m.lease_id) + " of node " + std::to_string(node.number));
+        say("process " + to_string(header.source) + " returns lease " + std::to_string(m.lease_id) + " of node " +
+            std::to_string(node.number));
         leases.returned(m.lease_id, now);
       });
       break;
-    case wire::Method::kWorkerBlocked: with<wire::WorkerBlocked>(payload, [&](auto m) { leases.worker_blocked(header.source, m.blocked, now); }); break;
+    case wire::Method::kWorkerBlocked:
+      with<wire::WorkerBlocked>(payload, [&](auto m) { leases.worker_blocked(header.source, m.lease_id, m.blocked, now); });
+      break;
     case wire::Method::kProcessDied: with<wire::ProcessDied>(payload, [&](auto m) { on_remote_death(node, m); }); break;
     case wire::Method::kNodeDied: with<wire::NodeDied>(payload, [&](auto m) { on_node_died(node, m); }); break;
-    case wire::Method::kClusterView: with<wire::ClusterView>(payload, [&](auto m) { leases.view_delta(m, now); }); break;
+    case wire::Method::kClusterView:
+      with<wire::ClusterView>(payload, [&](auto m) { leases.view_delta(m, now); });
+      break;
     case wire::Method::kStartActor:
       with<wire::StartActor>(payload, [&](auto m) {
         ++node.starts_seen;
@@ -175,7 +184,9 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
       with<wire::JobEnded>(payload, [&](auto m) {
         const std::set<ProcessId> keep(m.keep_processes.begin(), m.keep_processes.end());
         for (auto& [serial, process] : node.processes)
-          if (process->alive && process->job == m.job && process->role == wire::Role::kWorker && !keep.contains(process->id)) kill(*process, "its job ended", DeathCause::kJobEnded);
+          if (process->alive && process->job == m.job && process->role == wire::Role::kWorker &&
+              !keep.contains(process->id))
+            kill(*process, "its job ended", DeathCause::kJobEnded);
         std::erase_if(node.starts, [&](auto& one) { return one.second.message.spec.job == m.job; });
         leases.job_ended(m.job, now);
       });
@@ -183,7 +194,8 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
     case wire::Method::kKillActorProcess:
       with<wire::KillProcess>(payload, [&](auto m) {
         for (auto& [serial, process] : node.processes) {
-          const bool meant = m.process.serial != 0 ? process->id == m.process : process->actor && process->actor->first == m.actor;
+          const bool meant =
+              m.process.serial != 0 ? process->id == m.process : process->actor && process->actor->first == m.actor;
           if (process->alive && meant) kill(*process, m.reason, m.cause);
         }
         if (m.process.serial == 0) std::erase_if(node.starts, [&](auto& one) { return one.first.first == m.actor; });
@@ -198,8 +210,11 @@ void CoreWorld::connect(SimNode& node, const net::FrameHeader& request, ProcessI
   SimProcess* asker = find(request.source);
   SimProcess* other = find(peer);
   if (!asker) return;
-  if (auto death = node.deaths.find(peer); death != node.deaths.end()) notice(daemon_of(node.number), asker->id, wire::Method::kProcessDied, death->second);
-  if (!other || peer.node != node.number) return respond(request, wire::encode_message(head::error_record(ErrorCode::kNotFound, "that process is dead")), true);
+  if (auto death = node.deaths.find(peer); death != node.deaths.end())
+    notice(daemon_of(node.number), asker->id, wire::Method::kProcessDied, death->second);
+  if (!other || peer.node != node.number)
+    return respond(request, wire::encode_message(head::error_record(ErrorCode::kNotFound, "that process is dead")),
+                   true);
   if (!other->core) {  // it is starting: asked again a moment later
     queue_.after(1ms, [this, request, peer, number = node.number] {
       if (SimNode* again = node_at(number); again && again->alive) connect(*again, request, peer);
@@ -214,9 +229,9 @@ void CoreWorld::connect(SimNode& node, const net::FrameHeader& request, ProcessI
       SimProcess* process = find(to);
       if (!process || process->peers.contains(from)) return;
       worker::CoreLock lock(*process->core);
-      if (process->core->courier().is_dead(from)) return;
+      if (process->core->frames().is_dead(from)) return;
       process->peers.insert(from);
-      process->core->courier().connected(from);
+      process->core->frames().connected(from);
     });
   };
   if (!asker->peers.contains(peer)) offer(asker->id, peer);
@@ -235,27 +250,34 @@ void CoreWorld::light_hosts(SimNode& node, const net::FrameHeader& request, JobI
   if (!reply.hosts.empty()) return respond(request, wire::encode_message(reply));
   if (!starting) fork(node, job, wire::Role::kWorker, sched::worker_kind(job, {})).light_host = true;
   queue_.after(2ms, [this, request, job, number = node.number] {
-    if (SimNode* again = node_at(number); again && again->alive && find(request.source)) light_hosts(*again, request, job);
+    if (SimNode* again = node_at(number); again && again->alive && find(request.source))
+      light_hosts(*again, request, job);
   });
 }
 
-// -------------------------------------------------------------------------------------------------------------------- leases
+// -------------------------------------------------------------------------------------------------------------- leases
 
 void CoreWorld::apply_leases(SimNode& node) {
   const ProcessId daemon = daemon_of(node.number);
   for (auto effects = node.leases->take_effects(); !effects.empty(); effects = node.leases->take_effects())
     for (const sched::LeaseEffect& effect : effects) {
       if (const auto* granted = std::get_if<sched::Granted>(&effect)) {
-        say("node " + std::to_string(node.number) + " grants " + to_string(granted->requester) + " of class " + std::to_string(granted->lease.request_id) + " worker " + to_string(granted->lease.worker));
+        say("node " + std::to_string(node.number) + " grants " + to_string(granted->requester) + " of class " +
+            std::to_string(granted->lease.request_id) + " worker " + to_string(granted->lease.worker));
         notice(daemon, granted->requester, wire::Method::kLeaseGranted, granted->lease);
-      }
-      else if (const auto* refused = std::get_if<sched::Refused>(&effect)) notice(daemon, refused->requester, wire::Method::kLeaseRefused, refused->refusal);
-      else if (const auto* need = std::get_if<sched::NeedWorkers>(&effect)) for (int i = 0; i < need->count; ++i) fork(node, need->kind.job, wire::Role::kWorker, need->kind);
+      } else if (const auto* refused = std::get_if<sched::Refused>(&effect))
+        notice(daemon, refused->requester, wire::Method::kLeaseRefused, refused->refusal);
+      else if (const auto* need = std::get_if<sched::NeedWorkers>(&effect))
+        for (int i = 0; i < need->count; ++i) fork(node, need->kind.job, wire::Role::kWorker, need->kind);
       else if (const auto* forward = std::get_if<sched::Forward>(&effect)) {
-        say("node " + std::to_string(node.number) + " asks node " + std::to_string(forward->node) + " for " + std::to_string(forward->wanted.wanted) + " leases for " + to_string(forward->wanted.requester) + " class " + std::to_string(forward->wanted.request_id));
+        say("node " + std::to_string(node.number) + " asks node " + std::to_string(forward->node) + " for " +
+            std::to_string(forward->wanted.wanted) + " leases for " + to_string(forward->wanted.requester) + " class " +
+            std::to_string(forward->wanted.request_id));
         notice(daemon, daemon_of(forward->node), wire::Method::kForwardLease, forward->wanted);
       } else if (const auto* counted = std::get_if<sched::CountAtOrigin>(&effect)) {
-        say("node " + std::to_string(node.number) + " tells node " + std::to_string(counted->node) + " of " + std::to_string(counted->counted.granted) + " granted, " + std::to_string(counted->counted.given_back) + " given back for " + to_string(counted->counted.requester));
+        say("node " + std::to_string(node.number) + " tells node " + std::to_string(counted->node) + " of " +
+            std::to_string(counted->counted.granted) + " granted, " + std::to_string(counted->counted.given_back) +
+            " given back for " + to_string(counted->counted.requester));
         notice(daemon, daemon_of(counted->node), wire::Method::kLeaseCounted, counted->counted);
       } else if (const auto* end = std::get_if<sched::EndWorker>(&effect)) {
         if (SimProcess* process = find(end->worker)) kill(*process, end->reason, DeathCause::kKilled);
@@ -263,7 +285,9 @@ void CoreWorld::apply_leases(SimNode& node) {
         actor_admitted(node, {admitted->actor, admitted->restarts}, admitted->gpu_ids);
       } else if (const auto* denied = std::get_if<sched::ActorNotAdmitted>(&effect)) {
         node.starts.erase({denied->actor, denied->restarts});
-        notice(daemon, kHead, wire::Method::kStartActorFailed, wire::StartActorFailed{denied->actor, denied->restarts, head::error_record(ErrorCode::kInfeasible, denied->reason), true});
+        notice(daemon, kHead, wire::Method::kStartActorFailed,
+               wire::StartActorFailed{denied->actor, denied->restarts,
+                                      head::error_record(ErrorCode::kInfeasible, denied->reason), true});
       }
     }
   plan_load(node);
@@ -286,11 +310,12 @@ void CoreWorld::plan_load(SimNode& node) {
     node.load_planned = false;
     if (!node.alive || !node.registered) return;
     notice(daemon_of(node.number), kHead, wire::Method::kNodeLoad,
-           wire::NodeLoad{node.number, ++node.load_version, node.leases->account().available().to_map(), node.leases->pending(), node.starts_seen});
+           wire::NodeLoad{node.number, ++node.load_version, node.leases->account().available().to_map(),
+                          node.leases->pending(), node.starts_seen});
   });
 }
 
-// -------------------------------------------------------------------------------------------------------------------- actors
+// -------------------------------------------------------------------------------------------------------------- actors
 
 void CoreWorld::actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids) {
   auto at = node.starts.find(key);
@@ -312,7 +337,9 @@ void CoreWorld::actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> k
   if (idle && !find(*idle)) {  // it has just died
     node.starts.erase(at);
     node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
-    return notice(daemon_of(node.number), kHead, wire::Method::kStartActorFailed, wire::StartActorFailed{key.first, key.second, head::error_record(ErrorCode::kWorkerCrashed, "its process died"), true});
+    return notice(daemon_of(node.number), kHead, wire::Method::kStartActorFailed,
+                  wire::StartActorFailed{key.first, key.second,
+                                         head::error_record(ErrorCode::kWorkerCrashed, "its process died"), true});
   }
   SimProcess& process = idle ? *find(*idle) : fork(node, spec.job, wire::Role::kWorker, kind);
   process.actor = key;
@@ -325,9 +352,11 @@ void CoreWorld::construct_in(SimNode& node, SimProcess& process, std::pair<Actor
   wire::StartActor& message = start.mapped().message;
   if (message.spec.isolation == Isolation::kLight) node.light_actors[key] = process.id;
   say("actor " + to_string(key.first) + " restart " + std::to_string(key.second) + " goes to " + to_string(process.id));
-  notice(daemon_of(node.number), kHead, wire::Method::kActorPlaced, wire::ActorStarted{key.first, key.second, process.id, 1});
+  notice(daemon_of(node.number), kHead, wire::Method::kActorPlaced,
+         wire::ActorStarted{key.first, key.second, process.id, 1});
   notice(daemon_of(node.number), process.id, wire::Method::kConstructActor,
-         wire::ConstructActor{std::move(message.spec), message.restarts, std::move(message.checkpoint), std::move(start.mapped().gpu_ids)});
+         wire::ConstructActor{std::move(message.spec), message.restarts, std::move(message.checkpoint),
+                              std::move(start.mapped().gpu_ids)});
 }
 
 void CoreWorld::peek_actor_exit(SimNode& node, const Frame& frame) {

@@ -20,10 +20,11 @@ void CoreWorld::kill(SimProcess& process, const std::string& reason, DeathCause 
   if (in_order) process.in_order = true;
   else cut_tail(process.id);
   dead_.push_back(&process);
-  queue_.after(random_.chance(0.8) ? 100us + delay(process.id.node) : 20ms + delay(process.id.node), [this, id = process.id] {
-    SimNode* node = node_at(id.node);
-    if (node && node->alive) finish_death(*node, *find_any(id));
-  });
+  queue_.after(random_.chance(0.8) ? 100us + delay(process.id.node) : 20ms + delay(process.id.node),
+               [this, id = process.id] {
+                 SimNode* node = node_at(id.node);
+                 if (node && node->alive) finish_death(*node, *find_any(id));
+               });
 }
 
 void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
@@ -32,7 +33,10 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
     const auto key = *process.actor;
     process.actor.reset();
     node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
-    notice(daemon, kHead, wire::Method::kStartActorFailed, wire::StartActorFailed{key.first, key.second, head::error_record(ErrorCode::kWorkerCrashed, "its process ended before it was ready"), true});
+    notice(daemon, kHead, wire::Method::kStartActorFailed,
+           wire::StartActorFailed{
+               key.first, key.second,
+               head::error_record(ErrorCode::kWorkerCrashed, "its process ended before it was ready"), true});
   }
   wire::ProcessDied death;
   death.process = id;
@@ -46,7 +50,7 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
     death.actor = process.actor->first;
     death.actor_restarts = process.actor->second;
   }
-  process.ledger.begun(process.begun_of[daemon]);
+  process.ledger.begun(process.begun_of[daemon].highest());
   for (const auto& [source, token] : process.ledger.last_begun())
     if (source.node != node.number) death.begun.emplace_back(source, token);
   auto own = channels_.find({id, daemon});  // DA-1: what it said comes first
@@ -55,7 +59,9 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
   bool forgotten = false;
   for (auto& [serial, other] : node.processes) {
     if (!other->alive || !other->core) continue;
-    if (planted("lost-death") && busy_ && !forgotten && other->role == wire::Role::kWorker && process.role == wire::Role::kWorker && std::exchange(forgotten, true) == false && ++planted_ == 1) continue;
+    if (planted("lost-death") && busy_ && !forgotten && other->role == wire::Role::kWorker &&
+        process.role == wire::Role::kWorker && std::exchange(forgotten, true) == false && ++planted_ <= 20)
+      continue;
     notice(daemon, other->id, wire::Method::kProcessDied, death);
   }
   for (auto& [number, other] : nodes_)
@@ -69,15 +75,19 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
     node.leases->actor_gone(it->first.first, it->first.second, now);
     it = node.light_actors.erase(it);
   }
-  if (!process.ready && process.role == wire::Role::kWorker && !process.actor && !process.light_host) node.leases->worker_failed(process.kind, std::nullopt, now);
-  if (process.role == wire::Role::kDriver && process.job != 0) notice(daemon, kHead, wire::Method::kJobFinished, wire::JobFinished{process.job, id, 0, process.reason});
+  if (!process.ready && process.role == wire::Role::kWorker && !process.actor && !process.light_host)
+    node.leases->worker_failed(process.kind, std::nullopt, now);
+  if (process.role == wire::Role::kDriver && process.job != 0)
+    notice(daemon, kHead, wire::Method::kJobFinished, wire::JobFinished{process.job, id, 0, process.reason});
   apply_leases(node);
 }
 
 void CoreWorld::on_remote_death(SimNode& node, const wire::ProcessDied& died) {
   if (!node.deaths.emplace(died.process, died).second) return;
   for (auto& [serial, process] : node.processes)
-    if (process->alive && process->core) notice(daemon_of(node.number), process->id, wire::Method::kProcessDied, died, channels_[{died.process, process->id}].last);
+    if (process->alive && process->core)
+      notice(daemon_of(node.number), process->id, wire::Method::kProcessDied, died,
+             channels_[{died.process, process->id}].last);
   node.leases->process_died(died.process, lease_time(queue_.now()));
 }
 

@@ -1,7 +1,4 @@
 // The truth of the cores' world against what the cores believe: CI-1 to CI-7 of cores.h.
-#include "core/worker/actor_clients.h"
-#include "core/worker/call_table.h"
-#include "core/worker/transit.h"
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -25,9 +22,13 @@ void CoreWorld::check_held() {
       if (!process->alive || !process->core) continue;
       worker::CoreLock lock(*process->core);
       process->core->objects().for_each([&](ObjectEntry& entry) {
-        if (entry.owned || entry.use_count() == 0 || entry.state() == ObjectBase::kFailed || tainted_.contains(entry.id)) return;
+        if (entry.owned || entry.use_count() == 0 || entry.state() == ObjectBase::kFailed ||
+            tainted_.contains(entry.id))
+          return;
         SimProcess* owner = find(entry.id.maker);
-        if (owner && owner->core && !owner->core->objects().knows(entry.id)) broken("CI-1: object " + to_string(entry.id) + " is freed, and process " + to_string(process->id) + " holds it");
+        if (owner && owner->core && !owner->core->objects().knows(entry.id))
+          broken("CI-1: object " + to_string(entry.id) + " is freed, and process " + to_string(process->id) +
+                 " holds it");
       });
     }
   }
@@ -36,7 +37,9 @@ void CoreWorld::check_held() {
 void CoreWorld::check_settled(const SimProcess& process, const ObjectBase& object) {
   if (object.state() == ObjectBase::kPending) return;
   const auto& entry = static_cast<const ObjectEntry&>(object);
-  auto wrong = [&](const std::string& text) { broken("CI-3: object " + to_string(entry.id) + " in process " + to_string(process.id) + " " + text); };
+  auto wrong = [&](const std::string& text) {
+    broken("CI-3: object " + to_string(entry.id) + " in process " + to_string(process.id) + " " + text);
+  };
   Outcome seen;
   seen.ready = object.state() == ObjectBase::kReady;
   if (seen.ready) seen.label = label_of(entry.value);
@@ -44,32 +47,41 @@ void CoreWorld::check_settled(const SimProcess& process, const ObjectBase& objec
   auto made = made_.find(entry.id);
   if (seen.ready && (made == made_.end() || seen.label != made->second)) return wrong("is not what was made");
   if (seen.ready)
-    if (auto call = calls_.find(made->second.token); call != calls_.end() && !call->second.given.contains(made->second.index)) return wrong("has a value that no function gave");
+    if (auto call = calls_.find(made->second.token);
+        call != calls_.end() && !call->second.given.contains(made->second.index))
+      return wrong("has a value that no function gave");
   const bool lost = !seen.ready && (seen.code == ErrorCode::kOwnerDied || seen.code == ErrorCode::kObjectLost);
   if (!entry.owned && lost) {
     SimProcess* owner = find(entry.id.maker);
     const auto own = outcomes_.find(entry.id);
-    const bool so_made = (own != outcomes_.end() && own->second.code == seen.code) || (owner && owner->core->objects().code_of(entry.id) == seen.code);
-    if (owner && !so_made && !tainted_.contains(entry.id)) wrong(std::string("is lost, and its owner lives: ") + entry.error->message());
+    const bool so_made = (own != outcomes_.end() && own->second.code == seen.code) ||
+                         (owner && owner->core->objects().code_of(entry.id) == seen.code);
+    if (owner && !so_made && !tainted_.contains(entry.id))
+      wrong(std::string("is lost, and its owner lives: ") + entry.error->message());
     return;
   }
   auto [known, fresh] = outcomes_.emplace(entry.id, seen);
-  if (!fresh && (known->second.ready != seen.ready || known->second.label != seen.label || known->second.code != seen.code)) wrong("has changed, or is not the same everywhere");
+  if (!fresh &&
+      (known->second.ready != seen.ready || known->second.label != seen.label || known->second.code != seen.code))
+    wrong("has changed, or is not the same everywhere");
 }
 
 void CoreWorld::check_begin(const SimProcess& process, const SimRun& run) {
   const auto label = label_of(run.call->arguments);
   auto at = label ? calls_.find(label->token) : calls_.end();
-  if (at == calls_.end()) return broken("CI-3: process " + to_string(process.id) + " runs a call that nobody submitted");
+  if (at == calls_.end())
+    return broken("CI-3: process " + to_string(process.id) + " runs a call that nobody submitted");
   const_cast<SimRun&>(run).token = label->token;
   CallTruth& truth = at->second;
   const std::uint32_t attempt = run.call->head.attempt;
   const std::string name = "call " + std::to_string(label->token) + " of " + to_string(truth.submitter);
   say(name + " attempt " + std::to_string(attempt) + " begins in " + to_string(process.id));
-  if (!truth.attempts.insert(attempt).second) broken("CI-5: attempt " + std::to_string(attempt) + " of " + name + " begins twice");
+  if (!truth.attempts.insert(attempt).second)
+    broken("CI-5: attempt " + std::to_string(attempt) + " of " + name + " begins twice");
   if (attempt > 0 && !truth.may_repeat) broken("CI-5: " + name + " is repeated against its options");
   if (!run.actor || truth.order == 0) return;
-  std::uint64_t& last = last_order_[{run.call->head.actor, run.context.attempt, run.call->source, run.call->head.caller}];
+  std::uint64_t& last =
+      last_order_[{run.call->head.actor, run.context.attempt, run.call->source, run.call->head.caller}];
   if (truth.order <= last) broken("CI-4: " + name + " begins after a later one of its caller");
   last = truth.order;
 }
@@ -81,16 +93,21 @@ void CoreWorld::check_rest() {
       if (!process->alive || !process->core) continue;
       const std::string who = "process " + to_string(process->id);
       for (const Get& get : process->gets)
-        return broken("CI-6: " + who + " still waits for object " + to_string(worker::entry_of(get.object).id) + (find(worker::entry_of(get.object).id.maker) ? "" : ", whose owner is dead"));
-      if (!process->runs.empty()) return broken("CI-6: " + who + " still runs call " + std::to_string(process->runs.front()->token));
+        return broken("CI-6: " + who + " still waits for object " + to_string(worker::entry_of(get.object).id) +
+                      (find(worker::entry_of(get.object).id.maker) ? "" : ", whose owner is dead"));
+      if (!process->runs.empty())
+        return broken("CI-6: " + who + " still runs call " + std::to_string(process->runs.front()->token));
       worker::CoreLock lock(*process->core);
       if (process->core->calls().open() != 0) {
         std::string calls;
         process->core->calls().for_each([&](worker::PendingCall& call) {
           const auto label = label_of(call.arguments);
-          calls += " " + std::to_string(label ? label->token : 0) + " (kind " + std::to_string(int(call.kind)) + ", state " + std::to_string(int(call.state)) + ", to " + to_string(call.target) + (call.cancelled ? ", cancelled" : "");
+          calls += " " + std::to_string(label ? label->token : 0) + " (kind " + std::to_string(int(call.kind)) +
+                   ", state " + std::to_string(int(call.state)) + ", to " + to_string(call.target) +
+                   (call.cancelled ? ", cancelled" : "");
           for (const auto& dependency : call.dependencies)
-            if (dependency->state() == ObjectBase::kPending) calls += ", waits for " + to_string(worker::entry_of(dependency).id);
+            if (dependency->state() == ObjectBase::kPending)
+              calls += ", waits for " + to_string(worker::entry_of(dependency).id);
           calls += ")";
         });
         return broken("CI-6: open calls of " + who + ":" + calls);
@@ -103,13 +120,15 @@ void CoreWorld::check_rest() {
           SimProcess* owner = find(entry.id.maker);
           if (!owner || tainted_.contains(entry.id) || entry.state() == ObjectBase::kFailed) return;
           if (rare->grants == 0 || owner->core->objects().grants_of(entry.id, process->id) != rare->grants)
-            wrong(who + " has " + std::to_string(rare->grants) + " grants, and its owner counts " + std::to_string(owner->core->objects().grants_of(entry.id, process->id)));
+            wrong(who + " has " + std::to_string(rare->grants) + " grants, and its owner counts " +
+                  std::to_string(owner->core->objects().grants_of(entry.id, process->id)));
           return;
         }
         for (const auto& [borrower, grants] : rare->borrowers) {
           SimProcess* holder = find(borrower);
           if (!holder) wrong("its owner counts dead process " + to_string(borrower));
-          else if (!holder->core->objects().borrows(entry.id)) wrong("its owner counts process " + to_string(borrower) + ", which does not hold it");
+          else if (!holder->core->objects().borrows(entry.id))
+            wrong("its owner counts process " + to_string(borrower) + ", which does not hold it");
         }
       });
     }
@@ -124,24 +143,31 @@ void CoreWorld::check_empty() {
       worker::Core& core = *process->core;
       worker::CoreLock lock(core);
       auto left = [&](const char* what, std::size_t count) {
-        if (count != 0) broken("CI-7: process " + to_string(process->id) + " has " + std::to_string(count) + " " + what + " left");
+        if (count != 0)
+          broken("CI-7: process " + to_string(process->id) + " has " + std::to_string(count) + " " + what + " left");
       };
       core.objects().for_each([&](ObjectEntry& entry) {
-        broken("CI-7: process " + to_string(process->id) + " keeps object " + to_string(entry.id) + ", " + std::to_string(entry.use_count()) + " owners, " +
-               (entry.owned ? std::to_string(entry.rare_if() ? entry.rare_if()->borrowers.size() : 0) + " borrowers" : "borrowed"));
+        broken("CI-7: process " + to_string(process->id) + " keeps object " + to_string(entry.id) + ", " +
+               std::to_string(entry.use_count()) + " owners, " +
+               (entry.owned ? std::to_string(entry.rare_if() ? entry.rare_if()->borrowers.size() : 0) + " borrowers"
+                            : "borrowed"));
       });
       left("open calls", core.calls().open());
-      core.transit().for_each_hold([&](const worker::Outgoing& hold) {
-        say("process " + to_string(process->id) + " holds " + std::to_string(hold.objects.size()) + " objects and " + std::to_string(hold.handles.size()) + " handles for " + to_string(hold.destination));
+      core.owner().holds().for_each_hold([&](const worker::Outgoing& hold) {
+        say("process " + to_string(process->id) + " holds " + std::to_string(hold.objects.size()) + " objects and " +
+            std::to_string(hold.handles.size()) + " handles for " + to_string(hold.destination));
       });
-      left("frames that were not acknowledged", core.transit().held());
-      left("frames that it did not acknowledge", core.transit().arriving());
+      left("frames that were not acknowledged", core.owner().holds().held());
+      left("frames that it did not acknowledge", core.owner().holds().arriving());
       left("open requests", core.requests().open());
       left("actor clients", core.actors().known());
     }
-    if (std::string books = node->leases->audit(); !books.empty()) return broken("CI-7: leases of node " + std::to_string(number) + ": " + books);
+    if (std::string books = node->leases->audit(); !books.empty())
+      return broken("CI-7: leases of node " + std::to_string(number) + ": " + books);
     if (node->leases->pending() != 0) return broken("CI-7: node " + std::to_string(number) + " has leases waiting");
-    if (node->leases->account().available() != node->leases->account().total()) return broken("CI-7: node " + std::to_string(number) + " has only " + node->leases->account().available().to_string() + " left");
+    if (node->leases->account().available() != node->leases->account().total())
+      return broken("CI-7: node " + std::to_string(number) + " has only " +
+                    node->leases->account().available().to_string() + " left");
   }
 }
 

@@ -1,6 +1,6 @@
-// The model network of the cores' world: rings and links as channels, one for each pair, and the way to and from the head.
-#include "core/head/frame_codec.h"
-#include "core/worker/core.h"
+// The model network of the cores' world: rings and links as channels, one for each pair, and the way to and from the
+// head.
+#include "core/head/service/frame_codec.h"
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -31,7 +31,7 @@ SimProcess* CoreWorld::find(ProcessId id) {
   return process && process->alive ? process : nullptr;
 }
 
-// --------------------------------------------------------------------------------------------------------------- as outlet
+// ----------------------------------------------------------------------------------------------------------- as outlet
 
 bool SimProcess::send(ProcessId peer, const net::FrameHeader& header, ByteView payload) {
   if (!alive) return true;
@@ -40,10 +40,11 @@ bool SimProcess::send(ProcessId peer, const net::FrameHeader& header, ByteView p
   return true;
 }
 
-std::uint64_t SimProcess::begun(ProcessId peer) const {
+net::BegunCalls SimProcess::begun(ProcessId peer) const {
   const SimProcess* other = world.find_any(peer);
-  auto at = other ? other->begun_of.find(id) : std::map<ProcessId, std::uint64_t>::const_iterator{};
-  return other && at != other->begun_of.end() ? at->second : 0;
+  if (!other) return {};
+  auto at = other->begun_of.find(id);
+  return at == other->begun_of.end() ? net::BegunCalls() : at->second.snapshot();
 }
 
 void SimProcess::drain_and_close(ProcessId peer) {
@@ -56,7 +57,7 @@ void SimProcess::drain_and_close(ProcessId peer) {
 exec::Deadline SimProcess::now() const { return exec::Deadline(world.queue_.now() + std::chrono::hours(1)); }
 double SimProcess::chance() { return world.random_.unit(); }
 
-// ---------------------------------------------------------------------------------------------------------------- channels
+// ------------------------------------------------------------------------------------------------------------ channels
 
 void CoreWorld::post(ProcessId source, const net::FrameHeader& header, ByteView payload) {
   const ProcessId to = header.destination;
@@ -68,16 +69,19 @@ void CoreWorld::post(ProcessId source, const net::FrameHeader& header, ByteView 
   Channel& channel = channels_[{source, to}];
   Duration way = delay(source.node == 0 ? to.node : source.node);
   if (source.node != to.node && to != kHead) way += delay(to.node);
-  if (source.is_daemon() && to.serial != 0 && source.node != to.node)  // one link: behind what that daemon has told the other
+  // one link: behind what that daemon has told the other
+  if (source.is_daemon() && to.serial != 0 && source.node != to.node)
     channel.last = std::max(channel.last, channels_[{source, daemon_of(to.node)}].last);
   channel.last = std::max(queue_.now() + way, channel.last + 1ns);
   Frame frame{header, {payload.begin(), payload.end()}, channel.last};
   frame.header.payload_size = std::uint32_t(payload.size());
-  if (to == kHead && source.node != 0 && header.kind == std::uint8_t(wire::FrameKind::kNotice)) peek_actor_exit(*node_at(source.node), frame);
+  if (to == kHead && source.node != 0 && header.kind == std::uint8_t(wire::FrameKind::kNotice))
+    peek_actor_exit(*node_at(source.node), frame);
   channel.frames.push_back(std::move(frame));
   queue_.at(channel.last, [this, source, to] {
     Channel& channel = channels_[{source, to}];
-    if (!channel.frames.empty() && channel.frames.front().at <= queue_.now()) deliver(source, to);  // else it was drained or lost
+    // else it was drained or lost
+    if (!channel.frames.empty() && channel.frames.front().at <= queue_.now()) deliver(source, to);
   });
 }
 
@@ -87,7 +91,8 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
   channel.frames.pop_front();
   ++steps_;
   if (options_.verbose)
-    say("  frame of kind " + std::to_string(frame.header.kind) + " (" + std::to_string(frame.header.arg0) + ", " + std::to_string(frame.header.token) + ", " + std::to_string(frame.payload.size()) + " bytes) from " +
+    say("  frame of kind " + std::to_string(frame.header.kind) + " (" + std::to_string(frame.header.arg0) + ", " +
+        std::to_string(frame.header.token) + ", " + std::to_string(frame.payload.size()) + " bytes) from " +
         to_string(from) + " to " + to_string(to));
   if (to == kHead) {
     if (SimNode* node = node_at(from.node); node && node->alive) to_head(*node, frame);
@@ -99,7 +104,8 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
   SimProcess* process = find(to);
   if (!process || !process->core) return refuse(*node, frame.header);
   const bool pair = from.node == to.node && from.serial != 0;
-  if (!pair && frame.header.kind == std::uint8_t(wire::FrameKind::kCall)) process->ledger.forwarded(from, frame.header.token);
+  if (!pair && frame.header.kind == std::uint8_t(wire::FrameKind::kCall))
+    process->ledger.forwarded(from, frame.header.token);
   if (spoil(from, to, frame)) return;
   hand_over(*process, std::move(frame), pair ? from : daemon_of(to.node));
 }
@@ -108,17 +114,21 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
 void CoreWorld::refuse(SimNode& node, const net::FrameHeader& header) {
   const auto kind = wire::FrameKind(header.kind);
   SimProcess* source = find(header.source);
-  if (!source || kind == wire::FrameKind::kResponse || kind == wire::FrameKind::kNotice || header.destination.serial == 0) return;
+  if (!source || kind == wire::FrameKind::kResponse || kind == wire::FrameKind::kNotice ||
+      header.destination.serial == 0)
+    return;
   const bool node_lost = header.destination.node != node.number;
   auto death = node.deaths.find(header.destination);
   if (!node_lost && death == node.deaths.end()) return;  // it is dying: the news of it comes soon
   if (!node.told.insert({header.source, header.destination}).second) return;
-  if (node_lost) notice(daemon_of(node.number), header.source, wire::Method::kNodeDied, wire::NodeDied{header.destination.node, "", "the node is not reachable"});
+  if (node_lost)
+    notice(daemon_of(node.number), header.source, wire::Method::kNodeDied,
+           wire::NodeDied{header.destination.node, "", "the node is not reachable"});
   else notice(daemon_of(node.number), header.source, wire::Method::kProcessDied, death->second);
 }
 
 void CoreWorld::hand_over(SimProcess& process, Frame frame, ProcessId ring) {
-  process.core->on_message(ring, frame.header, frame.payload);
+  process.core->handler().on_message(ring, frame.header, frame.payload);
   if (!process.alive) return;
   look(process);
   check(process);
@@ -133,7 +143,8 @@ void CoreWorld::cut_tail(ProcessId from) {
   }
 }
 
-void CoreWorld::notice_bytes(ProcessId from, ProcessId to, wire::Method method, const std::vector<std::byte>& bytes, Time not_before) {
+void CoreWorld::notice_bytes(ProcessId from, ProcessId to, wire::Method method, const std::vector<std::byte>& bytes,
+                             Time not_before) {
   net::FrameHeader header;
   header.kind = std::uint8_t(wire::FrameKind::kNotice);
   header.arg0 = std::uint64_t(method);
@@ -154,10 +165,12 @@ void CoreWorld::respond(const net::FrameHeader& request, const std::vector<std::
   post(header.source, header, bytes);
 }
 
-// -------------------------------------------------------------------------------------------------------------------- head
+// ---------------------------------------------------------------------------------------------------------------- head
 
 void CoreWorld::to_head(SimNode& node, const Frame& frame) {
-  if (std::optional<head::Frame> decoded = head::decode_frame(node.link, frame.header, frame.payload); decoded && links_.contains(node.link)) apply_head(std::move(*decoded));
+  if (std::optional<head::Frame> decoded = head::decode_frame(node.link, frame.header, frame.payload);
+      decoded && links_.contains(node.link))
+    apply_head(std::move(*decoded));
 }
 
 void CoreWorld::apply_head(head::Event event) {
@@ -206,7 +219,7 @@ void CoreWorld::arm_tick() {
   });
 }
 
-// ------------------------------------------------------------------------------------------------------------------ planted
+// ------------------------------------------------------------------------------------------------------------- planted
 
 /// The planted bugs: true when the frame is not to be delivered.
 bool CoreWorld::spoil(ProcessId from, ProcessId to, Frame& frame) {
@@ -221,28 +234,33 @@ bool CoreWorld::spoil(ProcessId from, ProcessId to, Frame& frame) {
   if (planted("lost-value")) return kind == wire::FrameKind::kValue && nth(3);
   SimProcess* process = find(to);
   const ProcessId ring = from.node == to.node ? from : daemon_of(to.node);
-  if (planted("double-call") && kind == wire::FrameKind::kCall && nth(15)) process->core->on_message(ring, frame.header, frame.payload);
-  if (planted("early-release") && is(worker::Control::kBorrow) && nth(2)) {  // what was just borrowed is given back by nobody
+  if (planted("double-call") && kind == wire::FrameKind::kCall && nth(15))
+    process->core->handler().on_message(ring, frame.header, frame.payload);
+  // what was just borrowed is given back by nobody
+  if (planted("early-release") && is(worker::Control::kBorrow) && nth(2)) {
     ObjectId id;
     std::memcpy(&id, frame.payload.data(), sizeof id);
-    process->core->on_message(ring, frame.header, frame.payload);
+    process->core->handler().on_message(ring, frame.header, frame.payload);
     struct { ObjectId id; std::uint64_t grants; } release{id, 100};
     frame.header.arg0 = std::uint64_t(worker::Control::kRelease);
-    frame.payload.assign(reinterpret_cast<std::byte*>(&release), reinterpret_cast<std::byte*>(&release) + sizeof release);
+    frame.payload.assign(reinterpret_cast<std::byte*>(&release),
+                         reinterpret_cast<std::byte*>(&release) + sizeof release);
   }
-  if (planted("false-value") && kind == wire::FrameKind::kReply && frame.payload.size() == sizeof(worker::ReplyHead) + sizeof(worker::ValueHead) + sizeof(Label) && nth(5)) {
+  if (planted("false-value") && kind == wire::FrameKind::kReply &&
+      frame.payload.size() == sizeof(worker::ReplyHead) + sizeof(worker::ValueHead) + sizeof(Label) && nth(5)) {
     Label label{1, 77};
     std::memcpy(frame.payload.data() + frame.payload.size() - sizeof label, &label, sizeof label);
   }
   Channel& channel = channels_.at({from, to});
-  if (planted("swapped-calls") && kind == wire::FrameKind::kCall && !channel.frames.empty() && channel.frames.front().header.kind == frame.header.kind && nth(1)) {
+  if (planted("swapped-calls") && kind == wire::FrameKind::kCall && !channel.frames.empty() &&
+      channel.frames.front().header.kind == frame.header.kind && nth(1)) {
     std::swap(frame, channel.frames.front());
     planted_ = 0;
   }
   return false;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- trace
+// --------------------------------------------------------------------------------------------------------------- trace
 
 void CoreWorld::say(const std::string& text) {
   char stamp[40];

@@ -1,10 +1,4 @@
 // Inside a simulated process: what its service thread, its executors and its users' functions do.
-#include "core/worker/actor_clients.h"
-#include "core/worker/call_table.h"
-#include "core/worker/host.h"
-#include "core/worker/hosted_actor.h"
-#include "core/worker/task_submitter.h"
-#include "core/worker/transit.h"
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -19,11 +13,12 @@ std::optional<Label> label_of(const troupe::detail::Value& value) {
   return label;
 }
 
-// --------------------------------------------------------------------------------------------------------------- as outlet
+// -------------------------------------------------------------------------------------------------------- surroundings
 
-void SimProcess::wake() { world.plan_step(*this); }
+void SimProcess::wake() noexcept { world.plan_step(*this); }
+void SimProcess::post(worker::HostedActor&, std::function<void()> work) { core->host().queue_work(std::move(work)); }
 void SimProcess::run(const worker::IncomingPtr& call, worker::HostedActor* actor) { world.begin(*this, call, actor); }
-void SimProcess::end_process(bool killed) { world.kill(*this, killed ? "killed by itself (9)" : "exited with code 0", killed ? DeathCause::kKilled : DeathCause::kFinished, !killed); }
+void SimProcess::kill_process() { world.kill(*this, "killed by itself (9)", DeathCause::kKilled); }
 
 void CoreWorld::plan_step(SimProcess& process) {
   if (!process.alive || std::exchange(process.step_planned, true)) return;
@@ -37,8 +32,8 @@ void CoreWorld::plan_step(SimProcess& process) {
 }
 
 void CoreWorld::step(SimProcess& process) {
-  const exec::Deadline next = process.core->step();
-  while (process.alive && process.core->host().run_one()) {}
+  const exec::Deadline next = process.core->service_queue().run_due();
+  while (process.alive && do_work(process)) {}
   if (!process.alive) return;
   look(process);
   check(process);
@@ -54,7 +49,20 @@ void CoreWorld::step(SimProcess& process) {
   });
 }
 
-// --------------------------------------------------------------------------------------------------------------- functions
+/// What an executor would do next, once. False: nothing to do.
+bool CoreWorld::do_work(SimProcess& process) {
+  std::function<void()> work;
+  bool over = false;
+  {
+    worker::CoreLock lock(*process.core);
+    if (!process.core->host().next_work(work)) over = process.core->host().ending();
+  }
+  if (work) work();
+  else if (over) kill(process, "exited with code 0", DeathCause::kFinished, true);
+  return static_cast<bool>(work);
+}
+
+// ----------------------------------------------------------------------------------------------------------- functions
 
 void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, worker::HostedActor* actor) {
   auto made = std::make_unique<SimRun>();
@@ -66,7 +74,9 @@ void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, work
   process.core->host().begin_run(call, actor, run.context);
   if (call->dropped) {  // cancelled on its way here: it does not begin
     run.token = 0;
-    return end(process, run, call->dropped_why ? call->dropped_why : make_error<CancelledError>("the call was cancelled before it began"));
+    return end(
+        process, run,
+        call->dropped_why ? call->dropped_why : make_error<CancelledError>("the call was cancelled before it began"));
   }
   check_begin(process, run);
   auto collect = [&](const troupe::detail::Value& value) {
@@ -79,7 +89,8 @@ void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, work
   for (const auto& dependency : call->dependencies) collect(dependency);
   run.steps_left = random_.chance(0.5) ? 0 : 1 + int(below(3));
   run.endless = busy_ && random_.chance(0.01);
-  plan_advance(process, run, Duration(static_cast<Duration::rep>(random_.unit() * (random_.chance(0.1) ? 50e6 : 300e3))));
+  plan_advance(process, run,
+               Duration(static_cast<Duration::rep>(random_.unit() * (random_.chance(0.1) ? 50e6 : 300e3))));
 }
 
 void CoreWorld::plan_advance(SimProcess& process, SimRun& run, Duration after) {
@@ -127,7 +138,7 @@ void CoreWorld::advance(SimProcess& process, SimRun& run) {
     worker::set_current_context(nullptr);
     if (!process.alive) return;
     if (!run.waits.empty()) {
-      process.core->host().give_back_queue();
+      process.core->host().task_waits();
       worker::CoreLock lock(*process.core);
       process.core->host().task_blocked(run.context, true);
       run.blocked = run.context.is_task;
@@ -160,7 +171,8 @@ void CoreWorld::end(SimProcess& process, SimRun& run, ErrorPtr error) {
       invocation.results.push_back(value_of(process, {run.token, i}, run.refs, 0.4));
       calls_[run.token].given.insert(i);
     }
-  if (random_.chance(0.1) && !run.refs.empty()) process.refs.push_back(run.refs[below(run.refs.size())]);  // what functions keep in globals
+  // what functions keep in globals
+  if (random_.chance(0.1) && !run.refs.empty()) process.refs.push_back(run.refs[below(run.refs.size())]);
   if (std::exchange(run.blocked, false)) {
     worker::CoreLock lock(*process.core);
     process.core->host().task_blocked(run.context, false);
@@ -177,7 +189,9 @@ void CoreWorld::end(SimProcess& process, SimRun& run, ErrorPtr error) {
 void CoreWorld::look(SimProcess& process) {
   auto settled = [](const ObjectPtr& object) { return object->state() != troupe::detail::ObjectBase::kPending; };
   for (auto& run : process.runs) {
-    const bool woken = run->context.interrupt || (!run->waits.empty() && std::all_of(run->waits.begin(), run->waits.end(), settled)) || (run->endless && !busy_);
+    const bool woken = run->context.interrupt ||
+                       (!run->waits.empty() && std::all_of(run->waits.begin(), run->waits.end(), settled)) ||
+                       (run->endless && !busy_);
     if (woken && !run->planned) plan_advance(process, *run, 1us);
   }
   for (std::size_t i = 0; i < process.gets.size();) {
@@ -208,11 +222,12 @@ void CoreWorld::bury(SimProcess& process) {
   process.gets.clear();
   {
     worker::CoreLock lock(*process.core);
-    process.core->host().let_go();
+    process.core->host().clear();
   }
   process.runs.clear();
-  const std::size_t left = process.core->let_go();
-  if (left != 0) broken("CI-7: " + std::to_string(left) + " things of dead process " + to_string(process.id) + " hold each other");
+  const std::size_t left = process.core->take_apart();
+  if (left != 0)
+    broken("CI-7: " + std::to_string(left) + " things of dead process " + to_string(process.id) + " hold each other");
   process.core.reset();
 }
 

@@ -1,4 +1,5 @@
-// Model daemons: they account for resources, start and end processes, and report. As much of a node as the head can see.
+// Model daemons: they account for resources, start and end processes, and report. As much of a node as the head can
+// see.
 #include "tests/sim/world.h"
 
 namespace troupe::sim {
@@ -53,7 +54,8 @@ void World::daemon_message(Node& node, head::Send& send) {
     start_actor(node, *start);
   } else if (auto* kill = std::get_if<wire::KillProcess>(&send.body)) {
     for (auto& [serial, proc] : node.procs) {
-      bool meant = kill->process.serial != 0 ? proc.id == kill->process : proc.hosts.contains(kill->actor) && !proc.light_host;
+      bool meant =
+          kill->process.serial != 0 ? proc.id == kill->process : proc.hosts.contains(kill->actor) && !proc.light_host;
       if (proc.alive && meant) kill_proc(proc, "killed by SIGKILL (9)", DeathCause::kKilled);
     }
   } else if (auto* ended = std::get_if<wire::JobEnded>(&send.body)) {
@@ -63,7 +65,8 @@ void World::daemon_message(Node& node, head::Send& send) {
     for (auto& [serial, proc] : node.procs) {
       bool hosts_kept = false;
       for (const auto& [actor, hosted] : proc.hosts) hosts_kept = hosts_kept || keep_actors.contains(actor);
-      if (proc.alive && proc.job == ended->job && !keep.contains(proc.id) && !hosts_kept) kill_proc(proc, "ended with its job", DeathCause::kJobEnded);
+      if (proc.alive && proc.job == ended->job && !keep.contains(proc.id) && !hosts_kept)
+        kill_proc(proc, "ended with its job", DeathCause::kJobEnded);
     }
   }
 }
@@ -73,24 +76,32 @@ void World::start_actor(Node& node, wire::StartActor start) {
   plan_load(node);
   const ActorId id = start.spec.id;
   const auto need = sched::ResourceSet::from(start.spec.resources, sched::kActorCpus);
-  say("node " + std::to_string(node.number) + " starts actor " + to_string(id) + " restart " + std::to_string(start.restarts));
+  say("node " + std::to_string(node.number) + " starts actor " + to_string(id) + " restart " +
+      std::to_string(start.restarts));
   if (!node.account.try_grant(need)) {
-    if (!tasks_) broken("SI-4: node " + std::to_string(node.number) + " was sent actor " + to_string(id) + " that needs " + need.to_string() + " with " + node.account.available().to_string() + " left");
-    daemon_notice(node, Method::kStartActorFailed, wire::StartActorFailed{id, start.restarts, head::error_record(ErrorCode::kUser, "no room"), true});
+    if (!tasks_)
+      broken("SI-4: node " + std::to_string(node.number) + " was sent actor " + to_string(id) + " that needs " +
+             need.to_string() + " with " + node.account.available().to_string() + " left");
+    daemon_notice(node, Method::kStartActorFailed,
+                  wire::StartActorFailed{id, start.restarts, head::error_record(ErrorCode::kUser, "no room"), true});
     return;
   }
   node.taken[{id, start.restarts}] = need;
   Proc* host = nullptr;
   if (start.spec.isolation == Isolation::kLight) {
-    for (auto& [serial, proc] : node.procs) if (proc.alive && proc.light_host && proc.job == start.spec.job) host = &proc;
+    for (auto& [serial, proc] : node.procs)
+      if (proc.alive && proc.light_host && proc.job == start.spec.job) host = &proc;
   }
   if (!host) {
     host = &spawn(node, start.spec.job, wire::Role::kWorker);
     host->light_host = start.spec.isolation == Isolation::kLight;
   }
   host->hosts[id] = {start.restarts, false};
-  if (places_ || host->light_host) daemon_notice(node, Method::kActorPlaced, wire::ActorStarted{id, start.restarts, host->id, 1});
-  on_node(node, [this, process = host->id, id, restarts = start.restarts] { construct(process, id, restarts); }, queue_.now() + 10 * delay(node));
+  if (places_ || host->light_host)
+    daemon_notice(node, Method::kActorPlaced, wire::ActorStarted{id, start.restarts, host->id, 1});
+  on_node(
+      node, [this, process = host->id, id, restarts = start.restarts] { construct(process, id, restarts); },
+      queue_.now() + 10 * delay(node));
 }
 
 void World::construct(ProcessId process, ActorId id, std::int32_t restarts) {
@@ -99,7 +110,9 @@ void World::construct(ProcessId process, ActorId id, std::int32_t restarts) {
   const ActorTruth& truth = actors_.at(id);
   if (truth.crashes_constructor && busy_ && random_.chance(0.7)) return kill_proc(*proc, "killed by SIGABRT (6)");
   if (truth.fails_constructor) {
-    notice(*proc, Method::kActorExited, wire::ActorExited{id, restarts, process, DeathCause::kConstructorFailed, "", head::error_record(ErrorCode::kTask, "threw")});
+    notice(*proc, Method::kActorExited,
+           wire::ActorExited{id, restarts, process, DeathCause::kConstructorFailed, "",
+                             head::error_record(ErrorCode::kTask, "threw")});
     return finish_actor(*proc, id, DeathCause::kConstructorFailed);
   }
   proc->hosts.at(id).constructed = true;
@@ -203,7 +216,8 @@ void World::start_driver(Node& node) {
   request.driver = driver.id;
   request.driver_pid = 1;
   request.name_space = random_.chance(0.6) ? "shared" : "";
-  to_head(node, Frame{0, wire::FrameKind::kRequest, daemon_of(node.number), driver.id.serial, Method::kRegisterJob, false, request});
+  to_head(node, Frame{0, wire::FrameKind::kRequest, daemon_of(node.number), driver.id.serial, Method::kRegisterJob,
+                      false, request});
 }
 
 }  // namespace troupe::sim

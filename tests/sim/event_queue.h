@@ -1,10 +1,11 @@
-// Discrete events: what happens when, and in the order in which it was asked for at equal times. One thread, simulated time.
+// Discrete events: what happens when, and in the order in which it was asked for at equal times. One thread, simulated
+// time.
 #pragma once
 #include <functional>
 #include <map>
 #include <utility>
 
-#include "core/head/events.h"
+#include "core/head/state/events.h"
 
 namespace troupe::sim {
 

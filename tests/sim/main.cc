@@ -1,9 +1,10 @@
-// tests/sim/sim --seeds N [--seed S] [--world head|cores] [--verbose] [--plant NAME] [--expect-failure]
+// tests/sim/sim --seeds N [--seed S] [--world head|cores] [--verbose] [--plant NAME] [--expect-failure] [--first]
 //
 // Runs N simulated clusters of each world (both, unless one is named) from the seeds S, S+1, ... (default: 300 from 1): the
 // head among models of everything else (world.h), and real cores, lease queues and head on a model network (cores.h). A failing
-// seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant puts a bug into the environment, --expect-failure then turns the
-// exit code round: the checks must have found it.
+// seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant puts a bug into the
+// environment, --expect-failure then turns the exit code round: the checks must have found it. --first ends at the first
+// failure. Bugs in product code itself: mutations/run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +18,8 @@
 namespace {
 
 int usage() {
-  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores] [--verbose] [--expect-failure] [--plant NAME], NAME one of:");
+  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores] [--verbose] [--expect-failure] [--first]"
+               " [--plant NAME], NAME one of:");
   for (const std::string& name : troupe::sim::plants()) std::fprintf(stderr, " %s", name.c_str());
   for (const std::string& name : troupe::sim::core_plants()) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
@@ -46,7 +48,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) { 
 
 int main(int argc, char** argv) {
   std::uint64_t seeds = 300, first = 1;
-  bool expect_failure = false;
+  bool expect_failure = false, first_failure = false;
   std::string which;
   troupe::sim::WorldOptions options;
   for (int i = 1; i < argc; ++i) {
@@ -58,6 +60,7 @@ int main(int argc, char** argv) {
     else if (flag == "--plant" && more) options.plant = argv[++i];
     else if (flag == "--verbose") options.verbose = true;
     else if (flag == "--expect-failure") expect_failure = true;
+    else if (flag == "--first") first_failure = true;
     else return usage();
   }
   if (!options.plant.empty() && which.empty()) which = contains(troupe::sim::core_plants(), options.plant) ? "cores" : "head";
@@ -67,6 +70,7 @@ int main(int argc, char** argv) {
   if (!options.verbose) troupe::set_log_level(troupe::LogLevel::kOff);  // errors are what is simulated
   Totals head, cores;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+    if (first_failure && head.failures + cores.failures != 0) break;
     options.seed = seed;
     if (which != "cores") run_seed<troupe::sim::World>("head", options, expect_failure, head);
     if (which != "head") run_seed<troupe::sim::CoreWorld>("cores", options, expect_failure, cores);

@@ -96,8 +96,13 @@ void World::perform(head::Effect& effect) {
 }
 
 void World::deliver(Node& node, head::Send send) {
-  if (planted("lost-answer") && send.kind == wire::FrameKind::kResponse && send.to.serial != 0 && busy_ && ++planted_ == 40) return;
-  int copies = planted("double-answer") && send.kind == wire::FrameKind::kResponse && send.to.serial != 0 && ++planted_ == 40 ? 2 : 1;
+  if (planted("lost-answer") && send.kind == wire::FrameKind::kResponse && send.to.serial != 0 && busy_ &&
+      ++planted_ == 40)
+    return;
+  int copies =
+      planted("double-answer") && send.kind == wire::FrameKind::kResponse && send.to.serial != 0 && ++planted_ == 40
+          ? 2
+          : 1;
   for (int i = 0; i < copies; ++i) {
     Time when = in_order(kHead, send.to, node);
     on_node(node, [this, &node, send]() mutable {
@@ -107,7 +112,8 @@ void World::deliver(Node& node, head::Send send) {
   }
 }
 
-std::uint64_t World::request(Proc& proc, Method method, Message body, ActorId actor, std::function<void(const Message&)> done) {
+std::uint64_t World::request(Proc& proc, Method method, Message body, ActorId actor,
+                             std::function<void(const Message&)> done) {
   const std::uint64_t token = proc.next_token++;
   proc.pending.emplace(token, Proc::Pending{method, actor, std::move(done)});
   if (planted("lost-drop") && method == Method::kHandleCounts && !std::get<wire::HandleCounts>(body).dropped.empty()) {

@@ -8,13 +8,15 @@ using namespace std::chrono_literals;
 void World::process_message(Proc& proc, head::Send& send) {
   if (send.kind == wire::FrameKind::kResponse) {
     auto at = proc.pending.find(send.token);
-    if (at == proc.pending.end()) return broken("SI-2: an answer to process " + to_string(proc.id) + " that it did not ask for, or had already");
+    if (at == proc.pending.end())
+      return broken("SI-2: an answer to process " + to_string(proc.id) + " that it did not ask for, or had already");
     Proc::Pending pending = std::move(at->second);
     proc.pending.erase(at);
     if (pending.method == Method::kMonitorActor) {
       auto* death = std::get_if<ActorDeath>(&send.body);
       if (death && death->message.empty()) broken("SI-5: a death without a message");
-      if (death && state_.actors().state_of(pending.actor).value_or(wire::ActorState::kDead) != wire::ActorState::kDead) broken("SI-5: told the death of a living actor");
+      if (death && state_.actors().state_of(pending.actor).value_or(wire::ActorState::kDead) != wire::ActorState::kDead)
+        broken("SI-5: told the death of a living actor");
     }
     if (pending.done) pending.done(send.body);
     return;
@@ -22,7 +24,9 @@ void World::process_message(Proc& proc, head::Send& send) {
   if (auto* moved = std::get_if<wire::ActorLocation>(&send.body)) {
     auto [at, fresh] = proc.heard.try_emplace(moved->actor, moved->state, moved->restarts);
     if (!fresh) {
-      if (at->second.first == wire::ActorState::kDead) broken("SI-3: process " + to_string(proc.id) + " hears of actor " + to_string(moved->actor) + " after its death");
+      if (at->second.first == wire::ActorState::kDead)
+        broken("SI-3: process " + to_string(proc.id) + " hears of actor " + to_string(moved->actor) +
+               " after its death");
       if (moved->restarts < at->second.second) broken("SI-3: restarts of actor " + to_string(moved->actor) + " fall");
       at->second = {moved->state, moved->restarts};
     }
@@ -34,13 +38,15 @@ void World::process_message(Proc& proc, head::Send& send) {
       Proc* host = proc_of(process);
       auto hosted = host ? host->hosts.find(id) : std::map<ActorId, Proc::Hosted>::iterator{};
       if (!host || hosted == host->hosts.end()) return;
-      notice(*host, Method::kActorExited, wire::ActorExited{id, hosted->second.restarts, process, DeathCause::kFinished, "", {}});
+      notice(*host, Method::kActorExited,
+             wire::ActorExited{id, hosted->second.restarts, process, DeathCause::kFinished, "", {}});
       finish_actor(*host, id, DeathCause::kFinished);
     }, queue_.now() + 5 * delay(*node_of(proc.id)));
   } else if (auto* end = std::get_if<wire::EndActor>(&send.body)) {
     if (auto at = proc.hosts.find(end->actor); at != proc.hosts.end()) {
       say("process " + to_string(proc.id) + " is told to end actor " + to_string(end->actor));
-      notice(proc, Method::kActorExited, wire::ActorExited{end->actor, at->second.restarts, proc.id, DeathCause::kKilled, "", {}});
+      notice(proc, Method::kActorExited,
+             wire::ActorExited{end->actor, at->second.restarts, proc.id, DeathCause::kKilled, "", {}});
       finish_actor(proc, end->actor, end->cause);
     }
   }
@@ -88,24 +94,26 @@ void World::create_actor(Proc& proc) {
   proc.holds.insert(spec.id);
   const bool lookup = spec.get_if_exists;
   if (lookup) ++proc.lookups;
-  request(proc, Method::kCreateActor, spec, spec.id, [this, process = proc.id, id = spec.id, lookup](const Message& body) {
-    Proc* creator = proc_of(process);
-    if (!creator) return;
-    auto* reply = std::get_if<wire::CreateActorReply>(&body);
-    if (!reply || reply->existed) {
-      creator->holds.erase(id);  // it never came to be
-      std::erase(creator->waiting_drops, id);
-    }
-    if (reply && reply->existed) creator->holds.insert(reply->handle.actor);
-    if (lookup) end_lookup(*creator);
-  });
+  request(proc, Method::kCreateActor, spec, spec.id,
+          [this, process = proc.id, id = spec.id, lookup](const Message& body) {
+            Proc* creator = proc_of(process);
+            if (!creator) return;
+            auto* reply = std::get_if<wire::CreateActorReply>(&body);
+            if (!reply || reply->existed) {
+              creator->holds.erase(id);  // it never came to be
+              std::erase(creator->waiting_drops, id);
+            }
+            if (reply && reply->existed) creator->holds.insert(reply->handle.actor);
+            if (lookup) end_lookup(*creator);
+          });
 }
 
 /// Light actors, made in a host of this node without asking the head first; the host tells of them later.
 void World::create_light(Proc& proc) {
   Node& node = *node_of(proc.id);
   Proc* host = nullptr;
-  for (auto& [serial, candidate] : node.procs) if (candidate.alive && candidate.light_host && candidate.job == proc.job) host = &candidate;
+  for (auto& [serial, candidate] : node.procs)
+    if (candidate.alive && candidate.light_host && candidate.job == proc.job) host = &candidate;
   if (!host) {
     host = &spawn(node, proc.job, wire::Role::kWorker);
     host->light_host = true;
@@ -134,12 +142,14 @@ void World::create_light(Proc& proc) {
 void World::look_up(Proc& proc) {
   ++proc.lookups;
   const bool shared = random_.chance(0.7);
-  request(proc, Method::kGetNamedActor, wire::NamedActor{"name" + std::to_string(random_.below(4)), shared ? "shared" : ""}, {}, [this, process = proc.id](const Message& body) {
-    Proc* asker = proc_of(process);
-    if (!asker) return;
-    if (auto* reply = std::get_if<wire::NamedActorReply>(&body)) asker->holds.insert(reply->handle.actor);
-    end_lookup(*asker);
-  });
+  request(proc, Method::kGetNamedActor,
+          wire::NamedActor{"name" + std::to_string(random_.below(4)), shared ? "shared" : ""}, {},
+          [this, process = proc.id](const Message& body) {
+            Proc* asker = proc_of(process);
+            if (!asker) return;
+            if (auto* reply = std::get_if<wire::NamedActorReply>(&body)) asker->holds.insert(reply->handle.actor);
+            end_lookup(*asker);
+          });
 }
 
 /// A lookup gives a hold for whatever it finds: a drop that overtook its answer would take that hold away.
@@ -172,7 +182,8 @@ void World::hand_over(Proc& from, Proc& to, ActorId actor) {
     };
     Proc* target = proc_of(receiver);
     if (!target || target->lookups != 0 || !target->holds.insert(actor).second) return unpin();
-    request(*target, Method::kHandleCounts, wire::HandleCounts{target->id, {actor}, {}}, actor, [unpin](const Message&) { unpin(); });
+    request(*target, Method::kHandleCounts, wire::HandleCounts{target->id, {actor}, {}}, actor,
+            [unpin](const Message&) { unpin(); });
   }, queue_.now() + delay(node));
 }
 

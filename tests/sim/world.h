@@ -1,6 +1,8 @@
-// The simulated cluster around a real head::State: model daemons, workers and drivers on a model network, all from one seed.
+// The simulated cluster around a real head::State: model daemons, workers and drivers on a model network, all from one
+// seed.
 //
-// Network: frames of one (source, destination) pair keep their order, pairs overtake each other; each node has its own speed.
+// Network: frames of one (source, destination) pair keep their order, pairs overtake each other; each node has its own
+// speed.
 // Faults: processes crash, nodes are killed (their link breaks) or frozen (silence, then they thaw and find themselves
 // fenced), drivers crash or finish. What a process said before its end arrives before the notice of its death (DA-1).
 //
@@ -8,12 +10,14 @@
 //
 // Invariants checked (see check_step and check_end)
 //   SI-1  At most one living copy of an actor that is not dead, and of a name.
-//   SI-2  A request of a living process is answered exactly once; at the end none is left but monitors of living actors.
+//   SI-2  A request of a living process is answered exactly once; at the end none is left but monitors of living
+//         actors.
 //   SI-3  A dead actor never comes back: neither in the directory nor for a subscriber; its restarts never fall.
 //   SI-4  The head never sends a node more than it has (in runs without tasks); no node reports more than its total.
 //   SI-5  Monitors hear of a death once, with a message.
-//   SI-6  At rest: the head's count of holders is the truth; no scoped actor lives without holders; nothing waits for a place
-//         that is free; every daemon's view is the head's; processes of ended jobs are gone, but for what outlives them.
+//   SI-6  At rest: the head's count of holders is the truth; no scoped actor lives without holders; nothing waits for a
+//         place that is free; every daemon's view is the head's; processes of ended jobs are gone, but for what
+//         outlives them.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -25,7 +29,7 @@
 #include <vector>
 
 #include "core/base/random.h"
-#include "core/head/state.h"
+#include "core/head/state/state.h"
 #include "scheduler/cluster_view.h"
 #include "tests/sim/event_queue.h"
 
@@ -108,7 +112,8 @@ class World {
   void on_node(Node& node, EventQueue::Work work, Time when);
   Node* node_of(ProcessId process);
   Proc* proc_of(ProcessId process);
-  std::uint64_t request(Proc& proc, Method method, Message body, ActorId actor = {}, std::function<void(const Message&)> done = {});
+  std::uint64_t request(Proc& proc, Method method, Message body, ActorId actor = {},
+                        std::function<void(const Message&)> done = {});
   void notice(Proc& proc, Method method, Message body);
 
   // daemon_model.cc

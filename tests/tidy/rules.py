@@ -4,25 +4,63 @@ Every exception stands here, with its reason. docs/architecture.md draws the sam
 """
 
 # The layers from the bottom to the top. A folder may include itself, the public headers (core/include/troupe, which name
-# nothing but the standard library) and what is listed here; nothing points back.
+# nothing but the standard library) and what is listed here; nothing points back. A name is a path below core/, or one of the
+# top; the longest one that fits a file decides alone, so a sub-folder with a line of its own ("net/link") lists everything
+# that it may include. A name in a list stands for all that lies below it.
 LAYERS = {
     "base":        [],
     "kernels":     ["base"],
-    "net":         ["base"],
+    "net":         ["base"],                            # its sub-folders: base <- ring <- endpoint, base <- link, base <- data
+    "net/base":    ["base"],
+    "net/ring":    ["base", "net/base"],
+    "net/endpoint": ["base", "net/base", "net/ring"],
+    "net/link":    ["base", "net/base"],
+    "net/data":    ["base", "net/base"],
     "wire":        ["base", "net"],                    # the control messages are payload of net's frames
     "exec":        ["base", "net"],                    # whoever waits serves the rings meanwhile: a wait is a wait in the endpoint
     "scheduler":   ["base", "wire"],
-    "objectstore": ["base", "wire", "net", "exec"],
-    "task":        ["base", "wire", "net", "exec"],
-    "actor":       ["base", "wire", "net", "exec", "task"],
+    "objectstore/arena":  ["base"],                    # shared memory, its layout and the words of both sides
+    "objectstore/server": ["base", "objectstore/arena"],
+    "objectstore/client": ["base", "objectstore/arena"],
+    "boot":        ["base", "wire", "net"],            # the unix socket between a process and its daemon
     "rpc":         ["base", "wire", "net"],            # libtroupe_rpc: the one place that knows gRPC
-    "head":        ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore"],
-    "node":        ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore", "head"],
-    "worker":      ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore", "node"],
+    "head":        ["base", "wire", "net", "exec", "scheduler", "objectstore"],
+    # base <- launcher, logs, session, store <- daemon <- roles
+    "node/base":     ["base", "wire", "net", "boot", "scheduler", "objectstore"],
+    "node/launcher": ["base", "wire", "net", "boot", "node/base"],
+    "node/logs":     ["base", "wire", "node/base"],
+    "node/session":  ["base", "node/base", "node/launcher"],
+    "node/store":    ["base", "wire", "net", "scheduler", "objectstore", "node/base"],
+    "node/daemon":   ["base", "wire", "net", "exec", "boot", "scheduler", "objectstore", "head",
+                      "node/base", "node/launcher", "node/logs", "node/session", "node/store"],
+    "node/roles":    ["base", "wire", "net", "exec", "boot", "scheduler", "objectstore", "head",
+                      "node/base", "node/launcher", "node/logs", "node/session", "node/store", "node/daemon"],
+    # What every driver and worker has, each on the one before: what they share, refs, the submitting side, the executing side.
+    "runtime":     ["base", "wire", "net", "exec"],
+    "owner":       ["base", "wire", "net", "exec", "runtime", "objectstore"],
+    "caller":      ["base", "wire", "net", "exec", "runtime", "owner"],
+    "executor":    ["base", "wire", "net", "exec", "runtime", "owner", "caller"],
+    "process":     ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "objectstore", "node"],
     "api":         [],                                 # public headers: the standard library and each other
-    "collective":  ["base", "wire", "net", "exec", "kernels", "worker"],
+    "collective":  ["base", "wire", "net", "exec", "kernels", "boot", "runtime", "owner", "caller", "executor", "process"],
+    # Groups stand on four ways for bytes; only `group` knows the runtime and what stands below it.
+    "collective/base":     ["base", "kernels"],
+    "collective/schedule": [],
+    "collective/shm":      ["base", "kernels", "collective/base"],
+    "collective/tcp":      ["base", "net/base", "kernels", "collective/base", "collective/schedule"],  # net/base: HMAC
+    "collective/hier":     ["base", "kernels", "collective/base", "collective/schedule", "collective/shm", "collective/tcp"],
+    "collective/device":   ["base", "collective/base"],
+    "collective/nccl":     ["base", "kernels", "collective/base", "collective/device"],
+    "collective/cuda":     ["collective/device"],      # inside the CUDA plug-in: the table that device/ declares
     "apps":        ["collective", "kernels"],          # programs like those of any user
-    "bench":       ["base", "wire", "net", "exec", "task", "actor", "scheduler", "objectstore", "head", "node", "worker",
+    "apps/common":           [],
+    "apps/train/model":      ["kernels"],
+    "apps/train/data":       [],
+    "apps/train/trainer":    ["kernels", "apps/train/model"],
+    "apps/train/checkpoint": ["apps/train/trainer"],
+    "apps/train/elastic":    ["apps/train/trainer", "apps/train/checkpoint"],
+    "apps/train/program":    ["apps/common", "apps/train"],
+    "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process", "scheduler", "objectstore", "head", "node",
                     "collective", "kernels", "apps"],  # also measures the layers themselves
     "tests":       None,                               # anything
 }
@@ -30,12 +68,11 @@ LAYERS = {
 # Single files that may include more than their folder: path prefix -> (folders, reason).
 MORE_INCLUDES = {
     "apps/cli/": (["node", "base", "wire"], "the troupe command enters the node's roles; it is the other face of core/node"),
-    "core/node/roles.h": (["wire"], "the door by which worker and command enter"),
 }
 
 PRODUCT = ("core/", "scheduler/", "objectstore/", "collective/", "kernels/", "apps/")
 LIBRARIES = ("core/", "scheduler/", "objectstore/", "collective/", "kernels/")
-PURE = ("scheduler/", "core/head/", "core/actor/")
+PURE = ("scheduler/", "core/head/state/", "core/net/base/proof", "core/net/link/session")
 
 
 class Ban:
@@ -58,12 +95,11 @@ BANS = [
         "a field of an options struct, filled where the options are parsed",
         allowed={
             "core/base/environment": "the one reader of the environment",
-            "core/worker/run_options": "the options parser",
-            "core/worker/options": "the options parser",
-            "core/node/roles": "the role of a process is given by its environment",
-            "core/node/session": "TROUPE_SESSION_ROOT and TMPDIR, read once",
-            "core/node/strays": "writes a worker's serial over its inherited mark, in place",
-            "core/node/launcher": "hands its environment to the workers that it forks",
+            "core/process/run_options": "the options parser",
+            "core/node/roles/": "the role of a process is given by its environment",
+            "core/node/session/": "TROUPE_SESSION_ROOT and TMPDIR, read once",
+            "core/node/launcher/strays": "writes a worker's serial over its inherited mark, in place",
+            "core/node/launcher/launcher": "hands its environment to the workers that it forks",
             "apps/": "programs read their own settings; each once, at the start",
         }),
     Ban("atomic wait", r"\bstd::atomic_(?:wait|notify)\w*|(?:\.|->)wait\s*\([^;]*memory_order",
@@ -76,16 +112,16 @@ BANS = [
     Ban("using namespace in a header", r"^\s*using\s+namespace\b", "names in full, or using-declarations in the .cc",
         where=PRODUCT + ("bench/",), headers_only=True),
     Ban("parent-death signal", r"\bPR_SET_PDEATHSIG\b", "a pidfd of the parent: the signal fires when the forking thread exits",
-        allowed={"core/node/launcher": "the launcher has one thread, which lives as long as it does",
-                 "core/node/spawn": "only for a child of a process whose forking thread is its main thread"}),
+        allowed={"core/node/launcher/launcher": "the launcher has one thread, which lives as long as it does",
+                 "core/node/launcher/spawn": "only for a child of a process whose forking thread is its main thread"}),
     Ban("named shared memory", r"\bshm_open\s*\(|\bshmget\s*\(|\bsem_open\s*\(", "memfd_create: a named segment outlives a crash"),
     Ban("clock in a pure layer", r"\b(?:steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
         "the injected clock: the time comes with the event", where=PURE,
-        allowed={"core/head/server": "the shell around the state machine: where the time comes in"}),
+        allowed={"core/head/service/server": "the shell around the state machine: where the time comes in"}),
     Ban("randomness in a pure layer", r"\bstd::random_device\b|\b(?:std::)?s?rand\s*\(\s*\)|\bgetrandom\s*\(", "the injected random source", where=PURE),
     Ban("detached thread", r"(?:\.|->)detach\s*\(\s*\)", "keep the thread and join it: nothing outlives its scope",
         allowed={"core/exec/fibers": "fibers, which FiberThread counts and runs to their end",
-                 "core/node/local_node": "local mode: a worker's thread that does not return from user code, two seconds after it should have ended"}),
+                 "core/node/daemon/local_node": "local mode: a worker's thread that does not return from user code, two seconds after it should have ended"}),
     Ban("gRPC and protobuf", r"#\s*include\s*[<\"](?:grpc|google/protobuf|[\w/]+\.pb\.h)",
         "net's channel interface: linking gRPC costs every worker 6 ms of start",
         where=PRODUCT + ("bench/",), allowed={"core/rpc/": "the plug-in libtroupe_rpc", "core/wire/proto/": "the messages' one home"}),

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import tidy  # noqa: E402
@@ -33,13 +34,22 @@ class TidyTest(unittest.TestCase):
             self.assertIn(word, found[0])
 
     def test_an_arrow_that_points_up_is_found(self):
-        self.assert_one(self.problems({"core/base/a.cc": '#include "core/node/roles.h"\n'}), "core/base/a.cc:1", "core/node/roles.h")
+        self.assert_one(self.problems({"core/base/a.cc": '#include "core/node/roles/roles.h"\n'}), "core/base/a.cc:1", "core/node/roles/roles.h")
 
     def test_an_arrow_that_points_down_is_fine(self):
-        self.assertEqual(self.problems({"core/node/a.cc": '#include "core/base/ids.h"\n#include <troupe/result.h>\n'}), [])
+        self.assertEqual(self.problems({"core/node/base/a.cc": '#include "core/base/ids.h"\n#include <troupe/result.h>\n'}), [])
+
+    def test_a_sub_folder_with_a_line_of_its_own_is_a_layer(self):
+        layers = {"base": [], "net": ["base"], "net/ring": ["base"], "net/link": ["base", "net/ring"], "node": ["net"]}
+        with unittest.mock.patch.object(tidy.rules, "LAYERS", layers):
+            down, below = '#include "core/net/ring/a.h"\n', '#include "core/net/link/a.h"\n'
+            self.assertEqual(self.problems({"core/net/link/b.cc": down, "core/node/b.cc": below, "core/net/b.cc": below}), [])
+            self.assert_one(self.problems({"core/net/ring/b.cc": below}), "net/ring may not include core/net/link/a.h")
+            self.assert_one(self.problems({"core/net/ring/deep/b.cc": below}), "net/ring may not include")
+            self.assert_one(self.problems({"core/net/link/b.cc": '#include "core/net/data/a.h"\n'}), "net/link may not include core/net/data/a.h")
 
     def test_an_app_that_reaches_behind_the_public_headers_is_found(self):
-        self.assert_one(self.problems({"apps/rl/a.cc": '#include "core/worker/core.h"\n'}), "apps may not include")
+        self.assert_one(self.problems({"apps/rl/a.cc": '#include "core/runtime/runtime.h"\n'}), "apps may not include")
 
     def test_a_folder_outside_of_the_table_is_found(self):
         self.assert_one(self.problems({"core/misc/a.cc": "\n"}), "table of layers")

@@ -1,4 +1,4 @@
-// What a model announced as final during one step, and whether it kept to it (MD-3 of apps/train/model.h).
+// What a model announced as final during one step, and whether it kept to it (MD-3 of apps/train/model/model.h).
 //
 //   Announced announced(gradients);
 //   model.step(batch, params, gradients, divisor, announced.listener());
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/train/model.h"
+#include "apps/train/model/model.h"
 
 namespace model_promises {
 

@@ -3,6 +3,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ import threading
 import time
 import unittest
 
-GPT = MLP = None
+GPT = MLP = SLOW_DISK = None
 TINY = ["--layers", "1", "--heads", "2", "--channels", "16", "--context", "16", "--batch", "4", "--validation-rows", "8"]
 
 
@@ -21,6 +22,12 @@ def alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def wait_until(condition, seconds=60):
@@ -198,6 +205,128 @@ class AppTest(ProgramTest):
                 self.assertEqual([line[0] for line in result["losses"]], list(range(1, result["steps"] + 1)))
                 self.assertEqual(len(set(running.pids())), 3)
 
+    def all_are_back(self, running, count, since=0):
+        """The last formation that is told of has so many ranks, and it is not among the first `since`."""
+        told = re.findall(r"^(\d+) ranks?: ", running.text(), re.M)
+        return len(told) > since and told[-1] == str(count)
+
+    LONG = ["--steps", "100000000", "--commit-every", "20", "--evaluate-every", "0", "--checkpoint-every", "0"]
+
+    def interrupt(self, running, out):
+        running.process.send_signal(signal.SIGINT)
+        self.assertEqual(running.end(), 130, running.text())
+        self.assertTrue(os.path.exists(self.path(out, "result.json")), running.text())
+        result = self.result(out)
+        self.assertEqual([line[0] for line in result["losses"]], list(range(1, result["steps"] + 1)))
+        return result
+
+    def test_two_of_three_killed_some_milliseconds_apart(self):
+        """D.1: the second one dies at any moment of the driver's forming the group again without the first one."""
+        running = self.start("twice", *self.LONG, "--workers", "3")
+        self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 3), running.text())
+        known = 3
+        for milliseconds in (0, 1, 3, 10, 20, 40):
+            formations = len(re.findall(r"^\d+ ranks?: ", running.text(), re.M))
+            victims = [pid for pid in running.pids() if alive(pid)][-2:]
+            self.assertEqual(len(victims), 2, running.text())
+            os.kill(victims[0], signal.SIGKILL)
+            time.sleep(milliseconds / 1000)
+            os.kill(victims[1], signal.SIGKILL)
+            known += 2
+            self.assertTrue(wait_until(lambda: self.all_are_back(running, 3, formations) and len(running.pids()) >= known),
+                            f"{milliseconds} ms\n{running.text()}")
+        self.interrupt(running, "twice")
+
+    def workers(self):
+        """The worker processes of this test's cluster, found by their environment."""
+        found, mark = [], f"TROUPE_SESSION_ROOT={self.root}".encode()
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ", "rb") as environment:
+                    if comm.read().strip() == "troupe-worker" and mark in environment.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                pass
+        return found
+
+    def test_replacements_that_die_while_they_are_taken_in(self):
+        """D.1: killed before they are members, or while they become it; the rank that is left goes on."""
+        running = self.start("again", *self.LONG, "--workers", "2")
+        self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 2), running.text())
+        survivor, victim = running.pids()
+        os.kill(victim, signal.SIGKILL)
+        for wait in range(20):  # whatever process comes, the replacement among them, dies after a while of its own
+            time.sleep(0.02 * (wait % 7))
+            for pid in self.workers():
+                if pid != survivor and alive(pid):
+                    os.kill(pid, signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: self.all_are_back(running, 2) and len([p for p in running.pids() if alive(p)]) == 2), running.text())
+        self.assertTrue(alive(survivor), running.text())
+        self.interrupt(running, "again")
+
+    def test_ranks_that_die_before_the_first_group_is_formed(self):
+        """D.1: the first formation is a formation like any other."""
+        running = self.start("early", *self.LONG, "--workers", "2")
+        killed = set()
+        end = time.monotonic() + 60
+        while len(killed) < 5 and time.monotonic() < end and not running.pids():
+            for pid in self.workers():
+                if pid not in killed:
+                    killed.add(pid)
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+        self.assertTrue(killed)
+        self.assertTrue(wait_until(lambda: self.all_are_back(running, 2)), running.text())
+        self.interrupt(running, "early")
+
+    def test_a_frozen_rank_is_killed_and_replaced(self):
+        """D.1, DR-5: whichever rank it is."""
+        running = self.start("frozen", *self.LONG, "--workers", "2", "--heartbeat-timeout", "2")
+        self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 2), running.text())
+        for index in (0, 1):
+            formations = len(re.findall(r"^\d+ ranks?: ", running.text(), re.M))
+            frozen = [pid for pid in running.pids() if alive(pid)][index]
+            os.kill(frozen, signal.SIGSTOP)
+            self.assertTrue(wait_until(lambda: self.all_are_back(running, 2, formations)), running.text())
+            self.assertFalse(alive(frozen))
+        self.assertIn("taken for frozen", running.text())
+        self.interrupt(running, "frozen")
+
+    def test_a_slow_checkpoint_is_no_death(self):
+        """D.2: rank 0 writes for longer than a heartbeat may take, the others wait for it."""
+        slow = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_SECONDS": "5"}
+        running = Running([GPT, *TINY, "--out", self.path("slow"), "--steps", "4", "--checkpoint-every", "2", "--workers", "2",
+                           "--heartbeat-timeout", "2"], slow)
+        self.assertEqual(running.end(), 0, running.text())
+        self.assertEqual([recovery["ranks"] for recovery in self.result("slow")["recoveries"]], [2])
+
+    def test_a_checkpoint_that_cannot_be_written_is_a_warning(self):
+        """D.3"""
+        full = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_FULL": "2"}
+        running = Running([GPT, *TINY, "--out", self.path("full"), "--steps", "6", "--checkpoint-every", "2", "--workers", "2"], full)
+        self.assertEqual(running.end(), 0, running.text())
+        self.assertIn("warning: the checkpoint of step 2 was not written", running.text())
+        result = self.result("full")
+        self.assertEqual((result["steps"], len(result["warnings"])), (6, 2))
+
+    def test_a_longer_run_goes_on_with_the_schedule_that_it_had(self):
+        """H.16: --help says that --steps counts those before --resume."""
+        self.gpt("short", "--steps", "5", "--workers", "1")
+        longer = self.gpt("short", "--steps", "8", "--workers", "1", "--resume")
+        self.assertEqual((longer["resumed_from"], longer["steps"]), (5, 8))
+
+    def test_zero_does_not_change_nine_ranks_that_joined_over_sockets(self):
+        """D.5: where sums are not those of shared memory, they are the same ones for ZeRO-0 and ZeRO-1."""
+        losses = []
+        for zero in ("0", "1"):
+            launcher = {"WORLD_SIZE": "9", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TROUPE_COLLECTIVE_BACKEND": "tcp"}
+            ranks = [Running([GPT, *TINY[:TINY.index("--batch")], "--batch", "9", "--validation-rows", "9", "--steps", "5", "--zero", zero, "--out", self.path("nine" + zero)],
+                             {**self.environment, **launcher, "RANK": str(rank)}) for rank in range(9)]
+            for rank in ranks:
+                self.assertEqual(rank.end(), 0, rank.text())
+            losses.append(self.result("nine" + zero)["losses"])
+        self.assertEqual(*losses)
+
     def test_when_no_rank_is_left_new_ones_begin_with_the_checkpoint(self):
         running = self.start("alone", "--steps", "100000000", "--workers", "1", "--checkpoint-every", "500", "--evaluate-every", "0")
         checkpoints = self.path("alone", "checkpoints")
@@ -219,5 +348,5 @@ class AppTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    GPT, MLP = sys.argv[1:3]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    GPT, MLP, SLOW_DISK = sys.argv[1:4]
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -1,8 +1,8 @@
 // The cut of the gradient into buckets, and of buckets into the ranks' parts.
 #include <gtest/gtest.h>
 
-#include "apps/train/zero.h"
-#include "kernels/optimizer.h"
+#include "apps/train/trainer/zero.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 
 namespace troupe::train {
 namespace {

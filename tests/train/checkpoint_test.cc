@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "apps/train/checkpoint.h"
-#include "apps/train/safetensors.h"
+#include "apps/train/checkpoint/checkpoint.h"
+#include "apps/train/checkpoint/safetensors.h"
 #include "tests/train/tiny.h"
 
 namespace troupe::train {
@@ -61,7 +61,7 @@ TEST_F(TrainCheckpoint, EverythingComesBack) {
   EXPECT_EQ(back->watch.above, 2);
 }
 
-// ST-2: cut at any byte, or with any byte of it changed, it is refused with a type; nothing is read beyond it.
+// TST-2: cut at any byte, or with any byte of it changed, it is refused with a type; nothing is read beyond it.
 TEST_F(TrainCheckpoint, ATruncatedOrDamagedFileIsATypedError) {
   ASSERT_TRUE(save_snapshot(folder_ / "a", layout, snapshot(7), setting).ok());
   const std::string bytes = read(folder_ / "a");
@@ -121,7 +121,7 @@ TEST_F(TrainCheckpoint, AnotherModelOrSettingIsNamed) {
   EXPECT_EQ(load_snapshot<double>(folder_ / "a", layout, setting).error().code(), ErrorCode::kInvalidArgument);
 }
 
-// CK-2
+// TCK-2
 TEST_F(TrainCheckpoint, TheLastAndTheBestAreKept) {
   CheckpointFolder folder({.path = folder_ / "run", .keep_last = 2});
   const double scores[] = {3, 1, 2, 4, 1.5};
@@ -138,7 +138,7 @@ TEST_F(TrainCheckpoint, TheLastAndTheBestAreKept) {
   EXPECT_EQ(files, 3u) << "nothing else is left";
 }
 
-// CK-3
+// TCK-3
 TEST_F(TrainCheckpoint, ADamagedNewestIsPassedOverAndNamed) {
   CheckpointFolder folder({.path = folder_, .keep_last = 3});
   EXPECT_EQ(folder.load_newest<float>(layout, setting).error().code(), ErrorCode::kNotFound);
@@ -152,7 +152,7 @@ TEST_F(TrainCheckpoint, ADamagedNewestIsPassedOverAndNamed) {
   EXPECT_NE(passed_over[0].find("step-000000020"), std::string::npos);
 }
 
-// CK-3: foreign, of another setting, of a larger model, under a wrong name: each is passed over and named.
+// TCK-3: foreign, of another setting, of a larger model, under a wrong name: each is passed over and named.
 TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
   CheckpointFolder folder({.path = folder_, .keep_last = 9});
   ASSERT_TRUE(folder.save(layout, snapshot(10), setting).ok());
@@ -178,7 +178,7 @@ TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
   EXPECT_EQ(load_snapshot<float>(folder.file_of(30), layout, setting).error().code(), ErrorCode::kInvalidArgument);
 }
 
-// CK-4: with keep_last = 1, whatever lies about: the good one just saved stays, and what is not ours is not touched.
+// TCK-4: with keep_last = 1, whatever lies about: the good one just saved stays, and what is not ours is not touched.
 TEST_F(TrainCheckpoint, KeepLastCountsAndRemovesOnlyGoodOnes) {
   CheckpointFolder first({.path = folder_, .keep_last = 9});
   for (int step : {10, 20, 30}) ASSERT_TRUE(first.save(layout, snapshot(step), setting).ok());
@@ -206,7 +206,7 @@ TEST_F(TrainCheckpoint, AFolderThatCannotBeWrittenIsATypedErrorAndLeavesNothing)
   EXPECT_EQ(status.error().code(), ErrorCode::kRuntimeEnv);
 }
 
-// CK-1: stopped after five steps and resumed in new objects, the loss curve and the end are the same bits.
+// TCK-1: stopped after five steps and resumed in new objects, the loss curve and the end are the same bits.
 TEST_F(TrainCheckpoint, AResumedRunRepeatsTheCurveBitForBit) {
   constexpr std::size_t kInputs = 3000, kClasses = 4;
   const TinyData data(50, kInputs, kClasses);

@@ -1,7 +1,7 @@
 // Which commit survivors choose: pure, by what the ranks say of themselves.
 #include <gtest/gtest.h>
 
-#include "apps/train/commit.h"
+#include "apps/train/checkpoint/commit.h"
 
 namespace troupe::train {
 namespace {
@@ -50,6 +50,17 @@ TEST(TrainCommit, ANewcomerIsGivenWhatTheOthersHave) {
   EXPECT_EQ(choice->ranks, 2);
   EXPECT_FALSE(choice->all_have_it);
   EXPECT_FALSE(choose_commit(std::vector<RankHeader>(3), Zero::k0)) << "nobody has anything: the start";
+}
+
+// EL-3
+TEST(TrainCommit, TheNewestCheckpointOfAnyDiskIsReadFirst) {
+  const auto with = [](std::int64_t step) {
+    RankHeader header;
+    header.on_disk = step;
+    return header;
+  };
+  EXPECT_EQ(checkpoint_readers(std::vector{with(-1), with(5), with(9), with(9), with(5), with(-1)}), (std::vector{2, 1}));
+  EXPECT_TRUE(checkpoint_readers(std::vector{with(-1), with(-1)}).empty());
 }
 
 // CO-1: the same step, committed again by the next group, is another commit.

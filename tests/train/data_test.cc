@@ -7,11 +7,11 @@
 
 #include <troupe/error.h>
 
-#include "apps/train/digits.h"
-#include "apps/train/draws.h"
-#include "apps/train/generate.h"
-#include "apps/train/npy.h"
-#include "apps/train/text.h"
+#include "apps/train/data/digits.h"
+#include "apps/train/model/draws.h"
+#include "apps/train/model/generate.h"
+#include "apps/train/data/npy.h"
+#include "apps/train/data/text.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <new>
 
-#include "apps/train/elastic.h"
+#include "apps/train/elastic/elastic.h"
 #include "tests/train/tiny.h"
 
 namespace troupe::train {
@@ -32,6 +32,8 @@ struct Left {
   } recovered[6] = {};
   bool stopped = false;
   char message[300] = {};
+  std::int64_t warnings = 0;
+  char warning[300] = {};
   float parameters[kCount] = {};
 };
 
@@ -49,6 +51,7 @@ struct Scene {
   std::vector<Death> deaths = {};
   ElasticOptions elastic = {};
   int newcomers_after = -1;  // commits of rank 0, until it hears of a newcomer
+  bool own_disks = false;    // each process has a folder of its own for checkpoints
   double rate = 1e-2;
 };
 
@@ -126,6 +129,11 @@ class Stage {
       auto next = group_after(process, group.epoch());
       if (next.ok()) epoch = next->epoch(), std::fill(std::begin(seen), std::end(seen), 0);
       return next;
+    };
+    if (scene_.own_disks) elastic.checkpoints->path /= std::to_string(process);
+    elastic.on_warning = [&](const std::string& text) {
+      ++left.warnings;
+      std::strncpy(left.warning, text.c_str(), sizeof left.warning - 1);
     };
     int commits = 0;
     if (scene_.newcomers_after >= 0) elastic.newcomer = [&] { return ++commits == scene_.newcomers_after; };
@@ -278,6 +286,51 @@ TEST(TrainElastic, ShardAndPartnerBothLostGoesBackToTheCheckpointAndSaysSo) {
     expect_undisturbed_end(stage, {0}, "with ZeRO-0 one rank has everything");
   }
   std::filesystem::remove_all(folder);
+}
+
+// EL-3: the new rank 0 is on a node whose disk has no checkpoint; another survivor's has.
+TEST(TrainElastic, WhoHasTheCheckpointOnItsDiskReadsIt) {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
+  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const Stage stage({.epochs = {{0, 1, 2, 3}, {3, 0}},
+                     .zero = Zero::k1,
+                     .deaths = {{.process = 1, .event = Event::kStepBegins, .count = 7},
+                                {.process = 2, .event = Event::kStepBegins, .count = 7}},
+                     .elastic = {.checkpoint_every = 3, .checkpoints = FolderOptions{.path = folder}},
+                     .own_disks = true});
+  expect_undisturbed_end(stage, {3, 0}, "from the other one's disk");
+  for (const int p : {3, 0}) {
+    ASSERT_EQ(stage.left(p).recoveries, 2);
+    EXPECT_EQ(stage.left(p).recovered[1].from, int(Recovery::From::kCheckpoint));
+    EXPECT_EQ(stage.left(p).recovered[1].step, 6);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// EL-7: a disk that takes no file costs the checkpoints, not the run; only that the last one is missing is an error.
+TEST(TrainElastic, ACheckpointThatCannotBeWrittenIsToldAndTrainingGoesOn) {
+  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
+  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const std::filesystem::path file = folder / "no_folder";
+  std::fclose(std::fopen(file.c_str(), "w"));
+  const Stage stage({.epochs = {{0, 1}},
+                     .zero = Zero::k1,
+                     .elastic = {.checkpoint_every = 3, .checkpoints = FolderOptions{.path = file / "checkpoints"}}});
+  for (const int p : {0, 1}) {
+    const Left& left = stage.left(p);
+    EXPECT_EQ(left.warnings, 3) << "after steps 3, 6 and 9";
+    EXPECT_NE(std::string(left.warning).find("step 9"), std::string::npos) << left.warning;
+    EXPECT_EQ(left.steps, kSteps) << left.message;
+    EXPECT_NE(left.error, 0) << "the last checkpoint is what the run leaves";
+    EXPECT_EQ(parameters_of(left), parameters_of(stage.left(0)));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// DR-2: a rank that came late, and is alone before it was given anything, does not begin anew in silence.
+TEST(TrainElastic, ALateRankAloneWithoutACheckpointIsALoss) {
+  const Stage stage({.epochs = {{0}}, .elastic = {.resume = true}});
+  EXPECT_EQ(stage.left(0).error, std::int64_t(ErrorCode::kObjectLost)) << stage.left(0).message;
 }
 
 // EL-6: with ZeRO-1 half of the state is gone, but it is the start's, or the checkpoint's.

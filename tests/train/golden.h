@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/train/model.h"
-#include "apps/train/npy.h"
-#include "kernels/isa.h"
-#include "kernels/optimizer.h"
+#include "apps/train/model/model.h"
+#include "apps/train/data/npy.h"
+#include "kernels/cpu/isa/isa.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 
 namespace golden_train {
 

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <numbers>
 
-#include "apps/train/gpt.h"
-#include "apps/train/text.h"
-#include "kernels/optimizer.h"
+#include "apps/train/model/gpt.h"
+#include "apps/train/data/text.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 #include "tests/train/golden.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // GP-1: logits, activations, loss, every gradient, the AdamW trajectory and the data-parallel one equal the recordings, in float
 // on every instruction set and in double.
-#include "apps/train/gpt.h"
-#include "kernels/optimizer.h"
+#include "apps/train/model/gpt.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 #include "tests/train/golden.h"
 
 namespace {

@@ -3,10 +3,10 @@
 #include <numeric>
 #include <random>
 
-#include "apps/train/digits.h"
-#include "apps/train/draws.h"
-#include "apps/train/mlp.h"
-#include "kernels/optimizer.h"
+#include "apps/train/data/digits.h"
+#include "apps/train/model/draws.h"
+#include "apps/train/model/mlp.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 #include "tests/train/golden.h"
 
 namespace {

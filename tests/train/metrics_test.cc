@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/train/metrics.h"
+#include "apps/train/trainer/metrics.h"
 
 namespace troupe::train {
 namespace {

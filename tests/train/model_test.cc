@@ -5,9 +5,9 @@
 
 #include <troupe/error.h>
 
-#include "apps/train/draws.h"
-#include "apps/train/gpt.h"
-#include "apps/train/mlp.h"
+#include "apps/train/model/draws.h"
+#include "apps/train/model/gpt.h"
+#include "apps/train/model/mlp.h"
 #include "tests/train/announced.h"
 
 namespace {

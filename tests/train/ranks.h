@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "collective/member.h"
-#include "collective/shm_communicator.h"
+#include "collective/group/member.h"
+#include "collective/shm/communicator.h"
 
 namespace troupe::train::testing {
 

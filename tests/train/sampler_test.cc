@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "apps/train/sampler.h"
+#include "apps/train/trainer/sampler.h"
 
 namespace troupe::train {
 namespace {

@@ -3,12 +3,12 @@
 
 #include <cmath>
 
-#include "apps/train/schedule.h"
+#include "apps/train/trainer/schedule.h"
 
 namespace troupe::train {
 namespace {
 
-// SD-1, SD-2: Goyal et al.: from eta to k eta in equal steps, then the usual schedule.
+// TSD-1, TSD-2: Goyal et al.: from eta to k eta in equal steps, then the usual schedule.
 TEST(TrainSchedule, GradualWarmUpGoesInEqualStepsFromTheBaseToTheScaledRate) {
   const ScheduleOptions o{.base_rate = 0.1,
                           .batch = 8192,
@@ -64,6 +64,19 @@ TEST(TrainSchedule, DescriptionsDifferWhenTheScheduleDoes) {
   EXPECT_NE(describe({.decay = Decay::kSteps, .milestones = {5}}),
             describe({.decay = Decay::kSteps, .milestones = {5, 6}}));
   EXPECT_EQ(describe({.warmup_steps = 3}), describe({.warmup_steps = 3}));
+}
+
+// H.16: a description says where the cosine ended, so that a longer run goes on with the same one.
+TEST(TrainSchedule, TheEndOfTheCosineIsInItsDescription) {
+  ScheduleOptions options{.base_rate = 0.1, .warmup_steps = 7, .decay = Decay::kCosine, .minimum = 0.01, .decay_steps = 200};
+  EXPECT_EQ(cosine_end(describe(options)), 200);
+  options.decay = Decay::kConstant;
+  EXPECT_EQ(cosine_end(describe(options)), std::nullopt);
+  options.decay = Decay::kSteps;
+  options.milestones = {5, 10};
+  EXPECT_EQ(cosine_end(describe(options)), std::nullopt);
+  for (const char* damaged : {"", " cosine to ", " cosine to 1 at ", " cosine to 1 at x", " cosine to 1 at -3", " at 5 cosine to 1"})
+    EXPECT_EQ(cosine_end(damaged), std::nullopt) << damaged;
 }
 
 }  // namespace

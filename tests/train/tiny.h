@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/train/trainer.h"
+#include "apps/train/trainer/trainer.h"
 #include "tests/train/ranks.h"
 
 namespace troupe::train::testing {

@@ -22,8 +22,8 @@
 #include "apps/rl/envs/cartpole.h"
 #include "apps/rl/envs/cartpole_lanes.h"
 #include "apps/rl/envs/vector_env.h"
-#include "apps/rl/rng.h"
-#include "kernels/isa.h"
+#include "apps/rl/algorithms/rng.h"
+#include "kernels/cpu/isa/isa.h"
 
 namespace rl {
 

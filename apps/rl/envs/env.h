@@ -21,7 +21,7 @@
 
 #include <troupe/result.h>
 
-#include "apps/rl/rng.h"
+#include "apps/rl/algorithms/rng.h"
 
 namespace rl {
 

@@ -7,17 +7,17 @@
 namespace rl {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-constexpr double kStep = 0.05;
-constexpr double kGravity = 10.0;
+constexpr double kHalfTurn = std::numbers::pi;
+constexpr double kTimeStep = 0.05;
+constexpr double kPull = 10.0;
 constexpr double kMaxSpeed = 8.0;
 constexpr double kMaxTorque = 2.0;
 
 // Into [-pi, pi); Python's modulo is never negative.
 double normalized(double angle) {
-  double rest = std::fmod(angle + kPi, 2 * kPi);
-  if (rest < 0) rest += 2 * kPi;
-  return rest - kPi;
+  double rest = std::fmod(angle + kHalfTurn, 2 * kHalfTurn);
+  if (rest < 0) rest += 2 * kHalfTurn;
+  return rest - kHalfTurn;
 }
 
 struct TorqueTerms {
@@ -39,7 +39,7 @@ TorqueTerms torque_terms(Action action) {
 const EnvSpec Pendulum::kSpec{"Pendulum-v1", 2, 3, 0, 200, std::nullopt};
 
 void Pendulum::reset(Generator& generator) {
-  const double theta = generator.uniform(-kPi, kPi);
+  const double theta = generator.uniform(-kHalfTurn, kHalfTurn);
   state_ = {theta, generator.uniform(-1.0, 1.0)};
 }
 
@@ -48,9 +48,9 @@ StepOutcome Pendulum::step(Action action) {
   const TorqueTerms terms = torque_terms(action);
   const double angle = normalized(theta);
   const double cost = angle * angle + 0.1 * (theta_dot * theta_dot) + terms.cost;
-  const double pulled = theta_dot + (3 * kGravity / 2 * std::sin(theta) + terms.drive) * kStep;
+  const double pulled = theta_dot + (3 * kPull / 2 * std::sin(theta) + terms.drive) * kTimeStep;
   const double speed = std::clamp(pulled, -kMaxSpeed, kMaxSpeed);
-  state_ = {theta + speed * kStep, speed};
+  state_ = {theta + speed * kTimeStep, speed};
   return {-cost, false};
 }
 

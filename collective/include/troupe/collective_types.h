@@ -86,7 +86,8 @@ struct JoinOptions {
   /// and MASTER_PORT where they are set, else a path made of user and name. What is at the path is left alone unless it is the
   /// socket of a rank 0 that is gone.
   std::string address = {};
-  Duration timeout = std::chrono::seconds(60);
+  Duration timeout = std::chrono::seconds(60);            ///< of the meeting
+  Duration operation_timeout = std::chrono::seconds(30);  ///< of every operation of the group that names none
   std::string token = {};                       ///< only who has the same is let in; it is sent as it is
   Backend backend = Backend::kAuto;             ///< at an address: kAuto shares memory where all ranks are on one machine; it never means NCCL here
   bool deterministic = false;

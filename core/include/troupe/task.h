@@ -72,10 +72,24 @@ class TaskFunction {
 
 template <auto F> inline const TaskFunction<F> task{};
 
+/// A closure that its maker means to send although it captures what cannot be shown to be safe; made by shippable.
+template <class L> struct Shippable : L {
+  using L::operator();
+};
+/// Marks a closure as meant: its captures are valid in every process (a pointer to a constant of the program is not, by
+/// itself: processes may have loaded it elsewhere).
+template <class L> Shippable<std::remove_cvref_t<L>> shippable(L&& closure) { return {std::forward<L>(closure)}; }
+
 namespace detail {
-/// A closure that may travel: one operator(), trivially copyable state.
+template <class L> inline constexpr bool kMeant = false;
+template <class L> inline constexpr bool kMeant<Shippable<L>> = true;
+/// No capture is a reference, nor a closure that captures one: such a class has no standard layout. A pointer, a
+/// string_view or a span looks like any other capture of its size: a worker that crashes in such a closure says so.
+template <class L> concept NoReferenceCaptured = kMeant<L> || std::is_empty_v<L> || std::is_standard_layout_v<L>;
+/// A closure that may travel: one operator(), trivially copyable state without references.
 template <class L> concept RemoteClosure =
-    std::is_class_v<L> && std::is_trivially_copyable_v<L> && requires { &L::operator(); } && RemoteSignature<SignatureOf<decltype(&L::operator())>>;
+    std::is_class_v<L> && std::is_trivially_copyable_v<L> && requires { &L::operator(); } &&
+    RemoteSignature<SignatureOf<decltype(&L::operator())>> && NoReferenceCaptured<L>;
 
 template <class L, class... A> auto submit_closure(const TaskOptions* options, const L& closure, A&&... arguments) {
   using Entry = ClosureEntry<L>;

@@ -1,8 +1,8 @@
-// Conversions between the messages of link.proto and the plain structs of net/link_abi.h.
+// Conversions between the messages of link.proto and the plain structs of net/link/abi.h.
 //
 // Thread rule: pure functions.
 #pragma once
-#include "core/net/link_abi.h"
+#include "core/net/link/abi.h"
 #include "link.pb.h"
 
 namespace troupe::wire {

@@ -1,9 +1,10 @@
-// The two 16-bit floating-point types: troupe::float16 (IEEE binary16) and troupe::bfloat16 (the upper half of a float).
+// The two 16-bit floating-point types: troupe::float16 (IEEE binary16) and troupe::bfloat16 (the upper half of a
+// float).
 //
-// They are storage types: trivially copyable, two bytes, and every calculation happens in float. A value converts to float
-// by itself and exactly; a float converts back with one rounding, to nearest, ties to even. So a + b is a float, a == b
-// compares floats (NaN is unequal to everything, -0 equals +0), and a += b rounds once. Every function may be called from
-// any thread and in constant expressions.
+// They are storage types: trivially copyable, two bytes, and every calculation happens in float. A value converts to
+// float by itself and exactly; a float converts back with one rounding, to nearest, ties to even. So a + b is a float,
+// a == b compares floats (NaN is unequal to everything, -0 equals +0), and a += b rounds once. Every function may be
+// called from any thread and in constant expressions.
 //
 // HF-1  from float: round to nearest, ties to even; beyond the range gives infinity; NaN stays NaN (quiet).
 // HF-2  to float: exact, subnormal numbers included.

@@ -1,6 +1,6 @@
 // Counted things behind the public handles: object entries, store buffers, actor handles, streams.
 //
-// The public templates see only these bases; what they are is the runtime's business (core/worker). A Ptr is one owner.
+// The public templates see only these bases; what they are is the runtime's business (core/owner). A Ptr is one owner.
 //
 // Invariants
 //   CT-1  last_released() is called when a count falls from 1 to 0, on the thread that dropped it; the runtime may by then

@@ -1,0 +1,141 @@
+#include "apps/rl/algorithms/ppo_loss.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rl {
+namespace {
+
+template <class T>
+void normalize(std::span<const T> in, double epsilon, std::vector<T>& out) {
+  const auto count = static_cast<double>(in.size());
+  double sum = 0;
+  for (T v : in) sum += static_cast<double>(v);
+  const double mean = sum / count;
+  double squares = 0;
+  for (T v : in) squares += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
+  const double deviation = in.size() > 1 ? std::sqrt(squares / (count - 1)) : 0.0;
+  for (std::size_t i = 0; i < in.size(); ++i)
+    out[i] = static_cast<T>((static_cast<double>(in[i]) - mean) / (deviation + epsilon));
+}
+
+// Turns one row of logits into log-probabilities, in place, and returns the entropy.
+template <class T>
+T log_softmax(std::span<T> row) {
+  const T largest = *std::max_element(row.begin(), row.end());
+  T sum = 0;
+  for (T v : row) sum += std::exp(v - largest);
+  const T log_sum = std::log(sum) + largest;
+  T entropy = 0;
+  for (T& v : row) {
+    v -= log_sum;
+    entropy -= std::exp(v) * v;
+  }
+  return entropy;
+}
+
+struct ValueTerms {
+  double squared, squared_clipped, gradient;  // gradient of the chosen form, before coefficient and mean
+};
+
+ValueTerms value_terms(double value, double old_value, double target, const PpoLossOptions& options) {
+  const double error = value - target;
+  const double moved = value - old_value;
+  const double clipped_error = old_value + std::clamp(moved, -options.clip, options.clip) - target;
+  const double squared = error * error;
+  const double squared_clipped = std::max(squared, clipped_error * clipped_error);
+  if (options.value_loss == ValueLoss::kFullUnclipped) return {squared, squared_clipped, 2 * error};
+  const bool plain_wins = squared >= clipped_error * clipped_error;
+  const bool inside = std::abs(moved) <= options.clip;
+  return {squared, squared_clipped, plain_wins ? error : inside ? clipped_error : 0.0};
+}
+
+}  // namespace
+
+template <class T>
+PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std::span<const T> value,
+                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad,
+                    PpoPerSample<T>& samples) {
+  const std::size_t count = batch.action.size();
+  const std::size_t actions = logits.size() / count;
+  for (auto* column : {&samples.log_prob, &samples.entropy, &samples.ratio, &samples.normalized_advantage})
+    column->resize(count);
+  normalize(batch.advantage, options.advantage_epsilon, samples.normalized_advantage);
+  const T low = static_cast<T>(1 - options.clip);
+  const T high = static_cast<T>(1 + options.clip);
+  const T share = T{1} / static_cast<T>(count);
+  const T entropy_share = static_cast<T>(options.entropy_coefficient) * share;
+  const double value_share = options.value_coefficient / static_cast<double>(count);
+
+  PpoScalars sums;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::span<T> row = logits_grad.subspan(i * actions, actions);
+    std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * actions), actions, row.begin());
+    const T entropy = log_softmax(row);
+    const auto action = static_cast<std::size_t>(batch.action[i]);
+    const T log_prob = row[action];
+    const T log_ratio = log_prob - batch.old_log_prob[i];
+    const T ratio = std::exp(log_ratio);
+    const T advantage = samples.normalized_advantage[i];
+    const T plain = -advantage * ratio;
+    const T clipped = -advantage * std::clamp(ratio, low, high);
+    // d(policy loss)/d(log prob): only the unclipped branch depends on the ratio outside the clip range.
+    const T slope = plain >= clipped ? plain * share : T{0};
+    for (std::size_t a = 0; a < actions; ++a) {
+      const T log_p = row[a];
+      const T p = std::exp(log_p);
+      row[a] = slope * ((a == action ? T{1} : T{0}) - p) + entropy_share * p * (log_p + entropy);
+    }
+    const ValueTerms terms = value_terms(static_cast<double>(value[i]), static_cast<double>(batch.old_value[i]),
+                                         static_cast<double>(batch.returns[i]), options);
+    value_grad[i] = static_cast<T>(value_share * terms.gradient);
+
+    samples.log_prob[i] = log_prob;
+    samples.entropy[i] = entropy;
+    samples.ratio[i] = ratio;
+    sums.policy_loss += static_cast<double>(std::max(plain, clipped));
+    sums.entropy += static_cast<double>(entropy);
+    sums.value_mse += terms.squared;
+    sums.value_mse_clipped += terms.squared_clipped;
+    sums.approx_kl_k1 -= static_cast<double>(log_ratio);
+    sums.approx_kl_k3 += static_cast<double>(ratio - T{1} - log_ratio);
+    sums.clip_fraction += std::abs(static_cast<double>(ratio) - 1) > options.clip ? 1.0 : 0.0;
+  }
+  for (double* sum : {&sums.policy_loss, &sums.entropy, &sums.value_mse, &sums.value_mse_clipped, &sums.approx_kl_k1,
+                      &sums.approx_kl_k3, &sums.clip_fraction}) {
+    *sum /= static_cast<double>(count);
+  }
+  const double value_loss =
+      options.value_loss == ValueLoss::kFullUnclipped ? sums.value_mse : 0.5 * sums.value_mse_clipped;
+  sums.total_loss =
+      sums.policy_loss - options.entropy_coefficient * sums.entropy + options.value_coefficient * value_loss;
+  return sums;
+}
+
+template <class T>
+double explained_variance(std::span<const T> value, std::span<const T> returns) {
+  const auto count = static_cast<double>(returns.size());
+  double mean_return = 0, mean_error = 0;
+  for (std::size_t i = 0; i < returns.size(); ++i) {
+    mean_return += static_cast<double>(returns[i]) / count;
+    mean_error += static_cast<double>(returns[i] - value[i]) / count;
+  }
+  double return_squares = 0, error_squares = 0;
+  for (std::size_t i = 0; i < returns.size(); ++i) {
+    const double r = static_cast<double>(returns[i]) - mean_return;
+    const double e = static_cast<double>(returns[i] - value[i]) - mean_error;
+    return_squares += r * r;
+    error_squares += e * e;
+  }
+  return return_squares > 0 ? 1 - error_squares / return_squares : 0.0;
+}
+
+template PpoScalars ppo_loss<float>(const PpoMinibatch<float>&, std::span<const float>, std::span<const float>,
+                                    const PpoLossOptions&, std::span<float>, std::span<float>, PpoPerSample<float>&);
+template PpoScalars ppo_loss<double>(const PpoMinibatch<double>&, std::span<const double>, std::span<const double>,
+                                     const PpoLossOptions&, std::span<double>, std::span<double>,
+                                     PpoPerSample<double>&);
+template double explained_variance<float>(std::span<const float>, std::span<const float>);
+template double explained_variance<double>(std::span<const double>, std::span<const double>);
+
+}  // namespace rl

@@ -1,0 +1,58 @@
+// The clipped PPO loss for categorical policies, its gradients with respect to logits and values, and its
+// diagnostics.
+//
+// Pure; arrays are [B] or [B][A], row-major.
+//
+// RPL-1  policy loss = mean max(-A r, -A clip(r, 1-c, 1+c)), with A normalized over the minibatch by its unbiased
+//       deviation + eps.
+// RPL-2  kHalfClipped: 0.5 * mean max((v-R)^2, (v_old + clip(v - v_old, -c, c) - R)^2), CleanRL's convention.
+//       kFullUnclipped: mean (v-R)^2, Stable-Baselines3's.
+// RPL-3  total = policy loss - entropy_coefficient * mean entropy + value_coefficient * value loss.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace rl {
+
+enum class ValueLoss { kHalfClipped, kFullUnclipped };
+
+struct PpoLossOptions {
+  double clip = 0.2;
+  double value_coefficient = 0.5;
+  double entropy_coefficient = 0.0;
+  double advantage_epsilon = 1e-8;
+  ValueLoss value_loss = ValueLoss::kFullUnclipped;
+};
+
+template <class T>
+struct PpoMinibatch {
+  std::span<const std::int32_t> action;
+  std::span<const T> old_log_prob, old_value, advantage, returns;
+};
+
+struct PpoScalars {
+  double policy_loss = 0, entropy = 0, value_mse = 0, value_mse_clipped = 0;
+  double approx_kl_k1 = 0, approx_kl_k3 = 0, clip_fraction = 0;
+  double total_loss = 0;
+};
+
+/// What each sample contributed; the vectors are resized to the batch and can be reused.
+template <class T>
+struct PpoPerSample {
+  std::vector<T> log_prob, entropy, ratio, normalized_advantage;
+};
+
+/// Writes d(total)/d(logits) and d(total)/d(value); the number of actions is logits.size() / B.
+template <class T>
+PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std::span<const T> value,
+                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad,
+                    PpoPerSample<T>& samples);
+
+/// 1 - Var(returns - value) / Var(returns), population variances; 0 when the returns do not vary.
+template <class T>
+[[nodiscard]] double explained_variance(std::span<const T> value, std::span<const T> returns);
+
+}  // namespace rl

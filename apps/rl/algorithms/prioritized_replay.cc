@@ -1,0 +1,53 @@
+#include "apps/rl/algorithms/prioritized_replay.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace rl {
+
+PriorityTree::PriorityTree(const ReplayOptions& options)
+    : options_(options), leaves_(std::bit_ceil(options.capacity)), sums_(2 * leaves_), priority_(options.capacity) {}
+
+void PriorityTree::update(std::size_t index, double abs_td_error) {
+  priority_[index] = abs_td_error + options_.epsilon;
+  std::size_t node = leaves_ + index;
+  sums_[node] = std::pow(priority_[index], options_.alpha);
+  while (node > 1) {
+    node /= 2;
+    sums_[node] = sums_[2 * node] + sums_[2 * node + 1];  // added anew, so that errors do not pile up
+  }
+}
+
+std::size_t PriorityTree::find(double mass) const {
+  std::size_t node = 1;
+  while (node < leaves_) {
+    node *= 2;
+    // Rounding may leave a little more mass than there is: never walk into an empty subtree.
+    if (mass >= sums_[node] && sums_[node + 1] > 0) mass -= sums_[node++];
+  }
+  return node - leaves_;
+}
+
+std::vector<std::size_t> PriorityTree::sample(std::span<const double> draws) const {
+  std::vector<std::size_t> out;
+  const auto count = static_cast<double>(draws.size());
+  for (std::size_t i = 0; i < draws.size(); ++i)
+    out.push_back(find((static_cast<double>(i) + draws[i]) * total() / count));
+  return out;
+}
+
+double PriorityTree::raw_weight(std::size_t index, double beta) const {
+  return std::pow(static_cast<double>(options_.capacity) * probability(index), -beta);
+}
+
+double PriorityTree::largest_raw_weight(double beta) const {
+  double smallest = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < options_.capacity; ++i) {
+    if (mass(i) > 0 && (smallest == 0 || mass(i) < smallest)) smallest = mass(i), at = i;
+  }
+  return smallest > 0 ? raw_weight(at, beta) : 0.0;
+}
+
+}  // namespace rl

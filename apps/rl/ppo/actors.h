@@ -1,0 +1,68 @@
+// The actors of the PPO job: thin shells around RolloutWorker and Learner, and the messages between them.
+//
+//   driver ──params ref──▶ RolloutActor × N ──batch refs──▶ LearnerActor ──params ref──▶ driver
+//
+// The driver only moves refs: batches and parameters lie in the object store, are written once and read in place. One
+// put of the parameters serves all rollout actors.
+//
+// PA-1  A rollout actor that dies is restarted with fresh environments and a random stream of its own, so that it
+//       does not play its first episodes again, and its interrupted call runs again; the learner is not restarted (a run without its optimizer state would be another run): its death ends the program
+//       with its error, and the last checkpoint remains.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include <troupe/troupe.h>
+
+#include "apps/rl/algorithms/batch.h"
+#include "apps/rl/training/learner.h"
+#include "apps/rl/training/rollout.h"
+
+namespace rl {
+
+using ParamsRef = troupe::ObjectRef<troupe::Array<float>>;
+
+struct BatchMessage {
+  troupe::Array<float> obs;
+  troupe::Array<std::int32_t> action;
+  troupe::Array<float> log_prob, value, advantage, returns;
+
+  [[nodiscard]] BatchView view() const {
+    return {obs.span(), action.span(), log_prob.span(), value.span(), advantage.span(), returns.span()};
+  }
+};
+
+struct UpdateReply {
+  ParamsRef params;
+  UpdateStats stats;
+};
+
+class RolloutActor {
+ public:
+  explicit RolloutActor(const RolloutOptions& options);
+
+  /// One batch, and the episodes that ended in it.
+  std::tuple<BatchMessage, std::vector<EpisodeEnd>> collect(troupe::Array<float> params);
+
+ private:
+  RolloutWorker worker_;
+};
+
+class LearnerActor {
+ public:
+  /// `resumed`: the state to go on from.
+  LearnerActor(LearnerOptions options, std::optional<LearnerState> resumed);
+
+  /// Puts the current parameters.
+  ParamsRef publish() const;
+  UpdateReply update(std::vector<troupe::ObjectRef<BatchMessage>> batches);
+  LearnerState save() const { return learner_.save(); }
+
+ private:
+  Learner learner_;
+};
+
+}  // namespace rl

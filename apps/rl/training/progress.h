@@ -1,0 +1,21 @@
+// What the progress of a training run says; apps/common/progress.h shows it. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rl {
+
+struct ProgressView {
+  std::int64_t steps = 0;  // done, those before a resume included
+  std::int64_t total_steps = 0;
+  std::int64_t steps_this_run = 0;
+  double seconds = 0;  // of this run
+  double mean_return = 0;
+  double kl = 0, clip_fraction = 0, entropy = 0;  // of the last update
+};
+
+/// "[####----] 36,864/500,000 steps  163k steps/s  return 212.4  KL 0.008  clipped 9%  entropy 0.58  ETA 0:03". The bar is bar_width characters; 0: no bar.
+[[nodiscard]] std::string progress_line(const ProgressView& view, int bar_width);
+
+}  // namespace rl

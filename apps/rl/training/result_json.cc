@@ -1,0 +1,70 @@
+#include "apps/rl/training/result_json.h"
+
+#include <boost/json.hpp>
+
+namespace rl {
+namespace {
+
+namespace json = boost::json;
+
+json::value file_or_null(const std::filesystem::path& path) {
+  if (path.empty()) return nullptr;
+  return json::value(path.string());
+}
+
+}  // namespace
+
+std::string training_json(const TrainingOutcome& o) {
+  const TrainingLog& log = o.log;
+  json::array curve;
+  for (const CurvePoint& point : log.curve)
+    curve.push_back(json::array{point.steps, static_cast<double>(point.mean_return)});
+  json::array learning;
+  for (const UpdatePoint& point : log.learning)
+    learning.push_back(json::object{{"steps", point.steps},
+                                    {"kl", static_cast<double>(point.kl)},
+                                    {"clip_fraction", static_cast<double>(point.clip_fraction)},
+                                    {"entropy", static_cast<double>(point.entropy)},
+                                    {"learning_rate", static_cast<double>(point.learning_rate)}});
+  const double steps_this_run = static_cast<double>(log.steps - o.resumed_from);
+  json::object out{{"program", "ppo"},
+                   {"env", "CartPole-v1"},
+                   {"seed", o.config.seed},
+                   {"num_workers", o.config.num_workers},
+                   {"num_envs", o.config.num_envs},
+                   {"horizon", o.config.horizon},
+                   {"total_steps", o.config.total_steps},
+                   {"threshold", log.threshold},
+                   {"solved", log.solved()},
+                   {"solved_steps", log.solved() ? json::value(log.solved_steps) : json::value(nullptr)},
+                   {"solved_seconds", log.solved() ? json::value(log.solved_seconds) : json::value(nullptr)},
+                   {"steps", log.steps},
+                   {"episodes", log.episodes},
+                   {"updates", log.updates},
+                   {"mean_return", log.mean_return()},
+                   {"seconds", log.seconds},
+                   {"steps_per_second", o.seconds_this_run > 0 ? steps_this_run / o.seconds_this_run : 0.0},
+                   {"resumed_from_steps", o.resumed_from},
+                   {"interrupted", o.interrupted},
+                   {"policy", file_or_null(o.policy)},
+                   {"picture", file_or_null(o.picture)},
+                   {"checkpoint", file_or_null(o.checkpoint)},
+                   {"learning", std::move(learning)},
+                   {"curve", std::move(curve)}};
+  return json::serialize(out) + "\n";
+}
+
+std::string evaluation_json(const Policy& policy, const Evaluation& evaluation) {
+  json::array returns(evaluation.returns.begin(), evaluation.returns.end());
+  json::object out{{"program", "ppo evaluate"},
+                   {"env", policy.env_id},
+                   {"trained_seed", policy.seed},
+                   {"trained_steps", policy.steps},
+                   {"episodes", evaluation.returns.size()},
+                   {"mean_return", evaluation.mean},
+                   {"deviation", evaluation.deviation},
+                   {"returns", std::move(returns)}};
+  return json::serialize(out) + "\n";
+}
+
+}  // namespace rl

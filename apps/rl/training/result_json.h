@@ -1,0 +1,27 @@
+// The results of the program as JSON. Pure: text out.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "apps/rl/training/evaluate.h"
+#include "apps/rl/ppo/config.h"
+#include "apps/rl/training/training_log.h"
+
+namespace rl {
+
+struct TrainingOutcome {
+  PpoConfig config = {};
+  TrainingLog log = {};
+  std::int64_t resumed_from = 0;  // steps
+  double seconds_this_run = 0;
+  bool interrupted = false;
+  std::filesystem::path policy = {}, picture = {}, checkpoint = {};  // empty: not written
+};
+
+/// Keys: solved, solved_steps, solved_seconds (null until solved), steps, seconds, steps_per_second, mean_return,
+/// episodes, updates, the settings, the files, and curve: [[steps, mean return], ...].
+[[nodiscard]] std::string training_json(const TrainingOutcome& outcome);
+[[nodiscard]] std::string evaluation_json(const Policy& policy, const Evaluation& evaluation);
+
+}  // namespace rl

@@ -1,0 +1,68 @@
+// Collects experience: N CartPoles played by a given policy for a fixed number of steps, advantages included.
+//
+// A plain class: no threads, no runtime. One thread at a time.
+//
+// RO-1  The same options and the same sequence of parameters give the same batches, on any run and any placement.
+// RO-2  Episodes continue from one collect() to the next; environments reset themselves (VE-2), and a truncated
+//       episode bootstraps from its true last observation.
+// RO-3  Training uses the exact environment (CB-1, Isa::kReference); only the networks run vectorized.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "apps/rl/algorithms/actor_critic.h"
+#include "apps/rl/algorithms/batch.h"
+#include "apps/rl/envs/cartpole_batch.h"
+#include "apps/rl/algorithms/gae.h"
+#include "apps/rl/algorithms/rng.h"
+
+namespace rl {
+
+struct RolloutOptions {
+  std::size_t num_envs = 16;
+  std::size_t horizon = 64;  // steps of each environment in one batch
+  GaeOptions gae{.gamma = 0.98, .lambda = 0.9};
+  std::uint64_t seed = 1;
+  std::uint32_t worker = 0;       // workers of one run differ only in this
+  std::int64_t resumed_from = 0;  // env steps done before: a resumed run does not play the first episodes again
+  std::uint32_t life = 0;         // restarts of this worker: nor does one that came back play its first episodes again
+  troupe::kernels::Isa isa = troupe::kernels::best_isa();
+};
+
+/// An episode that ended during a rollout, in the order of its end.
+struct EpisodeEnd {
+  std::uint32_t step = 0;  // of the rollout, from 0
+  float episode_return = 0;
+};
+
+class RolloutWorker {
+ public:
+  explicit RolloutWorker(const RolloutOptions& options);
+
+  [[nodiscard]] std::size_t samples() const { return options_.num_envs * options_.horizon; }
+  [[nodiscard]] static constexpr std::size_t obs_size() { return 4; }
+
+  /// Plays `horizon` steps with these parameters and fills `out`, whose spans hold samples() rows.
+  std::vector<EpisodeEnd> collect(std::span<const float> params, const BatchOut& out);
+
+ private:
+  void read_observations(std::span<float> rows) const;
+  void act(std::size_t begin, const BatchOut& out);
+  void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
+
+  RolloutOptions options_;
+  ActorCritic<float> net_;
+  CartPoleBatch envs_;
+  Generator generator_;
+  std::vector<float> logits_, values_, reward_, final_value_, final_obs_;
+  std::vector<std::uint8_t> actions_, terminated_, truncated_;
+  std::vector<std::size_t> final_rows_;  // the samples whose final_obs_ are kept
+};
+
+/// The networks that play CartPole: 4-64-64-2 and 4-64-64-1.
+[[nodiscard]] ActorCriticShape cartpole_networks();
+
+}  // namespace rl

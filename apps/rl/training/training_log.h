@@ -1,0 +1,57 @@
+// What a training run has achieved so far: steps, the mean return of the last 100 episodes, the learning curve, and
+// when it was solved.
+//
+// Pure: the caller brings the clock. A plain aggregate, so it is stored in checkpoints whole.
+//
+// RTL-1  An episode counts at the environment step at which it ended, all environments of all workers taken together.
+// RTL-2  Solved: for the first time 100 episodes are in the window and their mean reaches the threshold.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "apps/rl/training/learner.h"
+#include "apps/rl/training/rollout.h"
+
+namespace rl {
+
+inline constexpr std::size_t kReturnWindow = 100;
+
+struct CurvePoint {
+  std::int64_t steps = 0;
+  float mean_return = 0;
+};
+
+/// What the learner did in one update: means over its minibatches.
+struct UpdatePoint {
+  std::int64_t steps = 0;
+  float kl = 0, clip_fraction = 0, entropy = 0, learning_rate = 0;
+};
+
+struct TrainingLog {
+  double threshold = 475;
+  std::int64_t steps = 0;
+  std::int64_t episodes = 0;
+  std::int64_t updates = 0;
+  double seconds = 0;              // spent so far, resumed runs included
+  std::vector<float> recent;       // returns of the last episodes, oldest first, at most kReturnWindow
+  std::vector<CurvePoint> curve;   // one point an update, once an episode has ended
+  std::vector<UpdatePoint> learning;  // one point an update
+  std::int64_t solved_steps = -1;  // -1: not yet
+  double solved_seconds = -1;
+
+  /// One iteration: the episodes that each worker saw while its `num_envs` environments played `horizon` steps.
+  void add(std::span<const std::vector<EpisodeEnd>> workers, std::size_t num_envs, std::size_t horizon,
+           double seconds_now);
+
+  /// The update that followed it.
+  void add(const UpdateStats& stats);
+
+  /// Of the episodes in the window; 0 when there is none.
+  [[nodiscard]] double mean_return() const;
+  [[nodiscard]] bool solved() const { return solved_steps >= 0; }
+};
+
+}  // namespace rl

@@ -1,0 +1,367 @@
+#include "collective/group/epochs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "collective/group/rank_net.h"
+#include "core/process/core.h"
+#include <troupe/collective.h>
+#include <troupe/troupe.h>
+
+namespace troupe::collective {
+namespace {
+
+std::string name_in(const std::string& key) {  // __collective/JOB/NAME
+  return key.substr(key.find('/', key.find('/') + 1) + 1);
+}
+
+Failure failure_of(const wire::GroupWord& word) {
+  return {Reason(std::min<std::uint8_t>(word.reason, std::uint8_t(Reason::kBackend))), word.text, {word.missing.begin(), word.missing.end()}};
+}
+
+wire::GroupWord word_of(const Epoch& epoch, const Failure& failure) {
+  wire::GroupWord word{.kind = wire::GroupWordKind::kFailed, .key = epoch.key, .group = epoch.record.id, .epoch = epoch.record.epoch};
+  word.reason = std::uint8_t(failure.reason);
+  word.text = failure.text;
+  word.missing.assign(failure.missing_ranks.begin(), failure.missing_ranks.end());
+  return word;
+}
+
+void complete(worker::Core* founder, const std::vector<troupe::detail::ObjectPtr>& refs, std::uint64_t epoch, const Failure& failure) {
+  if (refs.empty()) return;
+  worker::Core& core = *founder;
+  const BrokenGroup broken{epoch, fmt::format("{}: {}", reason_name(failure.reason), failure.text), failure.missing_ranks};
+  worker::CoreLock lock(core);
+  if (core.shutting_down()) return;
+  for (const auto& ref : refs) core.objects().complete(worker::entry_of(ref), troupe::detail::encode_value(broken));
+}
+
+const Failure kEnded{Reason::kStale, "the group was formed again or destroyed", {}};
+
+}  // namespace
+
+Epochs& Epochs::instance() {
+  static Epochs& instance = *new Epochs;  // threads of user code may outlive main
+  return instance;
+}
+
+Epochs::Listener::Listener(Epochs& epochs, exec::Waiter& waiter) : epochs_(epochs), waiter_(waiter) {
+  std::lock_guard lock(epochs_.mutex_);
+  epochs_.listeners_.insert(&waiter_);
+}
+Epochs::Listener::~Listener() {
+  std::lock_guard lock(epochs_.mutex_);
+  epochs_.listeners_.erase(&waiter_);
+}
+void Epochs::wake() {
+  std::lock_guard lock(mutex_);
+  for (exec::Waiter* one : listeners_) one->notify();
+}
+
+/// A process may run one cluster after the other.
+std::string Epochs::slot(worker::Core& core, const std::string& key) { return core.welcome().session_dir + "\n" + key; }
+
+std::shared_ptr<Epoch> Epochs::newest(worker::Core& core, const std::string& key) {
+  const auto found = epochs_.find(slot(core, key));
+  return found == epochs_.end() ? nullptr : found->second;
+}
+
+// -------------------------------------------------------------------------------------------------------------------- ranks
+
+Epochs::Admission Epochs::admit(worker::Core& core, const std::string& key, const Seeker& seeker) {
+  std::lock_guard lock(mutex_);
+  Admission admission;
+  admission.epoch = newest(core, key);
+  if (!admission.epoch || admission.epoch->ended || admission.epoch->record.epoch <= seeker.after_epoch) return admission;
+  Epoch& epoch = *admission.epoch;
+  const auto member = std::ranges::find(epoch.record.members, seeker.actor, &GroupMember::actor);
+  if (member == epoch.record.members.end()) {
+    admission.kind = Admission::Kind::kForeign;
+    return admission;
+  }
+  admission.rank = int(member - epoch.record.members.begin());
+  if (const auto found = epoch.entered.find(admission.rank); found != epoch.entered.end()) {
+    admission.kind = Admission::Kind::kUse;
+    admission.member = found->second.member;
+  } else if (member->restarts != seeker.restarts || member->process != core.self()) {
+    admission.kind = Admission::Kind::kRestarted;  // CEP-2
+  } else if (!epoch.entering.contains(admission.rank) && (epoch.record.backend == Backend::kShm || epoch.links.contains(admission.rank))) {
+    epoch.entering.insert(admission.rank);
+    admission.kind = Admission::Kind::kEnter;
+    if (const auto links = epoch.links.find(admission.rank); links != epoch.links.end()) admission.links = links->second;
+  }
+  return admission;
+}
+
+void Epochs::enter(const std::shared_ptr<Epoch>& epoch, int rank, Epoch::Entered entered) {
+  std::optional<Failure> failure;
+  bool ended = false;
+  {
+    std::lock_guard lock(mutex_);
+    epoch->entering.erase(rank);
+    failure = epoch->failure;
+    ended = epoch->ended;
+    if (!ended) epoch->entered[rank] = entered;
+  }
+  if (failure) entered.member->communicator().fail(*failure);
+  if (ended) entered.supersede(ShmSegment::kDestroyed);
+  wake();
+}
+
+void Epochs::give_up(const std::shared_ptr<Epoch>& epoch, int rank) {
+  {
+    std::lock_guard lock(mutex_);
+    epoch->entering.erase(rank);
+  }
+  wake();
+}
+
+// ------------------------------------------------------------------------------------------------------------------- epochs
+
+Epochs::Parts Epochs::take_parts(Epoch& epoch) {
+  Parts parts;
+  for (auto& [rank, entered] : std::exchange(epoch.entered, {})) parts.entered.push_back(std::move(entered));
+  for (auto& [rank, links] : std::exchange(epoch.links, {})) parts.links.push_back(std::move(links));
+  parts.memory = std::exchange(epoch.memory, nullptr);
+  parts.broken = std::exchange(epoch.broken, {});
+  epoch.ended = true;
+  return parts;
+}
+
+/// CEP-1: handles that are still about fail from now on.
+void Epochs::finish(const Epoch& epoch, Parts parts, std::uint64_t next) {
+  for (const auto& links : parts.links) links->supersede();
+  if (parts.memory) parts.memory->supersede(next);
+  for (const auto& entered : parts.entered) entered.supersede(next);
+  complete(epoch.founder, parts.broken, epoch.record.epoch, kEnded);
+}
+
+void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord& record) {
+  if (record.destroyed) return end(core, key, record.id);
+  std::shared_ptr<Epoch> fresh, old;
+  Parts parts;
+  {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<Epoch>& at = epochs_[slot(core, key)];
+    if (!at || at->record.epoch < record.epoch) {
+      fresh = std::make_shared<Epoch>();
+      fresh->key = key;
+      fresh->name = name_in(key);
+      fresh->record = record;
+      const std::string here = slot(core, key);
+      for (auto made = made_.lower_bound({here, 0}); made != made_.end() && made->first.first == here;) {
+        if (made->first.second == record.id) fresh->memory = std::move(made->second.memory);
+        made = made->second.epoch <= record.epoch ? made_.erase(made) : std::next(made);
+      }
+      old = std::exchange(at, fresh);
+      if (old) parts = take_parts(*old);
+    } else if (at->record.id == record.id && !at->ended) {
+      fresh = at;
+    }
+  }
+  if (old) finish(*old, std::move(parts), record.epoch);
+  if (fresh) open_ranks(core, fresh);
+  wake();
+}
+
+/// Each rank of this process is expected by the daemon from now on.
+void Epochs::open_ranks(worker::Core& core, const std::shared_ptr<Epoch>& epoch) {
+  if (epoch->record.backend == Backend::kShm) return;
+  for (std::size_t r = 0; r < epoch->record.members.size(); ++r) {
+    if (epoch->record.members[r].process != core.self()) continue;
+    {
+      std::lock_guard lock(mutex_);
+      if (epoch->ended || !epoch->opened.insert(int(r)).second) continue;
+    }
+    const auto links = open_rank(core, identity_in(epoch->record, epoch->name, int(r)));
+    std::optional<Failure> failure;
+    {
+      std::lock_guard lock(mutex_);
+      if (!epoch->ended) epoch->links[int(r)] = links;
+      failure = epoch->failure;
+    }
+    if (failure) links->fail(*failure);
+  }
+}
+
+std::shared_ptr<Epoch> Epochs::found(worker::Core& core, const std::string& key, const GroupRecord& record) {
+  learn(core, key, record);
+  std::lock_guard lock(mutex_);
+  const auto epoch = newest(core, key);
+  if (!epoch || epoch->record.id != record.id) return nullptr;
+  epoch->founder = &core;
+  return epoch;
+}
+
+std::shared_ptr<Epoch> Epochs::founded(worker::Core& core, const std::string& key) {
+  std::lock_guard lock(mutex_);
+  const auto epoch = newest(core, key);
+  return epoch && epoch->founder && !epoch->ended ? epoch : nullptr;
+}
+
+void Epochs::end(worker::Core& core, const std::string& key, std::uint64_t id) {
+  std::shared_ptr<Epoch> epoch;
+  Parts parts;
+  {
+    std::lock_guard lock(mutex_);
+    made_.erase({slot(core, key), id});  // of a founder that another was faster than
+    epoch = newest(core, key);
+    if (!epoch || epoch->record.id != id || epoch->ended) return;
+    parts = take_parts(*epoch);
+  }
+  finish(*epoch, std::move(parts), ShmSegment::kDestroyed);
+  wake();
+}
+
+void Epochs::fail(worker::Core& core, const std::string& key, std::uint64_t id, const Failure& failure) {
+  std::shared_ptr<Epoch> epoch;
+  Parts parts;
+  {
+    std::lock_guard lock(mutex_);
+    epoch = newest(core, key);
+    if (!epoch || epoch->record.id != id || epoch->ended || epoch->failure) return;  // CEP-3
+    epoch->failure = failure;
+    for (const auto& [rank, entered] : epoch->entered) parts.entered.push_back(entered);
+    for (const auto& [rank, links] : epoch->links) parts.links.push_back(links);
+    if (epoch->record.backend == Backend::kShm) parts.memory = epoch->memory;  // a part's memory counts its ranks otherwise
+    parts.broken = std::exchange(epoch->broken, {});
+  }
+  for (const auto& links : parts.links) links->fail(failure);
+  if (parts.memory) parts.memory->fail(failure);
+  for (const auto& entered : parts.entered) entered.member->communicator().fail(failure);
+  worker::Core* const founder = epoch->founder;
+  complete(founder, parts.broken, epoch->record.epoch, failure);
+  if (!founder || founder->shutting_down()) return;
+  const wire::GroupWord word = word_of(*epoch, failure);
+  std::set<ProcessId> processes;
+  for (const GroupMember& member : epoch->record.members) processes.insert(member.process);
+  processes.erase(founder->self());
+  worker::CoreLock lock(*founder);
+  for (ProcessId process : processes) founder->frames().notice(process, wire::Method::kGroupWord, word);
+}
+
+void Epochs::report(worker::Core& core, const Epoch& epoch, const Failure& failure) {
+  if (failure.reason == Reason::kStale) return;
+  fail(core, epoch.key, epoch.record.id, failure);
+  if (epoch.record.founder == core.self() || core.shutting_down()) return;
+  worker::CoreLock lock(core);
+  core.frames().notice(epoch.record.founder, wire::Method::kGroupWord, word_of(epoch, failure));
+}
+
+void Epochs::ask_after(worker::Core& core, const Epoch& epoch) {
+  std::set<ProcessId> dead;
+  {
+    worker::CoreLock lock(core);
+    std::set<ProcessId> asked{core.self()};
+    for (const GroupMember& member : epoch.record.members) {
+      if (!asked.insert(member.process).second) continue;
+      if (core.frames().is_dead(member.process)) dead.insert(member.process);
+      else if (member.process.node != core.self().node)  // of its own node a process has heard every death since it began
+        core.requests().send<wire::GroupAnswer>(member.process, wire::Method::kGroupWord,
+                                                wire::GroupWord{.kind = wire::GroupWordKind::kPresent, .key = epoch.key, .group = epoch.record.id, .epoch = epoch.record.epoch}, [](auto) {});
+    }
+  }
+  if (!dead.empty()) lose(core, [&](ProcessId process) { return dead.contains(process); }, "its process had ended before");
+}
+
+void Epochs::tell_end(const std::shared_ptr<Epoch>& epoch, troupe::detail::ObjectPtr ref) {
+  Failure failure = kEnded;
+  {
+    std::lock_guard lock(mutex_);
+    if (!epoch->ended && !epoch->failure) {
+      epoch->broken.push_back(std::move(ref));
+      return;
+    }
+    if (epoch->failure) failure = *epoch->failure;
+  }
+  complete(epoch->founder, {std::move(ref)}, epoch->record.epoch, failure);
+}
+
+// --------------------------------------------------------------------------------------------------------------------- port
+
+Result<wire::GroupAnswer> Epochs::make_memory(worker::Core& core, const wire::GroupWord& word) {
+  auto segment = ShmSegment::create({.ranks = word.ranks, .epoch = word.epoch, .key = word.memory_key});
+  if (!segment.ok()) return segment.error_ptr();
+  const wire::GroupAnswer answer{::getpid(), (*segment)->fd()};
+  std::lock_guard lock(mutex_);
+  made_[{slot(core, word.key), word.group}] = {word.epoch, *std::move(segment)};
+  return answer;
+}
+
+Result<wire::GroupAnswer> Epochs::word(worker::Core& core, ProcessId, const wire::GroupWord& word) {
+  switch (word.kind) {
+    case wire::GroupWordKind::kMemory: return make_memory(core, word);
+    case wire::GroupWordKind::kFormed: {
+      Result<GroupRecord> record = decode_record(word.record);
+      if (!record.ok()) return record.error_ptr();
+      learn(core, word.key, *record);
+      break;
+    }
+    case wire::GroupWordKind::kEnded: end(core, word.key, word.group); break;
+    case wire::GroupWordKind::kFailed: fail(core, word.key, word.group, failure_of(word)); break;
+    case wire::GroupWordKind::kPresent: break;
+  }
+  return wire::GroupAnswer{};
+}
+
+void Epochs::socket(worker::Core&, const wire::RankSocket& what, UniqueFd fd) { rank_arrived(what, std::move(fd)); }
+
+/// A founder hears of every life that ends, not of the last one alone.
+void Epochs::actor_moved(worker::Core& core, const wire::ActorLocation& location) {
+  const std::string actor = to_string(location.actor);
+  struct Loss { std::string key; std::uint64_t id; int rank; };
+  std::vector<Loss> losses;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [where, epoch] : epochs_) {
+      if (!epoch->founder || epoch->ended || epoch->failure) continue;
+      const auto member = std::ranges::find(epoch->record.members, actor, &GroupMember::actor);
+      if (member == epoch->record.members.end()) continue;
+      const bool same_life = location.state == wire::ActorState::kAlive && location.restarts == member->restarts;
+      if (!same_life) losses.push_back({epoch->key, epoch->record.id, int(member - epoch->record.members.begin())});
+    }
+  }
+  const std::string why = location.error ? location.error->message : "it was restarted";
+  for (const Loss& loss : losses) fail(core, loss.key, loss.id, {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", loss.rank, actor, why), {loss.rank}});
+  wake();
+}
+
+void Epochs::process_died(worker::Core& core, ProcessId process, const std::string& why) {
+  lose(core, [&](ProcessId one) { return one == process; }, "its process ended: " + why);
+}
+
+void Epochs::node_died(worker::Core& core, std::uint32_t node, const std::string& why) {
+  lose(core, [&](ProcessId one) { return one.node == node; }, why);
+}
+
+/// CEP-5. All ranks that are lost by it are named together.
+void Epochs::lose(worker::Core& core, const std::function<bool(ProcessId)>& gone, const std::string& why) {
+  struct Loss { std::string key; std::uint64_t id; std::vector<int> ranks; std::string actor; };
+  std::vector<Loss> losses;
+  const std::string here = slot(core, {});  // numbers of processes are those of one cluster
+  {
+    std::lock_guard lock(mutex_);
+    for (auto one = epochs_.lower_bound(here); one != epochs_.end() && one->first.starts_with(here); ++one) {
+      const Epoch& epoch = *one->second;
+      if (epoch.ended || epoch.failure) continue;
+      Loss loss{epoch.key, epoch.record.id, {}, {}};
+      for (std::size_t r = 0; r < epoch.record.members.size(); ++r)
+        if (gone(epoch.record.members[r].process)) loss.ranks.push_back(int(r));
+      if (loss.ranks.empty()) continue;
+      loss.actor = epoch.record.members[std::size_t(loss.ranks.front())].actor;
+      losses.push_back(std::move(loss));
+    }
+  }
+  for (const Loss& loss : losses) {
+    const std::string who = loss.ranks.size() == 1 ? fmt::format("rank {} (actor {})", loss.ranks.front(), loss.actor) : fmt::format("ranks {}", fmt::join(loss.ranks, ", "));
+    fail(core, loss.key, loss.id, {Reason::kDied, fmt::format("{} died: {}", who, why), loss.ranks});
+  }
+  if (!losses.empty()) wake();
+}
+
+}  // namespace troupe::collective

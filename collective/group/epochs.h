@@ -1,0 +1,133 @@
+// Epochs: what this process knows of the groups of its cluster: their newest epochs, its own ranks in them, and those that it has
+// founded. It is where words of other processes arrive (core/process/group_port.h).
+//
+//   nothing --kFormed, or found in the key-value table--> formed --kFailed--> failed --kFormed, kEnded--> ended
+//                                                            `---------------- kFormed, kEnded ------------^
+//   a rank of this process:   formed here --group()--> entering --> entered
+//
+// Forming tells every member's process, so that nobody asks again and again: group() waits for the word. A rank is expected by
+// its daemon from that moment on, so that the others can connect to one that has not called group() yet.
+//
+// Invariants
+//   CEP-1  Of each group the newest epoch is known here, and only that one is entered; when it is replaced or ended, the memory
+//         and sockets of the older are failed (kStale) and let go of before the word is answered.
+//   CEP-2  A rank is entered once an epoch, by the actor, and the life of it, that the record names.
+//   CEP-3  The first failure of an epoch stays its failure here; the founder tells it to all members' processes, once.
+//   CEP-4  No lock of this table is held while anything outside of it is called.
+//   CEP-5  A process that has entered hears of the death of every member's process from its own daemon, with or without a founder: a
+//         daemon tells all that live on its node, and the daemons that it has a link with, which entering makes.
+// Thread rule: any thread, without the core's lock.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "collective/base/failure.h"
+#include "collective/group/member.h"
+#include "collective/group/registry.h"
+#include "collective/shm/segment.h"
+#include "collective/tcp/links.h"
+#include "core/exec/waiter.h"
+#include "core/process/group_port.h"
+
+namespace troupe::collective {
+
+/// One epoch of one group. Its fields are under the table's lock.
+struct Epoch {
+  struct Entered {
+    std::shared_ptr<detail::Member> member;
+    std::function<void(std::uint64_t next)> supersede;
+  };
+  std::string key, name;
+  GroupRecord record;
+  bool ended = false;
+  worker::Core* founder = nullptr;                     // where this process has founded it
+  std::optional<Failure> failure;
+  std::shared_ptr<ShmSegment> memory;                  // made here, held open for the ranks of this node
+  std::map<int, std::shared_ptr<TcpLinks>> links;      // of ranks of this process
+  std::set<int> opened, entering;
+  std::map<int, Entered> entered;
+  std::vector<troupe::detail::ObjectPtr> broken;       // to be told of its end
+};
+
+class Epochs final : public worker::GroupPort {
+ public:
+  static Epochs& instance();
+
+  /// What a rank may do: use what it has, wait for a word, or enter and say how that ended.
+  struct Admission {
+    enum class Kind { kUse, kWait, kEnter, kForeign, kRestarted } kind = Kind::kWait;
+    int rank = -1;
+    std::shared_ptr<Epoch> epoch;
+    std::shared_ptr<detail::Member> member;
+    std::shared_ptr<TcpLinks> links;
+  };
+  struct Seeker { std::string actor; int restarts = 0; std::uint64_t after_epoch = 0; };
+  Admission admit(worker::Core& core, const std::string& key, const Seeker& seeker);
+  /// What became of an entrance (kEnter). Fails it at once where the epoch has failed or ended meanwhile.
+  void enter(const std::shared_ptr<Epoch>& epoch, int rank, Epoch::Entered entered);
+  void give_up(const std::shared_ptr<Epoch>& epoch, int rank);
+
+  /// A record that was found. Opens the places of this process's ranks.
+  void learn(worker::Core& core, const std::string& key, const GroupRecord& record);
+  /// This process is the founder; null when a newer epoch is known by now.
+  std::shared_ptr<Epoch> found(worker::Core& core, const std::string& key, const GroupRecord& record);
+  std::shared_ptr<Epoch> founded(worker::Core& core, const std::string& key);
+  void end(worker::Core& core, const std::string& key, std::uint64_t id);
+  void fail(worker::Core& core, const std::string& key, std::uint64_t id, const Failure& failure);
+  /// What a rank of this process has seen: the founder tells all.
+  void report(worker::Core& core, const Epoch& epoch, const Failure& failure);
+  /// Before a rank of this process enters: are the others there? From then on each death among them is heard here (CEP-5).
+  void ask_after(worker::Core& core, const Epoch& epoch);
+  /// Completed when the epoch ends, however it does.
+  void tell_end(const std::shared_ptr<Epoch>& epoch, troupe::detail::ObjectPtr ref);
+
+  /// Notified at every change, while it lives.
+  class Listener {
+   public:
+    Listener(Epochs& epochs, exec::Waiter& waiter);
+    ~Listener();
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    Epochs& epochs_;
+    exec::Waiter& waiter_;
+  };
+
+  Result<wire::GroupAnswer> word(worker::Core& core, ProcessId from, const wire::GroupWord& word) override;
+  void socket(worker::Core& core, const wire::RankSocket& what, UniqueFd fd) override;
+  void actor_moved(worker::Core& core, const wire::ActorLocation& location) override;
+  void process_died(worker::Core& core, ProcessId process, const std::string& why) override;
+  void node_died(worker::Core& core, std::uint32_t node, const std::string& why) override;
+
+ private:
+  /// What is to be done to a replaced, ended or failed epoch, taken out under the lock and done without it (CEP-4).
+  struct Parts {
+    std::vector<Epoch::Entered> entered;
+    std::vector<std::shared_ptr<TcpLinks>> links;
+    std::shared_ptr<ShmSegment> memory;
+    std::vector<troupe::detail::ObjectPtr> broken;
+  };
+  static std::string slot(worker::Core& core, const std::string& key);
+  std::shared_ptr<Epoch> newest(worker::Core& core, const std::string& key);
+  static Parts take_parts(Epoch& epoch);
+  static void finish(const Epoch& epoch, Parts parts, std::uint64_t next);
+  void open_ranks(worker::Core& core, const std::shared_ptr<Epoch>& epoch);
+  void lose(worker::Core& core, const std::function<bool(ProcessId)>& gone, const std::string& why);
+  void wake();
+  Result<wire::GroupAnswer> make_memory(worker::Core& core, const wire::GroupWord& word);
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<Epoch>> epochs_;                                 // by cluster and record key
+  struct Made { std::uint64_t epoch = 0; std::shared_ptr<ShmSegment> memory; };
+  std::map<std::pair<std::string, std::uint64_t>, Made> made_;                           // by slot and group: its record is not known yet
+  std::set<exec::Waiter*> listeners_;
+};
+
+}  // namespace troupe::collective

@@ -1,0 +1,148 @@
+// ShmCommunicator: a group whose ranks share memory (shm/segment.h). Each rank writes only its own lines and slots and reads
+// its peers' (one exception: SG-1).
+//
+// Everything is made of *rounds*: a rank writes its part into its own buffer, publishes a sequence number, waits until all
+// have published the same, and reads what it needs from the others. The next part is written before the wait, so that ranks
+// that are a little apart do not stop each other. An all-reduce takes
+//
+//   up to 40 bytes      the flag line itself: one cache line each way
+//   a little more       every rank publishes its input; every rank reduces all of them (two ranks: up to 2 KiB; n: to 1 MiB / n)
+//   above               chunk by chunk: publish, reduce the own share of the chunk, publish that, copy the others' shares
+//
+// Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter sleep on the bell.
+//
+// Invariants
+//   SC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get equal bits.
+//   SC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
+//   SC-3  No allocation, and no system call unless somebody waits for long.
+// Thread rule: see communicator.h.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/base/communicator.h"
+#include "collective/shm/messages.h"
+#include "collective/shm/segment.h"
+#include "collective/base/signature.h"
+#include "collective/shm/watch.h"
+#include "kernels/cpu/isa/dtype.h"
+#include "kernels/cpu/reduce/reduce.h"
+
+namespace troupe::collective {
+
+/// What a larger group tells its part on one node: so that errors speak of that group's ranks, and long waits are known there.
+struct ShmPart {
+  std::vector<int> names;                       ///< the ranks here, in the larger group
+  std::function<Clock::time_point()> waiting;   ///< called before each sleep, by the rank's thread; when to be called again
+  std::function<std::vector<int>()> missing;    ///< the ranks, in the larger group, that have not come to its operation
+};
+
+/// Bytes that one rank gives to the others, or to some.
+struct ShmParcel {
+  const std::byte* from = nullptr;  ///< on the rank that gives it
+  std::byte* to = nullptr;          ///< on the ranks that want it; null on the others
+  std::size_t bytes = 0;            ///< the same on all
+};
+
+class ShmCommunicator final : public Communicator {
+ public:
+  /// Takes the place of `rank` in the segment. `parent`: the group that this one was split from.
+  ShmCommunicator(std::shared_ptr<ShmSegment> segment, int rank, std::shared_ptr<ShmSegment> parent = nullptr);
+  ~ShmCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return ranks_; }
+  Backend backend() const override { return Backend::kShm; }
+  std::uint64_t epoch() const override { return segment_->epoch(); }
+  bool run(const detail::Operation& operation, Patience& patience) override { return run(operation, signature_of(operation), patience); }
+  bool agree_on(const Signature& what, Patience& patience) override { return run({.kind = detail::Kind::kBarrier}, what, patience); }
+  void post(Transfer& transfer) override { messages_.post(transfer); }
+  bool pump() override;
+  bool wait_messages(Clock::time_point deadline, Environment* environment) override;
+  void nudge() override;
+  bool stale() override { return segment_->control().next_epoch.load(std::memory_order_acquire) != 0 || (parent_ && parent_->control().next_epoch.load(std::memory_order_acquire) != 0); }
+  void fail(const Failure& failure) override { segment_->fail(failure); }
+  std::optional<Failure> failure() override;
+  std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
+  const std::shared_ptr<ShmSegment>& segment() const { return segment_; }
+
+  /// Before the first operation.
+  void belong_to(ShmPart part) {
+    part_ = std::move(part);
+    messages_.call_ranks(part_.names);
+  }
+  /// For a group that has messages elsewhere as well: are there any here, has anything come for them, let go of them all.
+  bool has_messages() const { return messages_.under_way(); }
+  bool messages_changed() { return messages_.changed(); }
+  void forget_messages() { messages_.clear(); }
+  /// One step of a larger operation, which all ranks know by `as`.
+  bool run(const detail::Operation& operation, const Signature& as, Patience& patience);
+  /// Hands parcels over: by giver, each giver's in an order that all ranks share. Nobody leaves before all have come.
+  bool deliver(const std::vector<std::vector<ShmParcel>>& parcels, const Signature& as, Patience& patience);
+
+ private:
+  class Wait;
+  struct Share { std::size_t begin, size; };
+
+  void publish(std::uint64_t sequence);
+  bool meet(std::uint64_t sequence, Patience& patience);
+  bool met(std::uint64_t sequence);
+  bool mismatch(int peer, std::uint64_t sequence);
+  bool timed_out(std::uint64_t sequence, Patience& patience);
+  template <class Ready> bool sleep(Patience& patience, Ready ready);
+  void watch_members();
+  bool cores_fit() const;
+  template <class Write, class Read> bool rounds(std::size_t count, Patience& patience, Write write, Read read);
+
+  bool all_reduce(const detail::Operation& operation, Patience& patience);
+  bool all_reduce_tiny(const detail::Operation& operation, Patience& patience);
+  bool all_reduce_one_shot(const detail::Operation& operation, Patience& patience);
+  bool all_reduce_shares(const detail::Operation& operation, Patience& patience);
+  bool broadcast(const detail::Operation& operation, Patience& patience);
+  bool gather(const detail::Operation& operation, Patience& patience);
+  bool scatter(const detail::Operation& operation, Patience& patience);
+  bool reduce_scatter(const detail::Operation& operation, Patience& patience);
+  bool all_to_all(const detail::Operation& operation, Patience& patience);
+  bool all_to_all_parts(const detail::Operation& operation, const std::vector<std::size_t>& matrix, Patience& patience);
+  /// `also`: the result a second time; stream is about that one then.
+  void reduce_into(void* out, std::size_t count, bool stream, void* also = nullptr);
+  void copy(void* to, const void* from, std::size_t bytes, bool stream = false);
+  int name(int rank) const { return part_.names.empty() ? rank : part_.names[std::size_t(rank)]; }
+  bool wants_result(const detail::Operation& operation) const { return operation.kind != detail::Kind::kReduce || operation.peer == rank_; }
+
+  std::shared_ptr<ShmSegment> segment_, parent_;
+  int rank_, ranks_;
+  ShmPart part_;
+  std::uint64_t sequence_ = 0;
+  Signature current_;
+  std::size_t element_ = 1;                  // bytes, of the operation that runs
+  kernels::DType type_{};
+  kernels::ReduceOptions reduce_;
+  std::vector<const void*> inputs_;          // one a rank, reused
+  ShmMessages messages_;
+  std::atomic<bool> nudged_{false};
+  std::vector<bool> watched_;
+  std::unique_ptr<Watch> watch_;
+};
+
+/// `count` rounds: write(i, own buffer), then read(i, sequence) when all have written theirs.
+template <class Write, class Read> bool ShmCommunicator::rounds(std::size_t count, Patience& patience, Write write, Read read) {
+  const std::uint64_t first = sequence_ + 1;
+  sequence_ += count;
+  write(std::size_t(0), segment_->buffer(rank_, first));
+  publish(first);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + 1 < count) {
+      write(i + 1, segment_->buffer(rank_, first + i + 1));
+      publish(first + i + 1);
+    }
+    if (!meet(first + i, patience)) return false;
+    read(i, first + i);
+  }
+  return true;
+}
+
+}  // namespace troupe::collective

@@ -1,0 +1,365 @@
+#include "collective/tcp/links.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/base/thread.h"
+
+namespace troupe::collective {
+namespace {
+
+constexpr std::uint32_t kFrameMagic = 0x31435254;  // "TRC1"
+constexpr int kBufferBytes = 4 << 20;
+constexpr std::uint32_t kThreadWake = ~std::uint32_t(0);
+
+void set_options(int fd, Channel channel) {
+  ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  const bool tcp = ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 && (address.ss_family == AF_INET || address.ss_family == AF_INET6);
+  if (channel == Channel::kData) {
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kBufferBytes, sizeof kBufferBytes);
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
+  }
+  if (!tcp) return;
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (channel != Channel::kControl) {
+    const int never = 0;  // a daemon that accepted it has set a limit: a rank that is frozen for longer is slow, not dead
+    ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof never);
+    return;
+  }
+  // A peer's machine that is gone without a word: seen within 4 to 5 seconds.
+  const int second = 1, times = 4, unanswered_ms = 5000;
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &second, sizeof second);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &second, sizeof second);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unanswered_ms, sizeof unanswered_ms);
+}
+
+void signal_fd(int fd) {
+  const std::uint64_t one = 1;
+  (void)!::write(fd, &one, sizeof one);
+}
+void clear_fd(int fd) {
+  std::uint64_t count = 0;
+  (void)!::read(fd, &count, sizeof count);
+}
+
+}  // namespace
+
+TcpLinks::TcpLinks(const Identity& identity)
+    : identity_(identity), data_(std::size_t(identity.ranks)), peers_(std::size_t(identity.ranks) + 1), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  for (auto& fd : data_) fd.store(-1, std::memory_order_relaxed);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = kThreadWake;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, thread_wake_.get(), &event);
+  if (identity.ranks == 1) return;
+  thread_ = start_thread([this] { loop(); });
+}
+
+TcpLinks::~TcpLinks() { leave(); }
+
+void TcpLinks::leave() {
+  if (stopping_.exchange(true)) return;
+  signal_fd(thread_wake_.get());
+  if (thread_.joinable()) thread_.join();  // TL-4
+  std::lock_guard lock(mutex_);
+  ControlFrame frame;
+  frame.magic = kFrameMagic;
+  frame.word = Word::kGoodbye;
+  send_all(frame);
+  actions_.clear();
+}
+
+void TcpLinks::arrive(int peer, Channel channel, UniqueFd fd) {
+  set_options(fd.get(), channel);
+  {
+    std::lock_guard lock(mutex_);
+    Peer& one = peers_[std::size_t(peer)];
+    if (channel == Channel::kData) {
+      if (one.data) return;
+      one.data = std::move(fd);
+      data_[std::size_t(peer)].store(one.data.get(), std::memory_order_release);
+    } else {
+      if (one.control) return;
+      one.control = std::move(fd);
+      epoll_event event{};
+      event.events = EPOLLIN;
+      event.data.u32 = std::uint32_t(peer);
+      ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.control.get(), &event);
+      if (failure_) send_one(one, frame_of_failure());  // TL-1: who comes late hears of it as well
+    }
+  }
+  wake();
+}
+
+std::optional<Failure> TcpLinks::failure() const {
+  if (!has_failed()) return std::nullopt;
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void TcpLinks::fail(const Failure& failure) { set_failure(failure, false); }
+void TcpLinks::supersede() { set_failure({Reason::kStale, "the group was formed again or destroyed", {}}, true); }
+
+void TcpLinks::set_failure(const Failure& failure, bool stale) {
+  {
+    std::lock_guard lock(mutex_);
+    const bool news = !failure_ || (stale && !stale_.load());
+    if (stale) stale_.store(true, std::memory_order_release);
+    if (!failure_) failure_ = failure;
+    if (!news) return;
+    failed_.store(true, std::memory_order_release);
+    send_all(frame_of_failure());
+  }
+  wake();
+  run_actions();
+}
+
+void TcpLinks::on_failure(std::function<void(const Failure&)> action) {
+  {
+    std::lock_guard lock(mutex_);
+    actions_.push_back(std::move(action));
+    if (!failure_) return;
+  }
+  run_actions();
+}
+
+void TcpLinks::run_actions() {
+  std::vector<std::function<void(const Failure&)>> actions;
+  Failure failure;
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_) return;
+    actions.swap(actions_);
+    failure = *failure_;
+  }
+  for (const auto& action : actions) action(failure);
+}
+
+TcpLinks::ControlFrame TcpLinks::frame_of_failure() const {
+  ControlFrame frame;
+  frame.magic = kFrameMagic;
+  frame.word = Word::kFailure;
+  frame.reason = std::uint8_t(failure_->reason);
+  frame.stale = stale_.load() ? 1 : 0;
+  for (int rank : failure_->missing_ranks)
+    if (rank >= 0 && rank < kTcpRanksMax) frame.missing[std::size_t(rank) / 64] |= std::uint64_t(1) << (rank % 64);
+  failure_->text.copy(frame.text.data(), frame.text.size() - 1);
+  return frame;
+}
+
+/// A control socket carries a few such frames in a group's life: its buffer takes them.
+void TcpLinks::send_one(Peer& peer, const ControlFrame& frame) {
+  if (!peer.control || peer.ended) return;
+  (void)!::send(peer.control.get(), &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+void TcpLinks::send_all(const ControlFrame& frame) {
+  for (Peer& peer : peers_) send_one(peer, frame);
+}
+
+void TcpLinks::loop() {
+  epoll_event events[32];
+  while (!stopping_.load()) {
+    const int n = ::epoll_wait(epoll_.get(), events, 32, grace_left());  // ends with a word of a peer, with the grace, or by leave()
+    for (int i = 0; i < n && !stopping_.load(); ++i) {
+      if (events[i].data.u32 == kThreadWake) {
+        clear_fd(thread_wake_.get());
+        continue;
+      }
+      std::unique_lock lock(mutex_);
+      read_control(events[i].data.u32);
+    }
+    if (has_failed()) wake(), run_actions();
+  }
+}
+
+void TcpLinks::look() {
+  epoll_event events[32];
+  const int n = ::epoll_wait(epoll_.get(), events, 32, 0);
+  if (n <= 0) return;
+  {
+    std::lock_guard lock(mutex_);
+    for (int i = 0; i < n; ++i)
+      if (events[i].data.u32 != kThreadWake) read_control(events[i].data.u32);
+  }
+  if (has_failed()) run_actions();
+}
+
+/// Lock held.
+void TcpLinks::read_control(std::size_t index) {
+  Peer& peer = peers_[index];
+  while (peer.control && !peer.ended) {
+    const ssize_t n = ::recv(peer.control.get(), reinterpret_cast<char*>(&peer.in) + peer.got, sizeof peer.in - peer.got, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (n <= 0) return ended(index);
+    peer.got += std::size_t(n);
+    if (peer.got < sizeof peer.in) continue;
+    peer.got = 0;
+    const ControlFrame frame = peer.in;
+    take(index, frame);
+  }
+}
+
+/// Lock held.
+void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
+  Peer& peer = peers_[index];
+  if (frame.magic != kFrameMagic) return ended(index);
+  if (frame.word == Word::kGoodbye) {
+    peer.goodbye = true;
+  } else if (frame.word == Word::kProgress) {
+    peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
+    compare(index);
+  } else if (frame.word == Word::kFailure) {
+    if (frame.stale) stale_.store(true, std::memory_order_release);
+    if (failure_) return;
+    Failure failure{Reason(std::min<std::uint8_t>(frame.reason, std::uint8_t(Reason::kBackend))), std::string(frame.text.data(), ::strnlen(frame.text.data(), frame.text.size())), {}};
+    for (int r = 0; r < identity_.ranks; ++r)
+      if (frame.missing[std::size_t(r) / 64] >> (r % 64) & 1) failure.missing_ranks.push_back(r);
+    failure_ = std::move(failure);
+    failed_.store(true, std::memory_order_release);
+    send_all(frame_of_failure());
+    signal_fd(wake_.get());
+  }
+}
+
+/// Lock held. TL-2
+void TcpLinks::ended(std::size_t index) {
+  Peer& peer = peers_[index];
+  if (peer.ended) return;
+  peer.ended = true;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.control.get(), nullptr);
+  if (!peer.goodbye && index != std::size_t(identity_.ranks)) await_others_of(index);
+  else if (grace_until_ && !more_may_follow()) report_dead();
+}
+
+void TcpLinks::data_ended(int rank) {
+  look();
+  {
+    std::lock_guard lock(mutex_);
+    if (!peers_[std::size_t(rank)].goodbye) await_others_of(std::size_t(rank));
+  }
+  if (has_failed()) run_actions();
+}
+
+void TcpLinks::know_nodes(std::vector<int> nodes) {
+  std::lock_guard lock(mutex_);
+  nodes_ = std::move(nodes);
+}
+
+/// Lock held. TL-3
+void TcpLinks::await_others_of(std::size_t index) {
+  if (failure_ || std::exchange(peers_[index].dead, true)) return;
+  if (!more_may_follow()) return report_dead();
+  if (grace_until_) return;
+  grace_until_ = std::chrono::steady_clock::now() + identity_.grace;
+  signal_fd(thread_wake_.get());  // whoever saw it: the thread sees to its end
+}
+
+/// Lock held. Is one that could have ended with the dead, being on the node of one of them, still there to tell?
+bool TcpLinks::more_may_follow() const {
+  if (nodes_.empty()) return false;
+  const auto node_of = [&](std::size_t rank) { return nodes_[rank]; };
+  for (std::size_t r = 0; r < std::size_t(identity_.ranks); ++r) {
+    const Peer& peer = peers_[r];
+    if (peer.dead || peer.ended || peer.goodbye || !peer.control || node_of(r) == node_of(std::size_t(identity_.rank))) continue;
+    for (std::size_t d = 0; d < std::size_t(identity_.ranks); ++d)
+      if (peers_[d].dead && node_of(d) == node_of(r)) return true;
+  }
+  return false;
+}
+
+/// Lock held.
+void TcpLinks::report_dead() {
+  grace_until_.reset();
+  if (failure_) return;
+  std::vector<int> dead;
+  for (int r = 0; r < identity_.ranks; ++r)
+    if (peers_[std::size_t(r)].dead) dead.push_back(r);
+  const bool one = dead.size() == 1;
+  failure_ = Failure{Reason::kDied, fmt::format("rank{} {} died: {} to rank {} ended", one ? "" : "s", fmt::join(dead, ", "), one ? "its connection" : "their connections", identity_.rank), dead};
+  failed_.store(true, std::memory_order_release);
+  send_all(frame_of_failure());
+  signal_fd(wake_.get());
+}
+
+/// Milliseconds for epoll; ends the grace when its time is over.
+int TcpLinks::grace_left() {
+  std::lock_guard lock(mutex_);
+  if (!grace_until_) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*grace_until_ - std::chrono::steady_clock::now());
+  if (left.count() > 0) return int(left.count());
+  report_dead();
+  return 0;
+}
+
+void TcpLinks::working_on(const Progress& progress) {
+  std::lock_guard lock(mutex_);
+  own_ = progress;
+}
+
+void TcpLinks::tell_progress() {
+  bool differ = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (told_ == own_.sequence || identity_.ranks == 1) return;
+    told_ = own_.sequence;
+    ControlFrame frame;
+    frame.magic = kFrameMagic;
+    frame.word = Word::kProgress;
+    frame.sequence = own_.sequence;
+    frame.what = own_.signature.what;
+    frame.count = own_.signature.count;
+    frame.scale = own_.signature.scale;
+    send_all(frame);
+    for (std::size_t r = 0; r < std::size_t(identity_.ranks); ++r) compare(r);
+    differ = failure_.has_value();
+  }
+  if (differ) wake(), run_actions();
+}
+
+/// Lock held. Two ranks that wait in different operations with the same number never meet: that is found here.
+void TcpLinks::compare(std::size_t index) {
+  const Peer& peer = peers_[index];
+  if (failure_ || index == std::size_t(identity_.rank) || peer.progress.sequence == 0 || peer.progress.sequence != own_.sequence) return;
+  if (peer.progress.signature == own_.signature) return;
+  failure_ = Failure{Reason::kMismatch, describe_mismatch(identity_.rank, own_.signature, int(index), peer.progress.signature), {}};
+  failed_.store(true, std::memory_order_release);
+  send_all(frame_of_failure());
+  signal_fd(wake_.get());
+}
+
+void TcpLinks::seen(int peer, const Progress& progress) {
+  std::lock_guard lock(mutex_);
+  Progress& known = peers_[std::size_t(peer)].progress;
+  if (known.sequence < progress.sequence) known = progress;
+}
+
+std::vector<int> TcpLinks::not_arrived(std::uint64_t sequence) const {
+  std::vector<int> missing;
+  std::lock_guard lock(mutex_);
+  for (int r = 0; r < identity_.ranks; ++r)
+    if (r != identity_.rank && peers_[std::size_t(r)].progress.sequence < sequence) missing.push_back(r);
+  return missing;
+}
+
+void TcpLinks::wake() { signal_fd(wake_.get()); }
+void TcpLinks::clear_wake() { clear_fd(wake_.get()); }
+
+}  // namespace troupe::collective

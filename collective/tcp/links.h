@@ -1,0 +1,166 @@
+// TcpLinks: the sockets between this rank and the others, and what all ranks must hear at any moment: failures, deaths, how far
+// a rank has come. Between two ranks there are two stream sockets:
+//
+//   data      frames of operations and messages (tcp/streams.h): read and written by whoever carries out operations
+//   control   ControlFrames, few and small, so that a word about a failure is never stuck behind data: a thread of its own
+//             sleeps on all of them
+//
+// Sockets arrive when they arrive: a rank need not be there for the others to begin. Besides the ranks there may be an observer
+// (number `ranks`, the founder of a group of actors), with control sockets alone.
+//
+//   whole --fail(), a peer's failure, a peer's end without goodbye--> failed (the first word counts, and goes to all peers)
+//     `--the end of a peer on another node, where more are connected--> grace --they end too, or a moment passes--> failed
+//
+// Invariants
+//   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once.
+//   TL-2  A peer whose control socket ends without a goodbye is dead; an observer's end means nothing.
+//   TL-3  Who is dead is named, and nobody else: peers of one node that end together are named together. For the others of that node
+//         there is one moment of Identity::grace; where one of them lives, it has seen the end at once, and says so.
+//   TL-4  After leave() nothing of this object is called by its thread any more.
+// Thread rule: any thread, but leave() and the destructor, which belong to the owner.
+#pragma once
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/base/failure.h"
+#include "collective/base/signature.h"
+#include "core/base/fd.h"
+
+namespace troupe::collective {
+
+inline constexpr int kTcpRanksMax = 512;
+
+enum class Channel : std::uint8_t { kData, kControl };
+
+/// What a rank is doing: the number of its collective operation and what it is.
+struct Progress {
+  std::uint64_t sequence = 0;
+  Signature signature;
+};
+
+class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
+ public:
+  struct Identity {
+    int rank = 0, ranks = 1;
+    std::uint64_t epoch = 1;
+    std::chrono::milliseconds grace{250};  ///< how long the end of one waits for those of its node's others
+  };
+  static std::shared_ptr<TcpLinks> create(const Identity& identity) { return std::shared_ptr<TcpLinks>(new TcpLinks(identity)); }
+  ~TcpLinks();
+  TcpLinks(const TcpLinks&) = delete;
+  TcpLinks& operator=(const TcpLinks&) = delete;
+
+  int rank() const { return identity_.rank; }
+  int ranks() const { return identity_.ranks; }
+  std::uint64_t epoch() const { return identity_.epoch; }
+
+  /// A connected socket to a peer; the second for the same place is closed.
+  void arrive(int peer, Channel channel, UniqueFd fd);
+  /// The data socket to a peer; -1: not there yet.
+  int data(int peer) const { return data_[std::size_t(peer)].load(std::memory_order_acquire); }
+
+  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+  std::optional<Failure> failure() const;
+  void fail(const Failure& failure);
+  /// The group was formed again or destroyed: fails with kStale, on all.
+  void supersede();
+  bool stale() const {
+    if (stale_.load(std::memory_order_acquire)) return true;
+    const auto parent = parent_.lock();
+    return parent && parent->stale();
+  }
+  /// These links are of a part of that group, and stale with it. Before any other thread knows them.
+  void follow(const std::shared_ptr<TcpLinks>& parent) { parent_ = parent; }
+  /// A number for the node of each rank (TL-3). Without it each is on a node of its own.
+  void know_nodes(std::vector<int> nodes);
+  /// Called once, when it fails (or at once, when it has failed), on whatever thread.
+  void on_failure(std::function<void(const Failure&)> action);
+
+  /// Hears what peers have said by now, without waiting for the thread.
+  void look();
+  /// A data socket has ended: dead, unless the peer had said goodbye.
+  void data_ended(int peer);
+
+  /// This rank works on that; kept for whoever asks.
+  void working_on(const Progress& progress);
+  /// Tells all peers what this rank works on, once for each operation: it has waited for some time.
+  void tell_progress();
+  /// Ranks of which nothing says that they have come to this operation.
+  std::vector<int> not_arrived(std::uint64_t sequence) const;
+  /// A frame of that operation came from the peer.
+  void seen(int peer, const Progress& progress);
+
+  /// Wakes whoever sleeps on wake_fd(): something has changed.
+  void wake();
+  int wake_fd() const { return wake_.get(); }
+  void clear_wake();
+
+  /// Lives as long as the links: whatever brings their sockets.
+  void keep(std::shared_ptr<void> companion) { companion_ = std::move(companion); }
+
+  /// Goodbye to all: this rank's end is no failure. Stops the thread.
+  void leave();
+
+ private:
+  enum class Word : std::uint8_t { kFailure = 1, kProgress = 2, kGoodbye = 3 };
+  struct ControlFrame {
+    std::uint32_t magic = 0;
+    Word word{};
+    std::uint8_t reason = 0, stale = 0, reserved = 0;
+    std::uint64_t sequence = 0, what = 0, count = 0, scale = 0;
+    std::array<std::uint64_t, kTcpRanksMax / 64> missing{};
+    std::array<char, 920> text{};
+  };
+  static_assert(sizeof(ControlFrame) == 1024);
+  struct Peer {
+    UniqueFd data, control;
+    ControlFrame in{};
+    std::size_t got = 0;
+    bool goodbye = false, ended = false, dead = false;
+    Progress progress;
+  };
+
+  explicit TcpLinks(const Identity& identity);
+  void loop();
+  void read_control(std::size_t peer);
+  void take(std::size_t peer, const ControlFrame& frame);
+  void ended(std::size_t peer);
+  void await_others_of(std::size_t peer);
+  bool more_may_follow() const;
+  void report_dead();
+  int grace_left();
+  void send_all(const ControlFrame& frame);
+  void send_one(Peer& peer, const ControlFrame& frame);
+  void set_failure(const Failure& failure, bool stale);
+  void compare(std::size_t peer);
+  ControlFrame frame_of_failure() const;
+  void run_actions();
+
+  std::shared_ptr<void> companion_;
+  std::weak_ptr<TcpLinks> parent_;
+  const Identity identity_;
+  std::vector<std::atomic<int>> data_;
+  std::atomic<bool> failed_{false}, stale_{false}, stopping_{false};
+  mutable std::mutex mutex_;
+  std::vector<Peer> peers_;                    // the ranks, then the observer
+  std::optional<Failure> failure_;
+  std::vector<int> nodes_;                     // of the ranks; empty: not known
+  std::optional<std::chrono::steady_clock::time_point> grace_until_;
+  Progress own_;
+  std::uint64_t told_ = 0;
+  std::vector<std::function<void(const Failure&)>> actions_;
+  UniqueFd wake_, thread_wake_, epoll_;
+  std::thread thread_;
+};
+
+}  // namespace troupe::collective

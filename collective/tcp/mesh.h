@@ -1,0 +1,62 @@
+// TcpMesh: how processes that can reach each other by address make the sockets between them: each listens for a moment, the
+// higher ranks connect to the lower ones, twice (data, control), and both ends prove that they know the group's key.
+//
+//   higher (dials)                                     lower (listens)
+//   Hello {magic, from, to, channel, nonce}       ->
+//                                                 <-   Welcome {nonce, proof}
+//   Answer {proof}                                ->   then the connection is the group's
+//
+// A proof is HMAC-SHA256 under the key over the side that makes it, the whole hello and the listener's nonce. The key itself
+// never travels here; the listener proves first, so whoever took over a port learns nothing. (How all ranks come to the key:
+// rendezvous.h.)
+//
+// Invariants
+//   TM-1  A connection whose other end does not prove to know the key, or names a rank that is there already, is closed; comparing
+//         takes the same time wherever two proofs differ.
+//   TM-2  Nobody listens any more when it returns.
+// Thread rule: any thread; everything here waits until its deadline at most.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collective/tcp/communicator.h"
+#include "collective/tcp/links.h"
+#include <troupe/result.h>
+
+namespace troupe::collective {
+
+/// Where a rank listens; travels between ranks as it is.
+struct MeshAddress {
+  char text[64] = {};  ///< HOST:PORT, numeric
+};
+
+class MeshListener {
+ public:
+  /// On any free port of this address.
+  static Result<MeshListener> open(const std::string& host);
+  const MeshAddress& address() const { return address_; }
+  int fd() const { return fd_.get(); }
+
+ private:
+  UniqueFd fd_;
+  MeshAddress address_;
+};
+
+/// All ranks call it with the same addresses and key. CollectiveError (kTimeout) names the ranks that did not come.
+Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identity, MeshListener listener, const std::vector<MeshAddress>& addresses, std::uint64_t key,
+                                               Clock::time_point deadline);
+
+/// The usual way of a split: by sockets on the address that the old group's sockets have.
+Result<std::shared_ptr<TcpLinks>> connect_subgroup(TcpLinks& old, const Subgroup& subgroup, Clock::time_point deadline);
+
+/// A connection to HOST:PORT, blocking, or why there is none.
+Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline);
+/// For poll: milliseconds until the deadline, rounded up, an hour at most.
+int milliseconds_until(Clock::time_point deadline);
+/// Whole or nothing, until the deadline.
+bool send_whole(int fd, const void* bytes, std::size_t size, Clock::time_point deadline);
+bool receive_whole(int fd, void* bytes, std::size_t size, Clock::time_point deadline);
+
+}  // namespace troupe::collective

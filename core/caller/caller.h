@@ -1,0 +1,61 @@
+// Caller: the submitting side of a process: tasks, actor calls and streams on their way, until their results are here.
+//
+//   submit --> TaskSubmitter | ActorClients --> CallTable::send --> frames
+//   kReply, kStreamItem, kRecalled --> Caller finds the call --> the part that it is of
+//
+// Thread rule: lock held.
+#pragma once
+#include "core/caller/actor_clients.h"
+#include "core/caller/call_table.h"
+#include "core/caller/task_submitter.h"
+#include "core/owner/calling_side.h"
+#include "core/owner/owner.h"
+
+namespace troupe::worker {
+
+class Caller final : public CallingSide {
+ public:
+  Caller(Runtime& runtime, Owner& owner);
+
+  Owner& owner() { return owner_; }
+  CallTable& calls() { return calls_; }
+  TaskSubmitter& tasks() { return tasks_; }
+  ActorClients& actors() { return actors_; }
+
+  void cancel(PendingCall& call, const CancelOptions& options);
+  /// Cancels the call that makes this object, here or at its owner.
+  void cancel_object(ObjectEntry& entry, const CancelOptions& options);
+  /// Cancels what this run of a task or call here has submitted.
+  void cancel_children(std::uint64_t run);
+
+  // ---- incoming frames
+  void on_reply(const net::FrameHeader& header, ByteView payload);
+  void on_stream_item(const net::FrameHeader& header, ByteView payload);
+  void on_recalled(ByteView payload);
+  void on_cancel_object(std::uint64_t flags, ByteView payload);
+
+  /// `begun`: which of our calls the process had begun.
+  void process_died(const wire::ProcessDied& died, const net::BegunCalls& begun);
+  void node_died(std::uint32_t node, const ErrorPtr& error);
+  /// Every open call ends with `why`; its reply is still awaited.
+  void begin_shutdown(const ErrorPtr& why);
+  /// Lets go of everything, when the process is taken apart.
+  void clear(const ErrorPtr& why);
+
+  // ---- CallingSide
+  void dependency_ready(PendingCall& call) override;
+  void result_unwanted(PendingCall& call, ObjectEntry& entry) override;
+  detail::HandlePtr handle(const wire::HandleDesc& desc, std::uint64_t arrival, bool& wait) override;
+  const wire::HandleDesc& describe(const detail::HandlePtr& handle) override;
+
+ private:
+  std::vector<std::uint64_t> open_calls();
+
+  Runtime& runtime_;
+  Owner& owner_;
+  CallTable calls_;
+  TaskSubmitter tasks_;
+  ActorClients actors_;
+};
+
+}  // namespace troupe::worker

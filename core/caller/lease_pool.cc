@@ -1,0 +1,224 @@
+#include "core/caller/lease_pool.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/runtime/runtime.h"
+
+namespace troupe::worker {
+
+namespace {
+constexpr auto kLeaseIdle = std::chrono::milliseconds(10);
+constexpr std::size_t kDepthMax = 512;
+constexpr double kQueueAheadUs = 4000;        // a lease's queue is worth at most about this much time
+constexpr double kShortTaskUs = 1000;
+constexpr std::uint32_t kWantedMax = 1024, kWantedMaxFree = 64;  // free: tasks that ask for no CPU start a process each
+constexpr std::size_t kSweepMin = 64;
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------------------- classes
+
+ClassState& LeasePool::class_of(const TaskOptions* options) {
+  if (!options && default_class_) return *default_class_;
+  static const TaskOptions defaults;
+  const TaskOptions& from = options ? *options : defaults;
+  wire::LeaseClass wanted{runtime_.welcome().job, from.resources, from.scheduling, from.labels, from.env};
+  if (wanted.resources.cpus == kUnset) wanted.resources.cpus = 1;
+  if (last_class_ && last_class_->lease_class == wanted) return *last_class_;
+  ClassState* found = nullptr;
+  for (auto& [id, one] : classes_)
+    if (one->lease_class == wanted) found = one.get();
+  if (!found) {
+    forget_unused();
+    auto made = std::make_unique<ClassState>();
+    made->request_id = ++last_request_;
+    made->lease_class = std::move(wanted);
+    found = made.get();
+    classes_.emplace(made->request_id, std::move(made));
+  }
+  if (!options) default_class_ = found;
+  return *(last_class_ = found);
+}
+
+void LeasePool::join_class(PendingCall& call, const TaskOptions* options) {
+  call.lease_class = &class_of(options);
+  ++call.lease_class->calls;
+}
+
+/// TS-4. Amortised: each time that the classes have doubled.
+void LeasePool::forget_unused() {
+  if (classes_.size() < sweep_at_) return;
+  last_class_ = nullptr;
+  std::erase_if(classes_, [&](const auto& one) {
+    const ClassState& of = *one.second;
+    return &of != default_class_ && of.calls == 0 && of.leases.empty() && of.announced == 0;
+  });
+  sweep_at_ = std::max(kSweepMin, 2 * classes_.size());
+}
+
+// ------------------------------------------------------------------------------------------------------------- pushing
+
+void LeasePool::enqueue(PendingCall& call, Where where) {
+  call.state = PendingCall::State::kQueued;
+  ClassState& of = *call.lease_class;
+  if (where == Where::kFront) of.queue.push_front(call);
+  else of.queue.push_back(call);
+  pump(of);
+}
+
+void LeasePool::remove_queued(PendingCall& call) { call.lease_class->queue.remove(call); }
+
+std::size_t LeasePool::depth(const ClassState& of, const LeaseState& lease) const {
+  if (lease.shared || of.run_us < 0 || of.run_us >= kShortTaskUs) return 1;
+  return std::clamp<std::size_t>(std::size_t(kQueueAheadUs / std::max(of.run_us, 1.0)), 2, kDepthMax);
+}
+
+void LeasePool::pump(ClassState& of) {
+  while (!of.queue.empty() && !of.leases.empty()) {
+    LeaseState* best = nullptr;
+    for (auto& lease : of.leases)
+      if (!lease->paused && lease->sent.size() < depth(of, *lease) &&
+          (!best || lease->sent.size() < best->sent.size())) {
+        best = lease.get();
+        if (best->sent.empty()) break;
+      }
+    if (!best) break;
+    PendingCall& call = *of.queue.pop_front();
+    if (ErrorPtr too_large = calls_.check_size(call)) {
+      calls_.fail(call, too_large);
+      continue;
+    }
+    best->sent.push_back(call);
+    best->idle_since = exec::kNever;
+    call.lease = best;
+    calls_.send(call, best->worker, {best->id, best->shared});
+    if (call.info && call.info->timeout != kForever) sent_(call);
+  }
+  announce(of);
+}
+
+void LeasePool::announce(ClassState& of) {
+  const std::uint32_t cap = of.lease_class.resources.cpus > 0 ? kWantedMax : kWantedMaxFree;
+  const std::uint32_t room = cap > of.leases.size() ? cap - std::uint32_t(of.leases.size()) : 0;
+  const std::uint32_t wanted = std::uint32_t(std::min<std::size_t>(of.queue.size(), room));
+  const bool worth =
+      wanted == 0 ? of.announced != 0 : (of.announced == 0 || wanted >= 2 * of.announced || 2 * wanted <= of.announced);
+  if (!worth) return;
+  of.announced = wanted;
+  wire::LeaseWanted message{runtime_.self(), of.request_id, of.lease_class, wanted, 0, {}};
+  if (of.queue.front()) {
+    std::map<std::uint32_t, std::uint64_t> bytes;
+    for (const auto& dependency : of.queue.front()->dependencies) {
+      const detail::Value& value = entry_of(dependency).value;
+      if (value.large_body) bytes[buffer_of(value.large_body).desc.node] += value.large_body->size();
+      if (value.attachments)
+        for (const auto& buffer : value.attachments->buffers) bytes[buffer_of(buffer).desc.node] += buffer->size();
+    }
+    message.bytes_by_node.assign(bytes.begin(), bytes.end());
+  }
+  runtime_.frames().notice(runtime_.daemon(), wire::Method::kLeaseWanted, message);
+}
+
+// -------------------------------------------------------------------------------------------------------------- leases
+
+void LeasePool::on_granted(const wire::LeaseGranted& granted) {
+  auto found = classes_.find(granted.request_id);
+  if (found == classes_.end()) return give_back(granted.lease_id, granted.worker, false);  // TS-4
+  ClassState& of = *found->second;
+  if (of.announced > 0) --of.announced;
+  if (runtime_.frames().is_dead(granted.worker)) {
+    give_back(granted.lease_id, granted.worker, true);
+    return announce(of);  // the daemon counts this one as granted
+  }
+  auto lease = std::make_unique<LeaseState>();
+  lease->id = granted.lease_id;
+  lease->worker = granted.worker;
+  lease->of = &of;
+  lease->shared = granted.shared;
+  lease->idle_since = runtime_.now();
+  of.leases.push_back(std::move(lease));
+  pump(of);
+  start_idle_timer();
+}
+
+void LeasePool::on_refused(const wire::LeaseRefused& refused) {
+  auto found = classes_.find(refused.request_id);
+  if (found == classes_.end()) return;
+  ClassState& of = *found->second;
+  of.announced = 0;
+  const ErrorPtr error = Error::make(refused.error);
+  while (PendingCall* call = of.queue.pop_front()) calls_.fail(*call, error);
+}
+
+void LeasePool::give_back(const LeaseState& lease, bool dead) { give_back(lease.id, lease.worker, dead); }
+
+void LeasePool::give_back(std::uint64_t lease, ProcessId worker, bool dead) {
+  runtime_.frames().notice(daemon_of(worker.node), wire::Method::kLeaseReturned, wire::LeaseReturned{lease, dead});
+}
+
+void LeasePool::start_idle_timer() {
+  if (std::exchange(idle_timer_, true)) return;
+  runtime_.add_timer(runtime_.now() + kLeaseIdle, [this] { check_idle(); });
+}
+
+void LeasePool::check_idle() {
+  idle_timer_ = false;
+  const auto now = runtime_.now();
+  bool more = false;
+  for (auto& [id, of] : classes_) {
+    std::erase_if(of->leases, [&](auto& lease) {
+      if (!lease->sent.empty() || lease->idle_since == exec::kNever) return false;
+      if (now - lease->idle_since < kLeaseIdle) {
+        more = true;
+        return false;
+      }
+      give_back(*lease, false);
+      return true;
+    });
+  }
+  if (more) start_idle_timer();
+}
+
+void LeasePool::on_replied(PendingCall& call, double run_us) {
+  ClassState& of = *call.lease_class;
+  of.run_us = of.run_us < 0 ? run_us : of.run_us * 0.9 + run_us * 0.1;
+  LeaseState* lease = std::exchange(call.lease, nullptr);
+  if (!lease) return;
+  lease->paused = false;
+  lease->sent.remove(call);
+  if (!lease->sent.empty()) return;
+  lease->idle_since = runtime_.now();
+  start_idle_timer();
+}
+
+void LeasePool::on_recalled(PendingCall& call) {
+  LeaseState& lease = *std::exchange(call.lease, nullptr);
+  lease.sent.remove(call);
+  lease.paused = !lease.sent.empty();
+  if (!lease.sent.empty()) return;
+  lease.idle_since = runtime_.now();
+  start_idle_timer();
+}
+
+void LeasePool::pause(PendingCall& call) {
+  if (call.lease) call.lease->paused = true;
+}
+
+std::vector<LeasePool::Lost> LeasePool::take_lost(const std::function<bool(ProcessId)>& dead, bool tell_daemon) {
+  std::vector<Lost> lost;
+  for (auto& [id, of] : classes_) {
+    std::erase_if(of->leases, [&](auto& lease) {
+      if (!dead(lease->worker)) return false;
+      if (tell_daemon) give_back(*lease, true);
+      Lost& one = lost.emplace_back(Lost{lease->worker, of.get(), {}});
+      while (PendingCall* call = lease->sent.pop_front()) {
+        call->lease = nullptr;
+        one.calls.push_back(call);
+      }
+      return true;
+    });
+  }
+  return lost;
+}
+
+}  // namespace troupe::worker

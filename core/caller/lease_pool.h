@@ -1,0 +1,97 @@
+// LeasePool: the leases of this process and the tasks that wait for one, by scheduling class. Asks the daemon for
+// leases, keeps warm ones, pushes calls to their workers, and takes back what a worker did not begin.
+//
+//   queue of a class --lease granted--> pushed to its worker (at most `depth` at a time) --reply--> next
+//                                          |-- recalled, or worker died before it began --> front of the queue
+//
+// Invariants
+//   TS-1  A class never holds more leases than it has had calls waiting; an idle lease is given back after kLeaseIdle.
+//   TS-2  depth is above 1 only for classes whose tasks have been measured to take less than a millisecond, and never
+//         for a lease of a worker that others share.
+//   TS-4  A class that no call and no lease is of is forgotten; a lease that is granted for it later is given back at
+//         once.
+// Thread rule: lock held.
+#pragma once
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/caller/call_table.h"
+
+namespace troupe::worker {
+
+struct LeaseState {
+  std::uint64_t id = 0;
+  ProcessId worker;
+  ClassState* of = nullptr;
+  CallList sent;
+  bool shared = false;                     // tasks that wait live in that worker too (max_suspended_workers)
+  bool paused = false;                     // its running task waits or takes long: nothing more is pushed
+  exec::Deadline idle_since = exec::kNever;
+};
+
+struct ClassState {
+  std::uint64_t request_id = 0;
+  wire::LeaseClass lease_class;
+  CallList queue;
+  std::vector<std::unique_ptr<LeaseState>> leases;
+  std::size_t calls = 0;                   // open calls of this class, whatever their state
+  std::uint32_t announced = 0;             // how many more leases the daemon believes we want
+  double run_us = -1;                      // moving average; below 0: not known yet
+};
+
+class LeasePool {
+ public:
+  enum class Where { kBack, kFront };
+
+  /// `sent` is called after a call that has a timeout was sent.
+  LeasePool(Runtime& runtime, Owner& owner, CallTable& calls, std::function<void(PendingCall&)> sent)
+      : runtime_(runtime), owner_(owner), calls_(calls), sent_(std::move(sent)) {}
+
+  /// A new call is of the class of these options; null: defaults.
+  void join_class(PendingCall& call, const TaskOptions* options);
+  void enqueue(PendingCall& call, Where where);
+  /// A queued call is to be forgotten by its owner.
+  void remove_queued(PendingCall& call);
+  /// Sends what can be sent, and tells the daemon how many more leases are wanted.
+  void pump(ClassState& of);
+
+  void on_granted(const wire::LeaseGranted& granted);
+  void on_refused(const wire::LeaseRefused& refused);
+  /// The call's worker answered: the lease has room.
+  void on_replied(PendingCall& call, double run_us);
+  /// The worker gave the call back unbegun: it is on no lease now.
+  void on_recalled(PendingCall& call);
+  /// The call was cancelled and may run on: nothing is pushed behind it.
+  void pause(PendingCall& call);
+
+  /// Leases of workers that died; their calls are on no lease then, and stay with whoever asked.
+  struct Lost { ProcessId worker; ClassState* of; std::vector<PendingCall*> calls; };
+  std::vector<Lost> take_lost(const std::function<bool(ProcessId)>& dead, bool tell_daemon);
+
+  std::size_t classes() const { return classes_.size(); }
+
+ private:
+  ClassState& class_of(const TaskOptions* options);
+  void forget_unused();
+  void announce(ClassState& of);
+  std::size_t depth(const ClassState& of, const LeaseState& lease) const;
+  void give_back(const LeaseState& lease, bool dead);
+  void give_back(std::uint64_t lease, ProcessId worker, bool dead);
+  void check_idle();
+  void start_idle_timer();
+
+  Runtime& runtime_;
+  Owner& owner_;
+  CallTable& calls_;
+  const std::function<void(PendingCall&)> sent_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<ClassState>> classes_;  // by request id
+  std::uint64_t last_request_ = 0;
+  std::size_t sweep_at_ = 64;              // so many classes: those without use are forgotten
+  ClassState* default_class_ = nullptr;    // never forgotten
+  ClassState* last_class_ = nullptr;
+  bool idle_timer_ = false;
+};
+
+}  // namespace troupe::worker

@@ -1,0 +1,104 @@
+#include "core/executor/call_runner.h"
+
+#include "core/base/exception.h"
+#include "core/executor/host.h"
+#include "core/executor/hosted_actor.h"
+#include "core/owner/owner.h"
+#include "core/runtime/runtime.h"
+#include "core/runtime/waits.h"
+
+namespace troupe::worker {
+
+namespace {
+constexpr std::uint64_t kStreamBuffer = 64;  // items ahead of the reader, when it did not say
+
+std::uint64_t micros_since(exec::Deadline start) {
+  const auto passed = exec::Deadline::clock::now() - start;
+  return std::uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(passed).count());
+}
+}  // namespace
+
+void CallRunner::run(const IncomingPtr& call, HostedActor* actor) {
+  if (runtime_.is_cut_off()) [[unlikely]] return;
+  CallContext context;
+  const exec::Deadline start = host_.begin_run(call, actor, context);
+  CallContext* const outer = current_context();
+  set_current_context(&context);
+  detail::Invocation invocation;
+  const ErrorPtr error = invoke(*call, actor, context, invocation);
+  const std::uint64_t run_us = micros_since(start);
+  set_current_context(outer);
+  host_.end_run(call, actor, context, invocation, error, run_us);
+}
+
+/// Runs the user's function. What it threw or returned as an error; null when it has results.
+ErrorPtr CallRunner::invoke(IncomingCall& call, HostedActor* actor, CallContext& context,
+                            detail::Invocation& invocation) {
+  try {
+    if (call.dropped && !call.head.stream) {
+      if (call.dropped_why) call.dropped_why->raise();
+      throw CancelledError("the call was cancelled before it began");
+    }
+    if (!context.function) throw SerializationError("the call names a function that this program does not have");
+    BufferTable& buffers = owner_.buffers();
+    if (Result<bool> here = buffers.fetch_all(call.arguments, exec::kNever); !here.ok()) here.error().raise();
+    std::vector<const detail::Value*> dependencies;
+    for (const auto& dependency : call.dependencies) {
+      if (Result<bool> here = buffers.fetch_all(dependency, exec::kNever); !here.ok()) here.error().raise();
+      dependencies.push_back(&dependency);
+    }
+    invocation.body = {call.arguments.data(), call.arguments.size()};
+    invocation.attachments = call.arguments.attachments.get();
+    invocation.dependencies = dependencies;
+    invocation.instance = actor ? actor->instance() : nullptr;
+    context.function->invoke(invocation);
+    if (invocation.generator) {
+      stream_items(call, *invocation.generator);
+      invocation.generator.reset();
+    }
+    if (!invocation.error || invocation.error->code() != ErrorCode::kUser) return invocation.error;
+    ErrorRecord record = invocation.error->record();
+    record.code = ErrorCode::kTask;
+    record.type_name = "troupe::Error";
+    return error_in_context(runtime_, std::move(record), call, context);
+  } catch (...) {
+    return error_of_exception(call, context);
+  }
+}
+
+void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generator) {
+  const std::uint64_t ahead = call.head.stream_buffer ? call.head.stream_buffer : kStreamBuffer;
+  std::uint64_t index = 0;
+  for (;; ++index) {
+    {
+      exec::Waiter waiter(runtime_);
+      WaitScope scope(runtime_, waiter);
+      for (;;) {
+        {
+          CoreLock lock(runtime_);
+          if (call.dropped || index < call.stream_taken + ahead) break;
+          scope.check();
+        }
+        scope.wait(exec::kNever);  // for the reader's credit, its dropping the stream, or its death
+      }
+    }
+    if (call.dropped) return;
+    detail::Value item;
+    if (!generator.next(item)) break;
+    CoreLock lock(runtime_);
+    host_.replies().stream_item(call, index, item);
+  }
+  call.stream_taken = index;
+}
+
+ErrorPtr CallRunner::error_of_exception(const IncomingCall& call, const CallContext& context) {
+  ErrorRecord record = describe_current_exception();
+  if (record.code == ErrorCode::kUser) {
+    record.code = ErrorCode::kTask;
+    record.type_name = "troupe::Error";
+  }
+  if (record.context.function.empty()) return error_in_context(runtime_, std::move(record), call, context);
+  return Error::make(std::move(record));
+}
+
+}  // namespace troupe::worker

@@ -1,0 +1,447 @@
+#include "core/executor/host.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/caller/caller.h"
+#include "core/executor/executors.h"
+#include "core/executor/hosted_actor.h"
+#include "core/owner/owner.h"
+#include "core/runtime/runtime.h"
+#include "core/runtime/waits.h"
+
+namespace troupe::worker {
+
+namespace {
+constexpr auto kRecallAfter = std::chrono::milliseconds(2);
+}
+
+Host::Host(Runtime& runtime, Owner& owner, Caller& caller, Executors& executors)
+    : runtime_(runtime),
+      owner_(owner),
+      caller_(caller),
+      executors_(executors),
+      replies_(runtime, owner),
+      light_report_(runtime) {
+  runtime.set_task_waits(*this);
+}
+Host::~Host() = default;
+
+// ------------------------------------------------------------------------------------------------------------ arriving
+
+IncomingPtr Host::parse(ProcessId ring, const net::FrameHeader& header, ByteView payload) {
+  auto call = std::make_shared<IncomingCall>();
+  FrameReader in(payload);
+  call->head = in.get<CallHead>();
+  call->source = header.source;
+  call->ring = ring;
+  call->stream_taken = header.arg1;
+  call->begin_number = ring == runtime_.daemon() ? ++calls_from_daemon_ : header.token;
+  call->name = in.text(call->head.name_size);
+  call->key = in.text(call->head.key_size);
+  call->group = in.text(call->head.group_size);
+  if (call->head.resources_size) {
+    Result<Resources> resources =
+        wire::decode_message<Resources>({in.take(call->head.resources_size), call->head.resources_size});
+    if (resources.ok()) call->resources = *std::move(resources);
+  }
+  call->resources.cpus = call->head.cpus;
+  const Arrival arrival = owner_.holds().begin(header.source, call->head.hold);
+  call->arguments = owner_.values().read(in, arrival);
+  if (call->head.dependencies <= in.left() / sizeof(ValueHead)) {
+    call->dependencies.reserve(call->head.dependencies);
+    for (std::uint32_t i = 0; i < call->head.dependencies; ++i)
+      call->dependencies.push_back(owner_.values().read(in, arrival));
+  } else {
+    in.fail();
+  }
+  owner_.holds().end(arrival);
+  if (in.failed()) {
+    replies_.error(*call, make_error<SerializationError>("a call frame that does not decode"));
+    return nullptr;
+  }
+  return call;
+}
+
+void Host::on_call(ProcessId ring, const net::FrameHeader& header, ByteView payload) {
+  IncomingPtr call = parse(ring, header, payload);
+  if (!call) return;
+  if (call->head.kind == CallKind::kTask) return on_task(std::move(call));
+  if (call->head.kind == CallKind::kConstructLight) return construct_light(std::move(call));
+  auto found = actors_.find(call->head.actor);
+  if (found == actors_.end()) {
+    if (is_to_come(*call)) return early_[call->head.actor].push_back(std::move(call));
+    ErrorRecord record;
+    record.code = ErrorCode::kActorDied;
+    record.message = "the actor has ended";
+    record.outcome = Outcome::kNotExecuted;
+    return replies_.error(*call, Error::make(std::move(record)));
+  }
+  found->second->arrived(std::move(call));
+}
+
+/// HO-5.
+bool Host::is_to_come(const IncomingCall& call) const {
+  const ActorId actor = call.head.actor;
+  if (!call.head.direct || runtime_.frames().is_dead(actor.maker)) return false;
+  auto made = last_made_.find(actor.maker);
+  return made == last_made_.end() || actor.seq > made->second;
+}
+
+/// The maker died before it sent the frame that constructs them.
+void Host::fail_early(ProcessId maker) {
+  std::vector<IncomingPtr> failed;
+  erase_if(early_, [&](auto& one) {
+    if (one.first.maker != maker) return false;
+    for (auto& call : one.second) failed.push_back(std::move(call));
+    return true;
+  });
+  last_made_.erase(maker);
+  ErrorRecord record;
+  record.code = ErrorCode::kActorDied;
+  record.message = "the process that was making the actor died";
+  record.outcome = Outcome::kNotExecuted;
+  for (auto& call : failed) replies_.error(*call, Error::make(record));
+}
+
+void Host::on_task(IncomingPtr call) {
+  if (call->head.shared && executors_.takes_tasks()) {
+    beside_.push_back(call);
+    return executors_.run_beside([this, call = std::move(call)] { executors_.run(call, nullptr); });
+  }
+  tasks_.push_back(std::move(call));
+  if (!executors_.takes_tasks()) return give_back_tasks();  // HO-4
+  if (!current_task_) return executors_.work_queued();
+  const bool waits = current_task_->running && current_task_->running->waiting;
+  if (waits || runtime_.now() - current_since_ > kRecallAfter) give_back_tasks();
+  else arm_recall();
+}
+
+void Host::arm_recall() {
+  if (recall_timer_) return;
+  recall_timer_ = true;
+  runtime_.add_timer(runtime_.deadline_after(kRecallAfter), [this] {
+    recall_timer_ = false;
+    if (tasks_.empty() || !current_task_) return;
+    if (runtime_.now() - current_since_ >= kRecallAfter) give_back_tasks();
+    else arm_recall();
+  });
+}
+
+void Host::task_waits() {
+  CoreLock lock(runtime_);
+  give_back_tasks();
+}
+
+void Host::task_blocked(CallContext& context, bool blocked) {
+  if (context.is_task)
+    runtime_.frames().notice(runtime_.daemon(), wire::Method::kWorkerBlocked,
+                             wire::WorkerBlocked{context.lease, blocked});
+}
+
+void Host::give_back_tasks() {
+  while (!tasks_.empty()) {
+    const ProcessId source = tasks_.front()->source;
+    std::vector<std::uint64_t> ids;
+    for (auto at = tasks_.begin(); at != tasks_.end();) {
+      if ((*at)->source != source) { ++at; continue; }
+      ids.push_back((*at)->head.call_id);
+      at = tasks_.erase(at);
+    }
+    runtime_.frames().control(source, Control::kRecalled, 0, 0, std::as_bytes(std::span(ids)));
+  }
+}
+
+void Host::note_begun(const IncomingCall& call) { runtime_.transport().set_begun(call.ring, call.begin_number); }
+
+void Host::link_admitted(IncomingCall& call) {
+  call.next_admitted = admitted_;
+  if (admitted_) admitted_->previous_admitted = &call;
+  admitted_ = &call;
+}
+
+void Host::unlink_admitted(IncomingCall& call) {
+  (call.previous_admitted ? call.previous_admitted->next_admitted : admitted_) = call.next_admitted;
+  if (call.next_admitted) call.next_admitted->previous_admitted = call.previous_admitted;
+  call.next_admitted = call.previous_admitted = nullptr;
+}
+
+IncomingPtr Host::find_running(ProcessId source, std::uint64_t call_id) {
+  for (const auto& call : running_)
+    if (call->source == source && call->head.call_id == call_id) return call;
+  return nullptr;
+}
+
+// --------------------------------------------------------------------------------------------------------- controlling
+
+void Host::cancel(ProcessId source, std::uint64_t call_id, std::uint64_t flags) {
+  const ErrorPtr error = flags & kCancelDeadline
+                             ? ErrorPtr(make_error<DeadlineExceededError>("the call did not end within its timeout"))
+                             : ErrorPtr(make_error<CancelledError>("the call was cancelled"));
+  auto is_it = [&](const IncomingPtr& call) { return call->source == source && call->head.call_id == call_id; };
+  if (auto found = std::find_if(tasks_.begin(), tasks_.end(), is_it); found != tasks_.end()) {
+    IncomingPtr call = *found;
+    tasks_.erase(found);
+    return replies_.error(*call, error);
+  }
+  for (auto& [id, actor] : actors_)
+    if (actor->drop_queued(source, call_id, error)) return;
+  drop_admitted([&](const IncomingCall& call) { return call.source == source && call.head.call_id == call_id; }, error);
+  IncomingPtr call = find_running(source, call_id);
+  if (!call && current_task_ && is_it(current_task_)) current_task_->dropped = true;  // taken, not yet running
+  for (const auto& beside : beside_)
+    if (is_it(beside)) beside->dropped = true;
+  for (auto& [actor, calls] : early_)
+    if (auto found = std::find_if(calls.begin(), calls.end(), is_it); found != calls.end()) {
+      IncomingPtr early = *found;
+      calls.erase(found);
+      return replies_.error(*early, error);
+    }
+  if (!call || !call->running) return;
+  if ((flags & kCancelForce) && call->head.kind == CallKind::kTask) {
+    return executors_.kill_process();
+  }
+  const std::uint64_t run = call->running->run;
+  interrupt(*call->running, error);
+  if (!(flags & kCancelRecursive)) return;
+  caller_.cancel_children(run);
+}
+
+void Host::stream_credit(ProcessId source, std::uint64_t call_id, std::uint64_t taken) {
+  if (IncomingPtr call = find_running(source, call_id)) {
+    call->stream_taken = std::max(call->stream_taken, taken);
+    if (call->running && call->running->waiting) call->running->waiting->notify();
+  }
+}
+
+void Host::stream_dropped(ProcessId source, std::uint64_t call_id) {
+  if (IncomingPtr call = find_running(source, call_id)) {
+    call->dropped = true;
+    if (call->running) interrupt(*call->running, make_error<CancelledError>("the stream's reader is gone"));
+  } else {
+    cancel(source, call_id, 0);
+  }
+}
+
+/// Whoever asked for these is gone: nobody wants the answers.
+void Host::source_died(ProcessId source) {
+  fail_early(source);
+  std::erase_if(tasks_, [&](auto& call) { return call->source == source; });
+  for (const auto& call : beside_)
+    if (call->source == source) call->dropped = true;
+  for (const auto& call : running_) {
+    if (call->source != source) continue;
+    if (call->head.stream) call->dropped = true;
+    if (call->running && (call->head.kind == CallKind::kTask || call->head.stream))
+      interrupt(*call->running, make_error<CancelledError>("the task's submitter died"));
+  }
+}
+
+void Host::shutdown() {
+  ending_ = true;
+  for (const auto& call : running_)
+    if (call->running) {
+      interrupt(*call->running, make_error<CancelledError>("the job ends"));
+      // one that was cancelled before
+      if (runtime_.is_cut_off() && call->running->waiting) call->running->waiting->notify();
+    }
+  executors_.stop();
+}
+
+bool Host::idle() const {
+  return tasks_.empty() && beside_.empty() && early_.empty() && running_.empty() && actors_.empty() &&
+         !owner_.objects().has_borrowers() && caller_.calls().open() == 0;
+}
+
+void Host::describe_tasks(wire::StateReply& reply) {
+  auto row = [&](const IncomingCall& call, const char* state) {
+    const detail::FunctionNode* node = detail::function_at(call.head.function);
+    reply.rows.push_back({{"task_id", task_id_text(call.source, call.head.call_id)},
+                          {"name", !call.name.empty() ? call.name : node ? detail::function_name(*node) : ""},
+                          {"state", state},
+                          {"node_id", runtime_.welcome().node_id},
+                          {"actor_id", call.head.actor.is_nil() ? "" : to_string(call.head.actor)},
+                          {"error", ""},
+                          {"pid", std::to_string(::getpid())},
+                          {"attempt", std::to_string(call.head.attempt)}});
+  };
+  for (const auto& call : running_) row(*call, "RUNNING");
+  for (const auto& call : tasks_) row(*call, "QUEUED");
+}
+
+// ------------------------------------------------------------------------------------------------------------- running
+
+void Host::queue_work(std::function<void()> work) {
+  runnable_.push_back(std::move(work));
+  executors_.work_queued();
+}
+
+bool Host::next_work(std::function<void()>& work) {
+  if (!runnable_.empty()) {
+    work = std::move(runnable_.front());
+    runnable_.pop_front();
+    return true;
+  }
+  if (tasks_.empty() || current_task_) return false;
+  current_task_ = std::move(tasks_.front());
+  tasks_.pop_front();
+  if (!tasks_.empty()) arm_recall();  // they came together: this one may be a long one (HO-2)
+  work = [this, call = current_task_] { executors_.run(call, nullptr); };
+  return true;
+}
+
+exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, CallContext& context) {
+  context.runtime = &runtime_;
+  context.submitter = call->source;
+  context.call_id = call->head.call_id;
+  context.function = detail::function_at(call->head.function);
+  context.name = call->name;
+  context.is_task = call->head.kind == CallKind::kTask;
+  context.lease = call->head.lease;
+  context.actor = actor;
+  context.attempt = actor ? actor->restarts() : int(call->head.attempt);
+  context.resources = actor ? actor->resources() : call->resources;
+  if (actor) context.gpu_ids = actor->gpu_ids();
+  const exec::Deadline start = runtime_.now();
+  CoreLock lock(runtime_);
+  context.run = next_run();
+  context.caller = actor ? actor->caller_key() : context.run << 20 | 1;
+  call->running = &context;
+  running_.push_back(call);
+  if (actor) unlink_admitted(*call);
+  if (call == current_task_) current_since_ = start;
+  if (call->head.shared) std::erase(beside_, call);
+  note_begun(*call);
+  return start;
+}
+
+void Host::end_run(const IncomingPtr& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation,
+                   const ErrorPtr& error, std::uint64_t run_us) {
+  CoreLock lock(runtime_);
+  answer(*call, actor, invocation, error, run_us);
+  call->running = nullptr;
+  std::erase(running_, call);
+  if (call == current_task_) current_task_ = nullptr;
+  if (actor) actor->finished(*call, context.exit_asked);
+}
+
+void Host::answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error,
+                  std::uint64_t run_us) {
+  // The arguments go now, so that what they hold is free before the caller goes on.
+  call.arguments = {};
+  call.dependencies.clear();
+  if (error) {
+    if (call.head.kind == CallKind::kCast) write_log(LogLevel::kError, "a cast failed: {}", std::string(error->what()));
+    if (actor) actor->remember(call, nullptr);
+    replies_.error(call, error);
+  } else {
+    if (actor) actor->remember(call, &invocation.results);
+    replies_.values(call, invocation.results, run_us);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------------------- actors
+
+void Host::construct(wire::ConstructActor message) {
+  const ActorId id = message.spec.id;
+  auto& place = actors_[id];
+  if (place) return;
+  place = std::make_unique<HostedActor>(*this, std::move(message));
+  place->start();
+}
+
+void Host::construct_light(IncomingPtr call) {
+  const ActorId id = call->head.actor;
+  auto& place = actors_[id];
+  if (place)
+    return replies_.error(*call, make_error<InvalidArgumentError>("the actor " + to_string(id) + " is here already"));
+  if (!light_spec_) {
+    auto spec = std::make_shared<wire::ActorSpec>();
+    spec->job = runtime_.welcome().job;
+    spec->name_space = runtime_.welcome().name_space;
+    spec->isolation = Isolation::kLight;
+    light_spec_ = std::move(spec);
+  }
+  std::uint64_t& last = last_made_[id.maker];
+  last = std::max(last, id.seq);
+  note_begun(*call);
+  light_report_.started(id, call->head.function);
+  place = std::make_unique<HostedActor>(*this, id, light_spec_, std::move(call));
+  place->start();
+  auto early = early_.find(id);
+  if (early == early_.end()) return;
+  const std::vector<IncomingPtr> calls = std::move(early->second);
+  early_.erase(early);
+  for (const auto& waiting : calls) actors_[id]->arrived(waiting);
+}
+
+void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& error) {
+  drop_admitted([&](const IncomingCall& call) { return call.head.actor == actor.id(); }, error);
+  for (const auto& call : running_)
+    if (call->running && call->running->actor == &actor) interrupt(*call->running, error);
+}
+
+void Host::handles_gone(ActorId id) {
+  if (auto found = actors_.find(id); found != actors_.end()) found->second->end_when_idle();
+}
+
+void Host::end_actor(const wire::EndActor& message) {
+  if (auto found = actors_.find(message.actor); found != actors_.end())
+    found->second->kill(message.cause, message.message);
+}
+
+void Host::exit_current_actor() {
+  CallContext* context = current_context();
+  if (!context || !context->actor) throw InvalidArgumentError("exit_actor is for methods of actors");
+  context->exit_asked = true;
+}
+
+/// The thread that ends it may still be inside: it is destroyed when the lock is let go.
+void Host::actor_ended(HostedActor& actor) {
+  auto found = actors_.find(actor.id());
+  if (found == actors_.end()) return;
+  const bool own_process = !actor.light();
+  {
+    std::lock_guard lock(parting_mutex_);
+    ++parting_;
+  }
+  runtime_.defer([this, dead = std::shared_ptr<HostedActor>(std::move(found->second))]() mutable {
+    dead.reset();
+    std::lock_guard lock(parting_mutex_);
+    --parting_;
+    parted_.notify_all();
+  });
+  actors_.erase(found);
+  if (!own_process) return;
+  ending_ = true;
+  executors_.stop();
+}
+
+void Host::join_actors() {
+  std::vector<HostedActor*> left;
+  {
+    CoreLock lock(runtime_);
+    for (auto& [id, actor] : actors_) left.push_back(actor.get());
+  }
+  for (HostedActor* actor : left) executors_.join_threads(*actor);
+  std::unique_lock lock(parting_mutex_);
+  // those that end now: by their own threads, which return from it
+  parted_.wait(lock, [this] { return parting_ == 0; });
+}
+
+void Host::clear() {
+  tasks_.clear();
+  runnable_.clear();
+  current_task_ = nullptr;
+  beside_.clear();
+  early_.clear();
+  admitted_ = nullptr;
+  running_.clear();
+  runtime_.defer([dead = std::make_shared<decltype(actors_)>(std::move(actors_))] {});
+  actors_.clear();
+}
+
+}  // namespace troupe::worker

@@ -1,0 +1,70 @@
+#include "core/executor/replies.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/caller/call_table.h"
+#include "core/owner/owner.h"
+#include "core/runtime/runtime.h"
+
+namespace troupe::worker {
+
+namespace {
+void send(Runtime& runtime, const IncomingCall& call, wire::FrameKind kind, const FrameWriter& out) {
+  net::FrameHeader header;
+  header.kind = std::uint8_t(kind);
+  runtime.frames().send(call.source, header, out.view());
+}
+}  // namespace
+
+void Replies::error(IncomingCall& call, const ErrorPtr& error) {
+  FrameWriter out(runtime_.frames().scratch());
+  out.put(ReplyHead{.call_id = call.head.call_id,
+                    .status = ReplyStatus::kError});
+  const std::vector<std::byte> bytes = wire::encode_message(error->record());
+  out.bytes(bytes.data(), bytes.size());
+  send(runtime_, call, wire::FrameKind::kReply, out);
+}
+
+void Replies::values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us) {
+  ReplyHead head{.call_id = call.head.call_id};
+  head.run_us = std::uint32_t(std::min<std::uint64_t>(run_us, 0xFFFFFFFF));
+  head.values = call.head.kind == CallKind::kCast ? 0 : std::uint16_t(values.size());
+  if (call.head.stream) {
+    head.status = ReplyStatus::kStreamEnd;
+    head.index = call.stream_taken;
+    head.values = 0;
+  }
+  FrameWriter out(runtime_.frames().scratch());
+  out.put(head);
+  Outgoing outgoing(call.source);
+  for (std::size_t i = 0; i < head.values; ++i) owner_.values().write(out, values[i], outgoing);
+  head.hold = owner_.holds().hold(std::move(outgoing));
+  out.patch(0, head);
+  send(runtime_, call, wire::FrameKind::kReply, out);
+}
+
+void Replies::stream_item(IncomingCall& call, std::uint64_t index, const detail::Value& item) {
+  ReplyHead head{.call_id = call.head.call_id, .index = index, .values = 1};
+  FrameWriter out(runtime_.frames().scratch());
+  out.put(head);
+  Outgoing outgoing(call.source);
+  owner_.values().write(out, item, outgoing);
+  head.hold = owner_.holds().hold(std::move(outgoing));
+  out.patch(0, head);
+  send(runtime_, call, wire::FrameKind::kStreamItem, out);
+}
+
+ErrorPtr error_in_context(const Runtime& runtime, ErrorRecord record, const IncomingCall& call,
+                          const CallContext& context) {
+  record.context.function = context.function ? detail::function_name(*context.function) : std::string();
+  record.context.task_id = task_id_text(call.source, call.head.call_id);
+  record.context.actor_id = call.head.actor.is_nil() ? std::string() : to_string(call.head.actor);
+  record.context.node = runtime.welcome().node_id;
+  record.context.pid = ::getpid();
+  record.context.attempt = context.attempt;
+  return Error::make(std::move(record));
+}
+
+}  // namespace troupe::worker

@@ -1,0 +1,31 @@
+// Replies: the answers of calls that arrived here, as frames.
+//
+// Thread rule: lock held.
+#pragma once
+#include <vector>
+
+#include "core/executor/incoming.h"
+#include "core/runtime/context.h"
+
+namespace troupe::worker {
+
+class Owner;
+
+class Replies {
+ public:
+  Replies(Runtime& runtime, Owner& owner) : runtime_(runtime), owner_(owner) {}
+
+  void error(IncomingCall& call, const ErrorPtr& error);
+  void values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us);
+  void stream_item(IncomingCall& call, std::uint64_t index, const detail::Value& item);
+
+ private:
+  Runtime& runtime_;
+  Owner& owner_;
+};
+
+/// The error of a call with where it happened. Any thread.
+ErrorPtr error_in_context(const Runtime& runtime, ErrorRecord record, const IncomingCall& call,
+                          const CallContext& context);
+
+}  // namespace troupe::worker

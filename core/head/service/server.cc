@@ -1,0 +1,275 @@
+#include "core/head/service/server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <mutex>
+
+#include "core/base/bytes.h"
+#include "core/base/fd.h"
+#include "core/head/service/frame_codec.h"
+#include "core/head/state/state.h"
+#include "core/head/state/unique_text.h"
+#include "core/net/link/link.h"
+
+namespace troupe::head {
+namespace {
+
+/// Per node whose link is lost, for the few hundred milliseconds until it is back or dead: some thousand answers.
+constexpr std::size_t kHeldBytesMax = std::size_t{32} << 20;
+
+/// What the transport's threads have seen, for the loop's thread.
+class Inbox final : public net::LinkEvents {
+ public:
+  struct Item {
+    enum class Kind { kOpen, kBatch, kClosed } kind;
+    net::LinkId link = 0;
+    std::vector<std::byte> frames;
+  };
+
+  Inbox() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  void on_open(net::LinkId link, const net::LinkPeer&) override { put({Item::Kind::kOpen, link, {}}); }
+  void on_batch(net::LinkId link, ByteView frames) override { put({Item::Kind::kBatch, link, {frames.begin(), frames.end()}}); }
+  void on_closed(net::LinkId link, const Status&) override { put({Item::Kind::kClosed, link, {}}); }
+
+  int fd() const { return event_.get(); }
+  std::vector<Item> take() {
+    std::uint64_t count;
+    [[maybe_unused]] auto got = ::read(event_.get(), &count, sizeof count);
+    std::lock_guard lock(mutex_);
+    return std::exchange(items_, {});
+  }
+
+ private:
+  void put(Item item) {
+    bool first;
+    {
+      std::lock_guard lock(mutex_);
+      first = items_.empty();
+      items_.push_back(std::move(item));
+    }
+    const std::uint64_t one = 1;
+    if (first) [[maybe_unused]] auto put = ::write(event_.get(), &one, sizeof one);
+  }
+
+  UniqueFd event_;
+  std::mutex mutex_;
+  std::vector<Item> items_;
+};
+
+Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
+
+class Server {
+ public:
+  Server(const ServerOptions& options, StateOptions state, std::string cluster_id)
+      : options_(options), cluster_id_(std::move(cluster_id)), state_(std::move(state)), stop_fd_(options.stop_fd) {}
+
+  Result<std::string> start();
+  void run();
+  void shutdown() { if (links_) links_->shutdown(); }
+
+ private:
+  struct Way { net::LinkId link = 0; std::deque<Encoded> held; std::size_t held_bytes = 0; };
+
+  void take_in(Inbox::Item& item);
+  void take_batch(net::LinkId link, ByteView rest);
+  ProcessId tool_at(net::LinkId link);
+  void apply(Event event);
+  void perform(Effect& effect);
+  void send(Send& send);
+  void put(net::LinkId link, const Encoded& frame);
+  bool ended(std::span<pollfd> fds);
+  int timeout_ms() const;
+
+  const ServerOptions& options_;
+  std::string cluster_id_;
+  State state_;
+  Effects effects_;
+  Inbox inbox_;
+  std::unique_ptr<net::Links> links_;
+  std::map<std::uint32_t, Way> ways_;
+  UniqueFd parent_, signals_;
+  int stop_fd_ = -1;
+};
+
+Result<std::string> Server::start() {
+  Result<net::Token> token = net::Token::read_file(options_.token_file);
+  if (!token.ok()) return token.error_ptr();
+  if (options_.own_process) {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGTERM);
+    ::sigaddset(&set, SIGINT);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // before any thread: they inherit it
+    signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  if (options_.parent_pid != 0) {
+    parent_.reset(static_cast<int>(::syscall(SYS_pidfd_open, options_.parent_pid, 0)));
+    if (!parent_) return NotFoundError("the process that this head serves (pid " + std::to_string(options_.parent_pid) + ") is gone");
+  }
+  net::LinksOptions links;
+  links.identity = {.token = *token, .cluster_id = cluster_id_, .build = {}, .hello = "head", .role = net::ProofRole::kHead, .epoch = options_.epoch};
+  links.library = options_.rpc_library;
+  Result<std::unique_ptr<net::Links>> opened = options_.open_links(inbox_, links);
+  if (!opened.ok()) return opened.error_ptr();
+  links_ = std::move(*opened);
+  Result<int> port = links_->listen({.address = options_.bind, .port = options_.port});
+  if (!port.ok()) return port.error_ptr();
+  return options_.bind + ":" + std::to_string(*port);
+}
+
+void Server::run() {
+  while (true) {
+    pollfd fds[] = {{inbox_.fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+    ::poll(fds, std::size(fds), timeout_ms());
+    for (Inbox::Item& item : inbox_.take()) take_in(item);
+    apply(Tick{});
+    if (ended(fds)) return;
+  }
+}
+
+int Server::timeout_ms() const {
+  std::optional<Time> next = state_.next_deadline();
+  if (!next) return -1;  // nothing will happen until something arrives
+  auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+}
+
+bool Server::ended(std::span<pollfd> fds) {
+  if (fds[1].revents != 0) return write_log(LogLevel::kInfo, "ends: asked to by a signal"), true;
+  if (fds[2].revents != 0) return write_log(LogLevel::kInfo, "ends: the process that it serves is gone"), true;
+  if ((fds[3].revents & (POLLIN | POLLHUP)) == 0) return false;
+  char word[16];
+  const auto got = ::read(stop_fd_, word, sizeof word);  // poll said that it does not block
+  if (got > 0) return write_log(LogLevel::kInfo, "ends: told to"), true;
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (options_.end_on_hangup) return write_log(LogLevel::kInfo, "ends: whoever started it is gone"), true;
+  stop_fd_ = -1;  // hung up for good, which is nobody's business: poll would report it for ever
+  return false;
+}
+
+void Server::take_in(Inbox::Item& item) {
+  switch (item.kind) {
+    case Inbox::Item::Kind::kOpen: return apply(LinkOpened{item.link});
+    case Inbox::Item::Kind::kBatch: return take_batch(item.link, item.frames);
+    case Inbox::Item::Kind::kClosed:
+      std::erase_if(ways_, [&](const auto& one) { return one.first >= kToolNodes && one.second.link == item.link; });
+      for (auto& [node, way] : ways_) if (way.link == item.link) way.link = 0;
+      return apply(LinkClosed{item.link});
+  }
+}
+
+void Server::take_batch(net::LinkId link, ByteView rest) {
+  while (!rest.empty()) {
+    Result<net::FrameHeader> header = net::decode_header(rest.first(std::min(rest.size(), sizeof(net::FrameHeader))));
+    if (!header.ok() || rest.size() - sizeof(net::FrameHeader) < header->payload_size) {
+      links_->abort(link, "a frame that does not decode");
+      return;
+    }
+    const ByteView payload = rest.subspan(sizeof(net::FrameHeader), header->payload_size);
+    rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
+    if (header->destination != kHead || is_tool(header->source)) continue;  // the head is no post office
+    if (header->source.node == 0 && header->source.serial != 0) header->source = tool_at(link);
+    if (auto frame = decode_frame(link, *header, payload)) apply(std::move(*frame));
+  }
+}
+
+/// The name under which a tool's answers find their way back.
+ProcessId Server::tool_at(net::LinkId link) {
+  const ProcessId tool{kToolNodes | static_cast<std::uint32_t>(link & (kToolNodes - 1)), 1};
+  ways_[tool.node].link = link;
+  return tool;
+}
+
+void Server::apply(Event event) {
+  state_.apply(now(), std::move(event), effects_);
+  for (Effect& effect : effects_.take()) perform(effect);
+}
+
+void Server::perform(Effect& effect) {
+  if (auto* message = std::get_if<Send>(&effect)) return send(*message);
+  if (auto* line = std::get_if<LogLine>(&effect)) return write_log(line->warning ? LogLevel::kWarn : LogLevel::kInfo, "{}", line->text);
+  if (auto* close = std::get_if<CloseLink>(&effect)) return links_->close(close->link);
+  if (auto* forget = std::get_if<ForgetNode>(&effect)) {
+    ways_.erase(forget->node);
+    return;
+  }
+  const auto& bind = std::get<BindLink>(effect);
+  Way& way = ways_[bind.node];
+  way.link = bind.link;
+  for (const Encoded& frame : way.held) put(bind.link, frame);
+  way.held.clear();
+  way.held_bytes = 0;
+}
+
+void Server::send(Send& message) {
+  Encoded frame = encode_send(message);
+  if (frame.payload.size() > net::kPayloadMax && message.kind == wire::FrameKind::kResponse) {
+    message.body = error_record(ErrorCode::kSerialization, "the answer has " + std::to_string(frame.payload.size()) + " bytes: more than a frame can carry");
+    message.failed = true;
+    frame = encode_send(message);
+  }
+  if (message.link != 0) return put(message.link, frame);
+  auto at = ways_.find(message.to.node);
+  if (at == ways_.end()) return;  // a dead node
+  Way& way = at->second;
+  if (way.link != 0) return put(way.link, frame);
+  if (way.held_bytes + frame.payload.size() > kHeldBytesMax) {
+    write_log(LogLevel::kWarn, "too much waits for node {} whose link is lost: a frame is dropped", message.to.node);
+    return;
+  }
+  way.held_bytes += frame.payload.size();
+  way.held.push_back(std::move(frame));
+}
+
+void Server::put(net::LinkId link, const Encoded& frame) {
+  if (!links_->send(link, frame.header, frame.payload)) write_log(LogLevel::kDebug, "link {} takes no more frames", link);
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+}  // namespace
+
+int head_main(const ServerOptions& options) {
+  if (options.own_process) {
+    open_log(options.log);
+    raise_descriptor_limit();
+  }
+  std::uint8_t seed[8] = {};
+  auto ready = [&](const Result<std::string>& address) {
+    if (!address.ok()) write_log(LogLevel::kError, "cannot start: {}", address.error().message());
+    if (options.on_ready) options.on_ready(address);
+    return address.ok();
+  };
+  if (Status random = net::fill_random(seed); !random.ok()) return ready(random.error_ptr()), 1;
+  StateOptions state{.membership = options.membership, .seed = load_little<std::uint64_t>(reinterpret_cast<const std::byte*>(seed))};
+  Random names(state.seed, 1);
+  state.membership.cluster_id = options.cluster_id.empty() ? unique_text(names) : options.cluster_id;
+  state.membership.epoch = options.epoch;
+  state.membership.served_pid = options.parent_pid;
+
+  Server server(options, state, state.membership.cluster_id);
+  Result<std::string> address = server.start();
+  if (!ready(address)) return 1;
+  write_log(LogLevel::kInfo, "cluster {} at {}, pid {}", state.membership.cluster_id, *address, ::getpid());
+  server.run();
+  server.shutdown();
+  return 0;
+}
+
+}  // namespace troupe::head

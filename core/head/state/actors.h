@@ -1,0 +1,204 @@
+// The actor directory: every actor's place, name, supervision, holders and death.
+//
+//   1 create      place       3 started           5 crash, budget left        7 delay over
+//   ------> PENDING ---> STARTING -----> ALIVE --------------------> BACKOFF ------------> PENDING
+//              ^   2        |  | 4 start failed, elsewhere   |                                |
+//              +------------|--+                             | 6 kill                         |
+//                           | crash: as 5                    v                                |
+//                           +------------------> KILLING --- process died ---> 5 or DEAD      |
+//   DEAD, for good: finished, killed, constructor failed, job ended, handles gone, budget spent <-- from any state
+//
+// Wire states: PENDING and STARTING are kPending before the first life and kRestarting after it; BACKOFF and KILLING before
+// a restart are kRestarting; KILLING without a restart is kDead for callers at once, and for monitors and the name when the
+// process is gone.
+//
+// Light actors made without asking the head (LightActors) are records in LightTable: ALIVE or DEAD, nothing between.
+//
+// Invariants
+//   AC-1  A name is held by at most one actor that is not DEAD; it is free again at DEAD, and a creation that finds its name
+//         held by an ending actor waits for that.
+//   AC-2  At most one process runs an actor: a restart begins only when the death of the process before is known; a report
+//         of another incarnation is stale, and a process that starts one is killed.
+//   AC-3  DEAD is final; every subscriber hears it once, every monitor is answered once, with a message.
+//   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted. When its
+//         last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
+//   AC-5  Questions about an actor that is not known yet wait kUnknownGrace for its creation: reports of different
+//         processes race.
+//   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep.
+//   AC-7  A handle by name is given only to a program with the same registered functions: calls go by their index.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "core/head/state/events.h"
+#include "core/head/state/graveyard.h"
+#include "core/head/state/handles.h"
+#include "core/head/state/jobs.h"
+#include "core/head/state/light_table.h"
+#include "core/head/state/liveness.h"
+#include "core/head/state/membership.h"
+#include "core/head/state/placement_queue.h"
+#include "core/base/random.h"
+#include "core/head/state/supervision.h"
+#include "scheduler/policy.h"
+
+namespace troupe::head {
+
+inline constexpr Duration kUnknownGrace = std::chrono::seconds(5);
+inline constexpr Duration kOrphanGrace = std::chrono::seconds(1);    ///< a dead holder may have sent handles that are counted soon
+inline constexpr Duration kKillGrace = std::chrono::seconds(5);      ///< then a killed process counts as dead
+inline constexpr Duration kWarnTooLarge = std::chrono::seconds(1);   ///< no node is large enough
+inline constexpr Duration kWarnBusy = std::chrono::seconds(5);       ///< no node has it free
+inline constexpr Duration kWarnAgain = std::chrono::seconds(60);     ///< the same demand is not mentioned again before
+
+/// What the directory may look at, and change only where it is not const.
+struct ActorsWorld {
+  Membership& membership;
+  const Jobs& jobs;
+  const Liveness& liveness;
+  Random& random;
+};
+
+class Actors {
+ public:
+  explicit Actors(ActorsWorld world) : world_(world) {}
+
+  // Requests: each is answered exactly once, now or later.
+  void create(Turn& turn, Caller caller, wire::ActorSpec spec);
+  void resolve(Turn& turn, Caller caller, ActorId actor);
+  void monitor(Turn& turn, Caller caller, ActorId actor);
+  void kill(Turn& turn, Caller caller, wire::KillActor request);
+  void get_named(Turn& turn, Caller caller, wire::NamedActor request);
+  void handle_counts(Turn& turn, ProcessId holder, const wire::HandleCounts& counts);
+
+  // Reports.
+  void light(Turn& turn, const wire::LightActors& report);
+  void on_placed(Turn& turn, const wire::ActorStarted& report);
+  void on_started(Turn& turn, const wire::ActorStarted& report);
+  void on_start_failed(Turn& turn, ProcessId source, const wire::StartActorFailed& report);
+  void on_exited(Turn& turn, const wire::ActorExited& report);
+  void on_checkpoint(ProcessId source, wire::Checkpoint checkpoint);
+  void on_process_died(Turn& turn, const wire::ProcessDied& died);
+  void on_node_died(Turn& turn, std::uint32_t node, const std::string& reason);
+  /// Ends what the job does not leave behind; returns what goes on.
+  wire::JobEnded on_job_ended(Turn& turn, JobId job, const std::string& reason);
+
+  /// The cluster has changed: tries those that wait for a place.
+  void place_waiting(Turn& turn);
+  void on_time(Turn& turn);
+  std::optional<Time> next_deadline() const;
+
+  wire::StateReply rows(JobId job) const;
+  std::size_t living() const { return actors_.size() + light_.size(); }
+  /// Does this process host an actor now?
+  bool hosts_any(ProcessId process) const;
+
+  // For invariant checks of the simulator and tests.
+  std::optional<wire::ActorState> state_of(ActorId actor) const;
+  std::uint32_t holders(ActorId actor) const { return holds_.holders(actor); }
+
+ private:
+  enum class Phase : std::uint8_t { kPending, kStarting, kAlive, kBackoff, kKilling };
+  struct Actor {
+    wire::ActorSpec spec;
+    Phase phase = Phase::kPending;
+    bool told_dead = false;       // callers have heard kDead; the process is not gone yet
+    bool handles_gone = false;
+    bool revive = false;          // kKilling: restart when the process is gone
+    ProcessId process;            // kAlive, kKilling; kStarting once it is known
+    std::int32_t pid = 0;
+    std::uint32_t node = 0;       // where it was placed; 0: nowhere
+    std::uint32_t last_node = 0;  // where it was last, for messages
+    std::int32_t restarts = 0;
+    std::uint32_t start_failures = 0;
+    std::uint64_t stamp = 0;      // of its latest timer that still counts
+    RestartHistory history;
+    std::unique_ptr<wire::Checkpoint> checkpoint;
+    std::unique_ptr<ErrorRecord> last_error;
+
+    bool light() const { return spec.isolation == Isolation::kLight; }
+    bool scoped() const { return spec.lifetime == Lifetime::kScoped; }
+    bool ending() const { return told_dead || handles_gone; }
+  };
+  struct Crash {
+    DeathCause cause = DeathCause::kCrashed;
+    std::string reason;
+    std::vector<std::string> log_tail;
+  };
+  using Name = std::pair<std::string, std::string>;   // namespace, name
+  enum class TimerKind : std::uint8_t { kRetry, kWarn, kKillOverdue, kUnknown };
+  struct Timer { TimerKind kind; ActorId actor; std::uint64_t stamp = 0; };
+  struct Question { Caller caller; wire::Method method; bool restart = false; };
+  enum class Known { kNo, kRecord, kLight, kDead };
+
+  // creation and placement: actors.cc
+  std::optional<ErrorRecord> refusal(const Caller& caller, const wire::ActorSpec& spec) const;
+  bool take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec);
+  void free_name(Turn& turn, const Actor& actor);
+  std::optional<ErrorRecord> other_build(const Job* asker, const Actor& actor) const;
+  sched::Request request_of(const wire::ActorSpec& spec) const;
+  sched::Asker asker_of(const wire::ActorSpec& spec) const;
+  void enqueue(Turn& turn, Actor& actor);
+  PlacementQueue::Attempt try_place(Turn& turn, ActorId id);
+  void start_on(Turn& turn, Actor& actor, std::uint32_t node);
+  void warn_waiting(Turn& turn, const Actor& actor);
+  std::string called(const Actor& actor) const;
+
+  // start, crash and restart: actors_life.cc
+  Actor* current(ActorId id, std::int32_t restarts);
+  void kill_stray(Turn& turn, const wire::ActorStarted& report);
+  void host(Actor& actor, ProcessId process, std::int32_t pid);
+  void leave(Actor& actor);
+  void process_gone(Turn& turn, Actor& actor, const Crash& crash);
+  void crash(Turn& turn, Actor& actor, const Crash& crash);
+  std::string crash_text(const Actor& actor, const Crash& crash) const;
+
+  // kill, exit, job end and death: actors_end.cc
+  void begin_kill(Turn& turn, Actor& actor, bool revive);
+  std::vector<ActorId> survivors_of(JobId job, wire::JobEnded& keep) const;
+  void release(Turn& turn, ActorId id);
+  void die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
+  void light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
+  void buried(Turn& turn, DeadActor dead, bool tell);
+  std::optional<ActorId> any_of(JobId job) const;
+  void outlived_by_none(Turn& turn, JobId job, ActorId dead);
+
+  // questions: actors_query.cc
+  Known known(ActorId id);
+  void ask_later(Turn& turn, ActorId id, Question question);
+  void answer_parked(Turn& turn, ActorId id);
+  void give_up(Turn& turn, ActorId id, const Question& question);
+  wire::ActorLocation location(const Actor& actor) const;
+  void moved(Turn& turn, const Actor& actor);
+
+  std::uint64_t arm(Turn& turn, Duration delay, TimerKind kind, ActorId actor);
+
+  ActorsWorld world_;
+  std::unordered_map<ActorId, std::unique_ptr<Actor>, IdHash> actors_;
+  std::map<Name, ActorId> names_;
+  std::map<Name, std::deque<std::pair<Caller, wire::ActorSpec>>> waiting_names_;
+  std::unordered_map<ProcessId, std::vector<ActorId>, IdHash> hosted_;
+  std::map<JobId, ActorId> outlived_;                 // ended jobs with actors left, and one that lives: the others need no look
+  LightTable light_;
+  Graveyard graveyard_;
+  Holds holds_;
+  Subscriptions subscribers_;
+  std::unordered_map<ActorId, std::vector<Caller>, IdHash> monitors_;
+  std::unordered_map<ActorId, std::vector<Question>, IdHash> parked_;
+  PlacementQueue queue_;
+  std::map<std::string, Time> warned_;
+  std::multimap<Time, Timer> timers_;
+  std::deque<std::pair<Time, std::vector<ActorId>>> orphans_;  // held by a process that died (AC-4), until their grace is over
+  std::uint64_t stamps_ = 0;
+  std::uint32_t last_spread_ = 0;
+  bool placing_ = false, place_again_ = false;
+};
+
+}  // namespace troupe::head

@@ -1,0 +1,57 @@
+// kListState: what the head knows itself it answers at once; tasks, objects and workers it asks the daemons for, and merges.
+//
+// Invariants
+//   LS-1  Every list is answered within kListDeadline: a node that has not answered by then is a warning in the reply.
+//   LS-2  A filter compares text on a field of the row; a field that the kind has not is an InvalidArgumentError.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/head/state/events.h"
+#include "core/head/state/membership.h"
+
+namespace troupe::head {
+
+inline constexpr Duration kListDeadline = std::chrono::seconds(1);
+
+/// The fields of a row, as API.md section 7 names them.
+const std::vector<std::string>& row_fields(wire::StateKind kind);
+/// Why a query is wrong, or nothing.
+std::optional<std::string> query_problem(const wire::StateQuery& query);
+/// Keeps the rows that match, up to the limit.
+void filter_rows(const wire::StateQuery& query, std::vector<std::map<std::string, std::string>>& rows);
+
+std::string json_text(const std::map<std::string, double>& amounts);
+std::string json_text(const std::map<std::string, std::string>& labels);
+/// Rows of kNodes.
+std::vector<std::map<std::string, std::string>> node_rows(const Membership& membership);
+
+/// Lists that wait for daemons.
+class Listing {
+ public:
+  void ask(Turn& turn, Caller caller, wire::StateQuery query, const std::vector<std::uint32_t>& nodes);
+  /// A daemon's answer to the request with this token; an ErrorRecord counts as an answer, with a warning.
+  void on_answer(Turn& turn, std::uint32_t node, std::uint64_t token, Message body);
+  void on_node_died(Turn& turn, std::uint32_t node);
+  void on_time(Turn& turn);
+  std::optional<Time> next_deadline() const;
+
+ private:
+  struct Pending {
+    Caller caller;
+    wire::StateQuery query;
+    std::set<std::uint32_t> missing;
+    wire::StateReply reply;
+    Time deadline;
+  };
+  void finish(Turn& turn, Pending& pending);
+
+  std::map<std::uint64_t, Pending> pending_;  // by the token of its requests; deadlines ascend with it
+  std::uint64_t last_token_ = 0;
+};
+
+}  // namespace troupe::head

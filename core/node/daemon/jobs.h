@@ -1,0 +1,56 @@
+// Jobs: the jobs of which this node knows how their processes are started: those of local drivers, and those of other nodes as
+// soon as something of them is to run here.
+//
+//   unknown --a driver of this node registered--> known --ended, and nothing of it runs here--> forgotten
+//      `--with(): the daemon that knows it sends its image--^
+//
+// Thread rule: the loop's thread.
+//
+// Invariants
+//   NJ-1  with() calls its function exactly once; those who ask for the same job meanwhile share one request.
+#pragma once
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/fd.h"
+#include "core/node/base/messenger.h"
+
+namespace troupe::node {
+
+struct Job {
+  JobId id = 0;
+  ProcessId driver;
+  std::string name_space, registry_digest;
+  wire::Image image;
+  UniqueFd executable;           ///< the very file that the driver runs; closed when no process of the job is to start any more
+  bool ended = false;
+  std::set<ActorId> kept;        ///< actors that outlive it
+  std::int32_t exit_code = -1;   ///< as the driver said before it left
+};
+
+class Jobs {
+ public:
+  explicit Jobs(Messenger& messenger) : messenger_(messenger) {}
+
+  Job* find(JobId id);
+  Job& add(JobId id);
+  void forget(JobId id) { jobs_.erase(id); }
+  std::map<JobId, Job>& all() { return jobs_; }
+
+  /// With the job: at once when it is known here, else when the daemon of `who_knows` has sent its image; null: it cannot be had.
+  void with(JobId id, ProcessId who_knows, std::function<void(Job*)> then);
+  /// To a daemon that asks for an image.
+  void answer_image(const net::FrameHeader& request, const wire::JobImageRequest& wanted, const std::string& node_id);
+  /// A line for the job's driver.
+  void warn(JobId id, const std::string& text);
+
+ private:
+  Messenger& messenger_;
+  std::map<JobId, Job> jobs_;
+  std::map<JobId, std::vector<std::function<void(Job*)>>> waiting_;
+};
+
+}  // namespace troupe::node

@@ -1,0 +1,86 @@
+#include "core/node/daemon/membership.h"
+
+#include "core/base/log.h"
+
+namespace troupe::node {
+namespace {
+
+constexpr Duration kHeadTimeout = std::chrono::seconds(15), kRedialHead = std::chrono::seconds(30), kVerdictWait = std::chrono::seconds(3),
+                   kTellWait = std::chrono::milliseconds(100);
+constexpr std::uint64_t kRegisterToken = ~std::uint64_t{0};  ///< Messenger's tokens count up from 1
+
+}  // namespace
+
+Status Membership::join() { return links_.dial_head(self_.head_address, kHeadTimeout); }
+
+void Membership::link_up(std::uint32_t node) {
+  if (node != 0) return;
+  self_.registration.info.available = events_.available();
+  net::FrameHeader header;
+  header.kind = static_cast<std::uint8_t>(wire::FrameKind::kRequest);
+  header.source = daemon_of(self_.registration.info.node);
+  header.destination = kHead;
+  header.token = kRegisterToken;
+  header.arg0 = static_cast<std::uint64_t>(wire::Method::kRegisterNode);
+  (void)links_.send(0, header, wire::encode_message(self_.registration));
+}
+
+bool Membership::take_answer(std::uint32_t from_node, const net::FrameHeader& header, ByteView payload) {
+  const bool is_response = header.kind == static_cast<std::uint8_t>(wire::FrameKind::kResponse);
+  if (from_node != 0 || header.token != kRegisterToken || !is_response) return false;
+  if (header.arg0 == 0) {
+    on_registered(wire::decode_message<wire::RegisterNodeReply>(payload));
+  } else {
+    Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(payload);
+    on_registered(record.ok() ? Error::make(std::move(*record)) : record.error_ptr());
+  }
+  return true;
+}
+
+void Membership::on_registered(Result<wire::RegisterNodeReply> reply) {
+  if (!reply.ok()) {
+    events_.refused(reply.error().message());
+    return events_.stop("the head refused this node: " + reply.error().message());
+  }
+  head_lost_ = false;
+  if (is_registered()) return events_.registered_again();
+  self_.registration.info.node = reply->node;
+  self_.registration.info.node_id = reply->node_id;
+  self_.registration.cluster_id = reply->cluster_id;
+  links_.set_self(reply->node, reply->cluster_id);
+  if (Status status = events_.registered(*reply); !status.ok()) {
+    events_.refused(status.error().message());
+    events_.stop(status.error().message());
+  }
+}
+
+void Membership::link_down(std::uint32_t node, const std::string& why) {
+  if (node != 0) {
+    if (why.empty()) return;  // in order: the node ends, and the head says so
+    // Frames may be lost. The head's verdict comes first; without one the node is as good as dead for us: nothing may hang.
+    loop_.after(kVerdictWait, [this, node, why] {
+      if (!links_.is_dead(node)) on_node_died({node, "", "the link to it was lost: " + why});
+    });
+    return;
+  }
+  if (!is_registered()) {
+    events_.refused("the head is not to be reached: " + why);
+    return events_.stop(why);
+  }
+  write_log(LogLevel::kWarn, "the link to the head is lost: {}", why);
+  if (self_.embedded_head) {
+    events_.head_died({0, "", "the head of the embedded cluster died: " + why});
+    loop_.after(kTellWait, [this] { events_.stop("the head died"); });
+    return;
+  }
+  if (std::exchange(head_lost_, true)) return events_.stop("the head did not come back: " + why);
+  if (Status status = links_.dial_head(self_.head_address, kRedialHead); !status.ok()) events_.stop(status.error().message());
+}
+
+void Membership::on_node_died(const wire::NodeDied& death) {
+  if (death.node == self_.registration.info.node) return events_.stop("the head declared this node dead: " + death.reason);  // NDM-1
+  links_.node_dead(death.node);
+  events_.node_died(death);
+}
+
+}  // namespace troupe::node

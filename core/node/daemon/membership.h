@@ -1,0 +1,61 @@
+// Membership: this node's place in the cluster: registration at the head, the loss of the head, and the head's verdict that a node
+// is dead.
+//
+//   dialing --link up: kRegisterNode--> registered --link lost--> dialing again, once --> registered | stop
+//       `--refused, not reached--> stop                 `--embedded cluster: its head is dead--> stop
+//
+// Thread rule: the loop's thread.
+//
+// Invariants
+//   NDM-1  `stop` is called at most once for each reason; a node that the head declared dead ends (it is fenced).
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "core/node/base/loop.h"
+#include "core/node/base/messenger.h"
+#include "core/node/daemon/links.h"
+
+namespace troupe::node {
+
+class Membership {
+ public:
+  /// What the head is told of this node.
+  struct Self {
+    wire::RegisterNode registration;
+    std::string head_address;
+    bool embedded_head = false;  ///< the head is this cluster's own and ends with it
+  };
+  struct Events {
+    std::function<Status(const wire::RegisterNodeReply&)> registered;  ///< the first time; an error stops the daemon
+    std::function<void()> registered_again;
+    std::function<std::map<std::string, double>()> available;
+    std::function<void(const wire::NodeDied&)> node_died;              ///< another one
+    std::function<void(const wire::NodeDied&)> head_died;              ///< of an embedded cluster: tell the processes
+    std::function<void(const std::string& why)> refused;               ///< before it was ever registered
+    std::function<void(const std::string& why)> stop;
+  };
+  Membership(Loop& loop, DaemonLinks& links, Self self, Events events)
+      : loop_(loop), links_(links), self_(std::move(self)), events_(std::move(events)) {}
+
+  Status join();
+  void link_up(std::uint32_t node);
+  void link_down(std::uint32_t node, const std::string& why);
+  /// The head's answer to kRegisterNode. False: the frame is another one.
+  bool take_answer(std::uint32_t from_node, const net::FrameHeader& header, ByteView payload);
+  void on_node_died(const wire::NodeDied& death);
+
+ private:
+  void on_registered(Result<wire::RegisterNodeReply> reply);
+  bool is_registered() const { return self_.registration.info.node != 0; }
+
+  Loop& loop_;
+  DaemonLinks& links_;
+  Self self_;
+  const Events events_;
+  bool head_lost_ = false;
+};
+
+}  // namespace troupe::node

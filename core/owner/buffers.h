@@ -1,0 +1,88 @@
+// Buffers as attachments of values: memory of this node's store, or the name of memory on another node until it is
+// fetched.
+//
+//   OPEN --seal--> LOCAL                       made here
+//   REMOTE --hold asked--> HELD --fetch--> LOCAL(copy)   arrived from another node; the hold keeps the original there
+//   LOST                                       the pin came too late: reading gives ObjectLostError
+//
+// Invariants
+//   TR-2  A buffer of this node is pinned before its frame is acknowledged; a pin that fails makes the buffer LOST,
+//         never other bytes.
+// Thread rule: as each function says; data() and size() of an entry from any thread.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "core/exec/waiter.h"
+#include "core/owner/holds.h"
+#include "core/wire/messages.h"
+#include "objectstore/client/client.h"
+#include <troupe/detail/counted.h>
+#include <troupe/result.h>
+
+namespace troupe::worker {
+
+class BufferTable;
+class Runtime;
+struct WaitNode;
+
+class BufferEntry final : public detail::BufferBase {
+ public:
+  enum class Place : std::uint8_t { kOpen, kLocal, kRemote, kLost };
+
+  explicit BufferEntry(BufferTable& table) : table_(table) {}
+
+  Place place = Place::kOpen;
+  wire::BufferDesc desc;                 // where it was made
+  store::WritableBuffer open;
+  store::Pin pin;                        // local memory: the original, or a copy of a remote one
+  bool held = false;                     // the other node's daemon pins it for this process
+  bool fetching = false;
+  std::vector<WaitNode*> waiters;        // of the fetch
+
+  void set_memory(const std::byte* data, std::size_t size) {
+    size_ = size;
+    data_.store(data, std::memory_order_release);
+  }
+  void set_size(std::size_t size) { size_ = size; }
+
+ protected:
+  void last_released() noexcept override;
+
+ private:
+  friend class BufferTable;
+  BufferTable& table_;
+};
+
+inline BufferEntry& buffer_of(const detail::BufferPtr& buffer) { return static_cast<BufferEntry&>(*buffer); }
+
+/// Makes, takes in, fetches and drops the buffers of a process.
+class BufferTable {
+ public:
+  BufferTable(Runtime& runtime, HoldTable& holds) : runtime_(runtime), holds_(holds) {}
+
+  /// New writable memory; any thread, lock not held; may wait for room. ObjectStoreFullError when there is none.
+  Result<detail::BufferPtr> allocate(std::size_t bytes);
+  /// From here on its bytes do not change. Any thread.
+  void seal(BufferEntry& entry);
+  /// Its id leaves this process: no other buffer may get it. Lock held.
+  void mark_shared(BufferEntry& entry);
+
+  /// A buffer that came in a value. Lock held.
+  detail::BufferPtr arrived(const wire::BufferDesc& desc, std::uint64_t arrival);
+  /// Waits until the memory of all buffers of this value is here. Lock not held. False when the deadline passed;
+  /// ObjectLostError when memory is gone.
+  Result<bool> fetch_all(const detail::Value& value, exec::Deadline deadline);
+  /// The last handle is gone. Any thread.
+  void drop(BufferEntry& entry) noexcept;
+
+ private:
+  void dropped(BufferEntry& entry);
+  void fetch(BufferEntry& entry, int attempt);
+  void fetched(BufferEntry& entry);
+
+  Runtime& runtime_;
+  HoldTable& holds_;
+};
+
+}  // namespace troupe::worker

@@ -1,0 +1,138 @@
+#include "core/owner/owner.h"
+
+#include "core/runtime/runtime.h"
+
+namespace troupe::worker {
+
+Owner::Owner(Runtime& runtime)
+    : runtime_(runtime),
+      objects_(runtime, *this),
+      holds_(runtime.frames()),
+      buffers_(runtime, holds_),
+      values_(runtime, objects_, holds_, buffers_) {}
+
+void Owner::set_calling_side(CallingSide& calls) {
+  calls_ = &calls;
+  values_.set_calling_side(calls);
+}
+
+void Owner::run_callback(std::function<void()> callback) { runtime_.run_later(std::move(callback)); }
+
+// -------------------------------------------------------------------------------------------------------------- counts
+
+void Owner::on_release(ProcessId borrower, ByteView payload) {
+  FrameReader in(payload);
+  while (in.left() >= sizeof(ObjectId) + sizeof(std::uint64_t)) {
+    const ObjectId id = in.get<ObjectId>();
+    objects_.released(borrower, id, std::uint32_t(in.get<std::uint64_t>()));
+  }
+}
+
+void Owner::on_borrow(ProcessId borrower, ByteView payload) {
+  FrameReader in(payload);
+  while (in.left() >= sizeof(ObjectId)) {
+    const ObjectId id = in.get<ObjectId>();
+    if (ObjectEntryPtr entry = objects_.find_owned(id)) objects_.grant(*entry, borrower);
+    runtime_.frames().control(borrower, Control::kBorrowed, 0, 0, std::as_bytes(std::span(&id, 1)));
+  }
+}
+
+void Owner::on_borrowed(ByteView payload) {
+  FrameReader in(payload);
+  const ObjectId id = in.get<ObjectId>();
+  if (in.failed()) return;
+  for (std::uint64_t arrival : objects_.confirmed(id)) holds_.confirmed(arrival);
+}
+
+void Owner::send_release(ProcessId owner, ObjectId id, std::uint32_t grants) {
+  struct { ObjectId id; std::uint64_t grants; } release{id, grants};
+  runtime_.frames().control(owner, Control::kRelease, 0, 0, std::as_bytes(std::span(&release, 1)));
+}
+
+void Owner::send_borrow(ProcessId owner, ObjectId id) {
+  runtime_.frames().control(owner, Control::kBorrow, 0, 0, std::as_bytes(std::span(&id, 1)));
+}
+
+void Owner::send_value_request(ProcessId owner, ObjectId id) {
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kValueRequest);
+  runtime_.frames().send(owner, header, std::as_bytes(std::span(&id, 1)));
+}
+
+void Owner::on_value_request(const net::FrameHeader& header, ByteView payload) {
+  FrameReader in(payload);
+  const ObjectId id = in.get<ObjectId>();
+  if (in.failed() || objects_.value_wanted(header.source, id, id.seq)) return;
+  ReplyHead head{.call_id = id.seq, .status = ReplyStatus::kError};
+  FrameWriter out(runtime_.frames().scratch());
+  out.put(head);
+  const auto bytes = wire::encode_message(
+      object_lost("the object " + to_string(id) + " is gone: its owner keeps it no more")->record());
+  out.bytes(bytes.data(), bytes.size());
+  net::FrameHeader answer;
+  answer.kind = std::uint8_t(wire::FrameKind::kValue);
+  runtime_.frames().send(header.source, answer, out.view());
+}
+
+void Owner::send_value(ProcessId reader, std::uint64_t token, ObjectEntry& entry) {
+  FrameWriter out(runtime_.frames().scratch());
+  ReplyHead head{.call_id = token};
+  out.put(head);
+  if (entry.state() == ObjectEntry::kFailed) {
+    head.status = ReplyStatus::kError;
+    const auto bytes = wire::encode_message(entry.error->record());
+    out.bytes(bytes.data(), bytes.size());
+  } else {
+    Outgoing outgoing(reader);
+    head.values = 1;
+    values_.write(out, entry.value, outgoing);
+    head.hold = holds_.hold(std::move(outgoing));
+  }
+  out.patch(0, head);
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kValue);
+  runtime_.frames().send(reader, header, out.view());
+}
+
+void Owner::on_value(const net::FrameHeader& header, ByteView payload) {
+  FrameReader in(payload);
+  const ReplyHead head = in.get<ReplyHead>();
+  if (in.failed()) return;
+  ObjectEntryPtr entry = objects_.borrow({header.source, head.call_id}, false);
+  if (head.status == ReplyStatus::kError) {
+    Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(in.rest());
+    objects_.fail(*entry, record.ok() ? Error::make(*record) : record.error_ptr());
+    return;
+  }
+  const Arrival arrival = holds_.begin(header.source, head.hold);
+  detail::Value value = values_.read(in, arrival);
+  holds_.end(arrival);
+  if (in.failed())
+    objects_.fail(*entry, make_error<SerializationError>("a value that does not decode came from its owner"));
+  else objects_.complete(*entry, std::move(value));
+}
+
+// ---------------------------------------------------------------------------------------------------------------- ends
+
+void Owner::process_died(ProcessId process, const std::function<ErrorPtr()>& owner_died) {
+  holds_.process_died(process);
+  objects_.process_died(process, owner_died);
+}
+
+void Owner::node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner_died) {
+  holds_.node_died(node);
+  objects_.node_died(node, owner_died);
+}
+
+void Owner::begin_shutdown(const ErrorPtr& why) {
+  objects_.for_each([&](ObjectEntry& entry) {
+    if (entry.state() == ObjectEntry::kPending && entry.waiters && !entry.producer) objects_.fail(entry, why);
+  });
+}
+
+void Owner::clear() {
+  holds_.clear();
+  objects_.forget_borrowers();
+}
+
+}  // namespace troupe::worker

@@ -1,0 +1,402 @@
+// The door between the public templates and the runtime: each function of troupe/detail finds its process's core, takes
+// the lock, and lets one part do the work.
+#include <troupe/troupe.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/caller/streams.h"
+#include "core/process/core.h"
+#include "core/runtime/waits.h"
+
+namespace troupe::detail {
+
+using namespace worker;
+
+namespace {
+[[noreturn]] void empty_ref() { throw InvalidArgumentError("an empty reference"); }
+const ObjectPtr& checked(const ObjectPtr& object) {
+  if (!object) empty_ref();
+  return object;
+}
+const HandlePtr& checked(const HandlePtr& handle) {
+  if (!handle) throw InvalidArgumentError("an empty actor handle");
+  return handle;
+}
+void check_registered(const FunctionNode* function) {
+  if (function && function->index == FunctionNode::kUnregistered)
+    throw InvalidArgumentError("the function " + function_name(*function) +
+                               " is in a module that was opened after run began: it cannot be called remotely");
+}
+}  // namespace
+
+void throw_empty_ref() { empty_ref(); }
+
+std::string object_id(const ObjectBase* object) {
+  return object ? to_string(static_cast<const ObjectEntry*>(object)->id) : std::string();
+}
+
+Attachments& writable_attachments(Writer& ar) {
+  if (!ar.attachments())
+    throw SerializationError("references and arrays travel only in arguments, results and objects");
+  return *ar.attachments();
+}
+
+// ------------------------------------------------------------------------------------------------------------- buffers
+
+OpenBuffer allocate_buffer(std::size_t bytes) {
+  Result<BufferPtr> made = require_core().owner().buffers().allocate(bytes);
+  if (!made.ok()) made.error().raise();
+  OpenBuffer open{*std::move(made), nullptr};
+  open.data = buffer_of(open.buffer).open.data();
+  return open;
+}
+
+void seal_buffer(BufferBase& buffer) { require_core().owner().buffers().seal(static_cast<BufferEntry&>(buffer)); }
+
+std::byte* open_value(Value& value, std::size_t size) {
+  if (size <= wire::kInlineMax) {
+    value.body = Bytes(size);
+    return value.body.data();
+  }
+  OpenBuffer open = allocate_buffer(size);
+  value.large_body = std::move(open.buffer);
+  return open.data;
+}
+
+void seal_value(Value& value) {
+  if (value.large_body) seal_buffer(*value.large_body);
+}
+
+// ------------------------------------------------------------------------------------------------------------- objects
+
+ObjectPtr put_value(Value value, const PutOptions& options) {
+  if (options.copies < 1) throw InvalidArgumentError("put: copies is at least 1");
+  Core& core = require_core();
+  CoreLock lock(core);
+  if (core.shutting_down()) core.shutdown_reason()->raise();
+  ObjectEntry* entry = core.objects().make_owned();
+  core.objects().complete(*entry, std::move(value));
+  return ObjectPtr::adopt(entry);
+}
+
+namespace {
+/// Waits until one object is settled. False: the deadline passed.
+bool await_one(Core& core, ObjectEntry& entry, exec::Deadline deadline) {
+  if (entry.state() != ObjectEntry::kPending) return true;
+  exec::Waiter waiter(core);
+  WaitScope scope(core, waiter);
+  WaitGroup group{&waiter, 1};
+  WaitNode node{&group, nullptr};
+  struct Unlink {
+    Core& core; ObjectEntry& entry; WaitNode& node; bool linked = false;
+    ~Unlink() {
+      if (!linked) return;
+      CoreLock lock(core);
+      core.objects().remove_waiter(entry, node);
+    }
+  } unlink{core, entry, node};
+  for (;;) {
+    {
+      CoreLock lock(core);
+      scope.check();  // first: with a recursive cancel the object fails too, and the caller is to be told once
+      if (entry.state() != ObjectEntry::kPending) return true;
+      if (!unlink.linked) {
+        core.objects().want(entry);
+        core.objects().add_waiter(entry, node);
+        unlink.linked = true;
+      }
+    }
+    if (!scope.wait(deadline) && entry.state() == ObjectEntry::kPending && exec::Deadline::clock::now() >= deadline)
+      return false;
+  }
+}
+}  // namespace
+
+void await_all(const ObjectPtr* const* objects, std::size_t count, Duration timeout) {
+  exec::Deadline deadline{};
+  bool deadline_known = false;
+  for (std::size_t i = 0; i < count; ++i) checked(*objects[i]);  // before anything is waited for
+  for (std::size_t i = 0; i < count; ++i) {
+    ObjectEntry& entry = entry_of(checked(*objects[i]));
+    const bool here = entry.state() == ObjectEntry::kFailed ||
+                      (entry.state() == ObjectEntry::kReady && !entry.value.large_body && !entry.value.attachments);
+    if (here) continue;
+    if (!std::exchange(deadline_known, true)) deadline = exec::deadline_after(timeout);
+    Core& core = core_of(entry);
+    bool arrived = await_one(core, entry, deadline);
+    if (arrived && entry.state() == ObjectEntry::kReady) {
+      Result<bool> fetched = core.owner().buffers().fetch_all(entry.value, deadline);
+      if (!fetched.ok()) fetched.error().raise();
+      arrived = *fetched;
+    }
+    if (!arrived)
+      throw GetTimeoutError("the object " + to_string(entry.id) + " was not ready within the timeout of get");
+  }
+}
+
+const Value* value_of(const ObjectBase& object) noexcept {
+  return object.state() == ObjectBase::kReady ? &static_cast<const ObjectEntry&>(object).value : nullptr;
+}
+
+ErrorPtr error_of(const ObjectBase& object) { return static_cast<const ObjectEntry&>(object).error; }
+
+void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count);
+
+std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t count, const WaitOptions& options) {
+  if (count == 0 || options.num_returns == 0 || options.num_returns > count)
+    throw InvalidArgumentError("wait: num_returns is from 1 to the number of references");
+  Core& core = require_core();
+  std::size_t ready = 0;
+  std::vector<std::uint32_t> found;
+  auto collect = [&] {
+    found.clear();
+    for (std::size_t i = 0; i < count && found.size() < options.num_returns; ++i)
+      if ((*objects[i])->state() != ObjectBase::kPending) found.push_back(std::uint32_t(i));
+    ready = found.size();
+  };
+  check_distinct(core, objects, count);
+  collect();
+  if (ready >= options.num_returns) return found;
+  exec::Waiter waiter(core);
+  WaitScope scope(core, waiter);
+  const exec::Deadline deadline = exec::deadline_after(options.timeout);
+  WaitGroup group{&waiter, 0};
+  std::vector<WaitNode> nodes(count);
+  {
+    CoreLock lock(core);
+    collect();
+    for (std::size_t i = 0; i < count && ready < options.num_returns; ++i) {
+      ObjectEntry& entry = entry_of(*objects[i]);
+      if (entry.state() != ObjectBase::kPending) continue;
+      core.objects().want(entry);
+      nodes[i].group = &group;
+      core.objects().add_waiter(entry, nodes[i]);
+    }
+    group.missing = options.num_returns - ready;
+  }
+  struct Unlink {
+    Core& core; const ObjectPtr* const* objects; std::vector<WaitNode>& nodes;
+    ~Unlink() {
+      CoreLock lock(core);
+      for (std::size_t i = 0; i < nodes.size(); ++i)
+        if (nodes[i].group) core.objects().remove_waiter(entry_of(*objects[i]), nodes[i]);
+    }
+  } unlink{core, objects, nodes};
+  while (ready < options.num_returns) {
+    {
+      CoreLock lock(core);
+      scope.check();
+      if (group.missing == 0) break;
+    }
+    if (!scope.wait(deadline) && exec::Deadline::clock::now() >= deadline) break;
+  }
+  collect();
+  return found;
+}
+
+void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) (void)checked(*objects[i]);
+  {
+    CoreLock lock(core);
+    const std::uint32_t mark = core.objects().next_mark();
+    bool twice = false;
+    for (std::size_t i = 0; i < count; ++i) twice |= std::exchange(entry_of(*objects[i]).mark, mark) == mark;
+    if (!twice) return;
+  }
+  std::vector<const ObjectBase*> seen;
+  for (std::size_t i = 0; i < count; ++i) seen.push_back((*objects[i]).get());
+  std::sort(seen.begin(), seen.end());
+  if (std::adjacent_find(seen.begin(), seen.end()) != seen.end())
+    throw InvalidArgumentError("wait: a reference is in the list twice");
+}
+
+void cancel_object(const ObjectPtr& object, const CancelOptions& options) {
+  ObjectEntry& entry = entry_of(checked(object));
+  Core& core = core_of(entry);
+  CoreLock lock(core);
+  if (options.force && entry.producer && entry.producer->kind == CallKind::kActorCall)
+    throw InvalidArgumentError("cancel: force is not for actor calls");
+  core.caller().cancel_object(entry, options);
+}
+
+void call_when_ready(const ObjectPtr& object, std::function<void()> callback) {
+  ObjectEntry& entry = entry_of(checked(object));
+  Core& core = core_of(entry);
+  auto fetch_first = [object, &core, callback = std::move(callback)] {
+    if (const Value* value = value_of(*object))
+      (void)core.owner().buffers().fetch_all(*value, exec::deadline_after(std::chrono::seconds(60)));
+    callback();
+  };
+  CoreLock lock(core);
+  if (entry.state() != ObjectEntry::kPending) return core.run_later(std::move(fetch_first));
+  core.objects().want(entry);
+  entry.rare().callbacks.push_back(std::move(fetch_first));
+}
+
+// --------------------------------------------------------------------------------------------------------------- tasks
+
+namespace {
+void check_resources(const Resources& resources) {
+  auto amount = [](const std::string& name, double value) {
+    if (!(value >= 0 && value <= 1e9))
+      throw InvalidArgumentError("resources: " + std::to_string(value) + " is no amount of " + name);
+  };
+  if (resources.cpus != kUnset) amount("CPU", resources.cpus);
+  amount("GPU", resources.gpus);
+  for (const auto& [name, value] : resources.custom) amount(name, value);
+}
+}  // namespace
+
+namespace {
+constexpr auto kSaysWhyAfter = std::chrono::seconds(5);
+
+/// Holds the submitter back while open calls take all the memory they may (CallBudget). Not the service thread: calls
+/// end there.
+void admit(Core& core) {
+  CallBudget& budget = core.calls().budget();
+  if (!budget.full()) [[likely]] return;
+  if (core.service().is_this_thread()) return;
+  exec::Waiter waiter(core);
+  WaitScope scope(core, waiter);
+  struct Listed {
+    Core& core; exec::Waiter& waiter;
+    Listed(Core& core, exec::Waiter& waiter) : core(core), waiter(waiter) {
+      CoreLock lock(core);
+      core.calls().budget().add_waiter(waiter);
+    }
+    ~Listed() { CoreLock lock(core); core.calls().budget().remove_waiter(waiter); }
+  } listed(core, waiter);
+  exec::Deadline says_why = exec::deadline_after(kSaysWhyAfter);
+  for (;;) {
+    {
+      CoreLock lock(core);
+      scope.check();
+      if (!budget.full()) return;
+    }
+    if (scope.wait(says_why)) continue;
+    says_why = exec::kNever;
+    core.warn(
+        fmt::format("submitting waits: {} calls of this process are open and take {} MiB, the limit "
+                    "(--troupe-call-memory); it goes on when results arrive",
+                    core.calls().open(), budget.limit() >> 20));
+  }
+}
+}  // namespace
+
+void submit_task(OutgoingCall call, const TaskOptions* options, ObjectPtr* returns) {
+  Core& core = require_core();
+  admit(core);
+  check_registered(call.function);
+  if (options) check_resources(options->resources);
+  {
+    CoreLock lock(core);
+    core.tasks().submit(std::move(call), options, returns, nullptr);
+  }
+  core.endpoint().try_drain(core.handler(), 64);
+}
+
+StreamPtr submit_stream(OutgoingCall call, const TaskOptions* options) {
+  Core& core = require_core();
+  admit(core);
+  check_registered(call.function);
+  if (options) check_resources(options->resources);
+  auto* stream = new StreamState(core, core.caller(), options && options->stream_buffer ? options->stream_buffer : 64);
+  StreamPtr pointer(stream);
+  CoreLock lock(core);
+  core.tasks().submit(std::move(call), options, nullptr, stream);
+  return pointer;
+}
+
+ObjectPtr next_item(StreamBase& stream) { return static_cast<StreamState&>(stream).next(); }
+
+// -------------------------------------------------------------------------------------------------------------- actors
+
+namespace {
+/// "[with A = Counter]" -> "Counter"
+std::string class_name_of(const char* pretty) {
+  std::string text(pretty);
+  const std::size_t from = text.find("A = ");
+  if (from == std::string::npos) return text;
+  text = text.substr(from + 4);
+  if (const std::size_t to = text.find_last_of(']'); to != std::string::npos) text.resize(to);
+  return text;
+}
+}  // namespace
+
+HandlePtr create_actor(OutgoingCall construction, const ActorOptions* options, const char* pretty_class) {
+  check_registered(construction.function);
+  return require_core().actors().create(std::move(construction), options, class_name_of(pretty_class));
+}
+
+void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options, ObjectPtr* returns) {
+  Core& core = require_core();
+  admit(core);
+  check_registered(call.function);
+  {
+    CoreLock lock(core);
+    core.actors().submit(checked(handle), std::move(call), CallKind::kActorCall, options, returns, nullptr);
+  }
+  core.endpoint().try_drain(core.handler(), 64);
+}
+
+StreamPtr submit_stream_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options) {
+  Core& core = require_core();
+  admit(core);
+  check_registered(call.function);
+  auto* stream = new StreamState(core, core.caller(), 64);
+  StreamPtr pointer(stream);
+  CoreLock lock(core);
+  core.actors().submit(checked(handle), std::move(call), CallKind::kActorCall, options, nullptr, stream);
+  return pointer;
+}
+
+void submit_cast(const HandlePtr& handle, OutgoingCall call, const CallOptions* options) {
+  Core& core = require_core();
+  admit(core);
+  check_registered(call.function);
+  {
+    CoreLock lock(core);
+    core.actors().submit(checked(handle), std::move(call), CallKind::kCast, options, nullptr, nullptr);
+  }
+  core.endpoint().try_drain(core.handler(), 64);
+}
+
+Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options) {
+  return require_core().actors().find(name, options.name_space);
+}
+
+void kill_actor(const HandlePtr& handle, const KillOptions& options) {
+  require_core().actors().kill(checked(handle), options.restart);
+}
+
+void stop_actor(const HandlePtr& handle) {
+  Core& core = require_core();
+  OutgoingCall stop;
+  stop.returns = 0;
+  CoreLock lock(core);
+  core.actors().submit(checked(handle), std::move(stop), CallKind::kStop, nullptr, nullptr, nullptr);
+}
+
+ObjectPtr monitor_actor(const HandlePtr& handle) {
+  Core& core = require_core();
+  CoreLock lock(core);
+  return core.actors().monitor(checked(handle));
+}
+
+ObjectPtr actor_ready(const HandlePtr& handle) {
+  Core& core = require_core();
+  CoreLock lock(core);
+  return core.actors().ready(checked(handle));
+}
+
+std::string handle_id(const HandlePtr& handle) { return to_string(client_of(handle).id()); }
+
+}  // namespace troupe::detail
+
+namespace troupe {
+
+void exit_actor() { worker::require_core().host().exit_current_actor(); }
+
+}  // namespace troupe

@@ -1,0 +1,52 @@
+#include "core/runtime/requests.h"
+
+#include <fmt/format.h>
+
+#include "core/runtime/runtime.h"
+
+namespace troupe::worker {
+
+exec::ThreadBlocker& Requests::blocker() { return runtime_; }
+StateMutex& Requests::mutex() { return runtime_.mutex(); }
+
+void Requests::send_bytes(ProcessId to, wire::Method method, const std::vector<std::byte>& bytes,
+                          std::function<void(Result<ByteView>)> done) {
+  if (runtime_.shutting_down()) return done(runtime_.shutdown_reason());
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kRequest);
+  header.token = ++last_;
+  header.arg0 = std::uint64_t(method);
+  open_[header.token] = {to, std::move(done)};
+  runtime_.frames().send(to, header, bytes);
+}
+
+void Requests::on_response(const net::FrameHeader& header, ByteView payload) {
+  auto found = open_.find(header.token);
+  if (found == open_.end()) return;  // answered by a deadline or a death meanwhile
+  Open request = std::move(found->second);
+  open_.erase(found);
+  if (header.arg0 == 0) return request.done(payload);
+  Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(payload);
+  request.done(record.ok() ? Error::make(*record) : record.error_ptr());
+}
+
+void Requests::fail_all(const std::function<bool(ProcessId)>& to, const ErrorPtr& error) {
+  std::vector<Open> failed;
+  for (auto at = open_.begin(); at != open_.end();) {
+    if (to(at->second.to)) {
+      failed.push_back(std::move(at->second));
+      open_.erase(at++);
+    } else {
+      ++at;
+    }
+  }
+  for (Open& request : failed) request.done(error);
+}
+
+ErrorPtr Requests::no_answer(ProcessId to, wire::Method method, Duration timeout) {
+  return make_error<GetTimeoutError>(fmt::format("{} did not answer request {} within {} s",
+                                                 to == kHead ? "the head" : "the node daemon", int(method),
+                                                 std::chrono::duration<double>(timeout).count()));
+}
+
+}  // namespace troupe::worker

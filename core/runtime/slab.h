@@ -1,0 +1,76 @@
+// Slab: things in chunks, found by a 64-bit handle of index and generation without hashing; a handle of an earlier use
+// of a place never finds a later thing.
+//
+// Thread rule: none of its own; one lock guards it. Addresses are stable.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace troupe::worker {
+
+template <class T>
+class Slab {
+ public:
+  Slab() = default;
+  Slab(const Slab&) = delete;
+  Slab& operator=(const Slab&) = delete;
+
+  /// Makes a thing; its constructor gets its handle first. Handles are never 0.
+  template <class... A> T* make(A&&... arguments) {
+    if (free_.empty()) grow();
+    const std::uint32_t index = free_.back();
+    free_.pop_back();
+    Place& place = at(index);
+    ++live_;
+    place.used = true;
+    return ::new (static_cast<void*>(place.memory))
+        T(std::uint64_t(place.generation) << 32 | index, std::forward<A>(arguments)...);
+  }
+  void destroy(T* thing, std::uint64_t handle) {
+    Place& place = at(std::uint32_t(handle));
+    thing->~T();
+    place.used = false;
+    ++place.generation;
+    --live_;
+    free_.push_back(std::uint32_t(handle));
+  }
+  /// Null when the thing is gone.
+  T* find(std::uint64_t handle) {
+    const std::uint32_t index = std::uint32_t(handle);
+    if (index >= chunks_.size() * kChunk) return nullptr;
+    Place& place = at(index);
+    if (!place.used || place.generation != handle >> 32) return nullptr;
+    return std::launder(reinterpret_cast<T*>(place.memory));
+  }
+  std::size_t live() const { return live_; }
+  template <class F> void for_each(F&& f) {
+    for (auto& chunk : chunks_)
+      for (std::size_t i = 0; i < kChunk; ++i)
+        if (chunk[i].used) f(*std::launder(reinterpret_cast<T*>(chunk[i].memory)));
+  }
+
+ private:
+  static constexpr std::size_t kChunk = 256;
+  struct Place {
+    alignas(T) std::byte memory[sizeof(T)];
+    std::uint32_t generation = 1;
+    bool used = false;
+  };
+  Place& at(std::uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
+  void grow() {
+    const std::uint32_t first = std::uint32_t(chunks_.size() * kChunk);
+    chunks_.push_back(std::make_unique<Place[]>(kChunk));
+    free_.reserve(chunks_.size() * kChunk);
+    for (std::uint32_t i = kChunk; i-- > 0;) free_.push_back(first + i);
+  }
+
+  std::vector<std::unique_ptr<Place[]>> chunks_;
+  std::vector<std::uint32_t> free_;
+  std::size_t live_ = 0;
+};
+
+}  // namespace troupe::worker

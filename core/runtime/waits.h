@@ -1,0 +1,34 @@
+// WaitScope: what surrounds every wait of user code: it can be cancelled, gives the task's CPUs back when it takes
+// long, and says why it waits when it takes very long.
+//
+// Thread rule: one thread or fiber. check() wants the lock held; wait() must not hold it.
+#pragma once
+#include "core/exec/waiter.h"
+#include "core/runtime/context.h"
+#include "core/runtime/runtime.h"
+
+namespace troupe::worker {
+
+class WaitScope {
+ public:
+  WaitScope(Runtime& runtime, exec::Waiter& waiter);
+  ~WaitScope();
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+
+  /// Throws what interrupts the caller, if anything does. Lock held.
+  void check();
+  /// Waits for the waiter; false at the deadline. May return early and true for no reason: check, look, wait again.
+  bool wait(exec::Deadline deadline);
+
+ private:
+  Runtime& runtime_;
+  exec::Waiter& waiter_;
+  CallContext* context_;
+  bool blocked_ = false;
+};
+
+/// Interrupts a running context: its wait throws `error`. Lock held.
+void interrupt(CallContext& context, ErrorPtr error);
+
+}  // namespace troupe::worker

@@ -1,0 +1,22 @@
+// The MLP for AVX2 and FMA; compiled with those flags, called only where the processor has them.
+#if defined(__AVX2__)
+// In this order: the register type, then what is written over it.
+#include "kernels/cpu/isa/simd_avx2.inc"
+
+#include "kernels/cpu/isa/tanh_simd.inc"
+
+#include "kernels/cpu/mlp/mlp_simd.inc"
+
+namespace troupe::kernels::detail {
+const MlpVersion<float>* mlp_avx2() {
+  static constexpr MlpVersion<float> kVersion{&forward, &backward};
+  return &kVersion;
+}
+}  // namespace troupe::kernels::detail
+#else
+#include "kernels/cpu/mlp/mlp.h"
+
+namespace troupe::kernels::detail {
+const MlpVersion<float>* mlp_avx2() { return nullptr; }
+}  // namespace troupe::kernels::detail
+#endif

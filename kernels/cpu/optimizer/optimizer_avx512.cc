@@ -1,0 +1,22 @@
+// Adam for AVX-512; compiled with those flags, called only where the processor has them.
+#if defined(__AVX512F__)
+// In this order: the register type, then what is written over it.
+#include "kernels/cpu/isa/simd_avx512.inc"
+
+#include "kernels/cpu/isa/tanh_simd.inc"
+
+#include "kernels/cpu/optimizer/optimizer_simd.inc"
+
+namespace troupe::kernels::detail {
+const VectorVersion* vector_avx512() {
+  static constexpr VectorVersion kVersion{&adam, &sgd, &tanh_all, &square_sum_blocks};
+  return &kVersion;
+}
+}  // namespace troupe::kernels::detail
+#else
+#include "kernels/cpu/optimizer/optimizer.h"
+
+namespace troupe::kernels::detail {
+const VectorVersion* vector_avx512() { return nullptr; }
+}  // namespace troupe::kernels::detail
+#endif

@@ -1,0 +1,256 @@
+// The submitting side, event by event: retries, deadlines, what a lost node leaves, what is forgotten.
+#include "core/caller/streams.h"
+#include "tests/process/bench.h"
+
+namespace troupe::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+const ProcessId kWorker{2, 5};
+
+ErrorPtr task_error() {
+  ErrorRecord record;
+  record.code = ErrorCode::kTask;
+  record.message = "the function failed";
+  return Error::make(std::move(record));
+}
+
+/// Two calls of one lease on a node that is lost: the first may have been executed before, and the second begun. (A.9)
+TEST(LostNode, NothingThatMayHaveRunRunsAgainWithoutRetries) {
+  Bench bench;
+  const auto warm = bench.submit();
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 10);  // short: more than one goes to a worker
+  TaskOptions once;
+  once.retry.max_retries = 0;
+  const auto first = bench.submit(&once), second = bench.submit(&once);
+  ASSERT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 2u);
+  bench.notice(wire::Method::kNodeDied, wire::NodeDied{2, "b", "no heartbeat"});
+  EXPECT_EQ(Bench::code_of(first), ErrorCode::kNodeDied);
+  EXPECT_EQ(Bench::code_of(second), ErrorCode::kNodeDied) << "it may have begun, or even ended";
+  bench.advance(20s);
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
+}
+
+/// The user's predicate is user code: it may put, and it is not asked under the lock. (A.10, TS-6)
+TEST(RetryPredicate, IsAskedWithoutTheLock) {
+  Bench bench;
+  set_process_runtime(&bench.core);
+  static int asked;
+  asked = 0;
+  TaskOptions options;
+  options.retry.max_retries = 1;
+  options.retry.retry_error = [](const TaskError&) {
+    ++asked;
+    EXPECT_FALSE(current_core()->lock_held());
+    CoreLock lock(*current_core());  // as put does: on f0736ec this never returned
+    return true;
+  };
+  const auto result = bench.submit(&options);
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), task_error());
+  EXPECT_TRUE(Bench::pending(result));
+  bench.advance(1s);
+  EXPECT_EQ(asked, 1);
+  bench.advance(1s);  // its pause before the next attempt
+  bench.grant(kWorker);
+  const auto again = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(again.size(), 1u);
+  bench.reply(again[0], task_error());
+  EXPECT_EQ(Bench::code_of(result), ErrorCode::kTask) << "no retries are left";
+  bench.advance(1s);
+  EXPECT_EQ(asked, 1);
+  set_process_runtime(nullptr);
+}
+
+TEST(RetryPredicate, ACallThatIsCancelledMeanwhileIsNotTriedAgain) {
+  Bench bench;
+  TaskOptions options;
+  options.retry.max_retries = 1;
+  options.retry.retry_error = [](const TaskError&) { return true; };
+  const auto result = bench.submit(&options);
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), task_error());
+  {
+    CoreLock lock(bench.core);
+    bench.core.caller().cancel_object(entry_of(result), {});
+  }
+  EXPECT_EQ(Bench::code_of(result), ErrorCode::kCancelled);
+  bench.advance(20s);
+  EXPECT_EQ(bench.core.calls().open(), 0u);
+}
+
+/// A stopped worker answers nothing: the caller's clock ends the task, and the worker in the end. (A.7, TS-5)
+TEST(TaskTimeout, EndsATaskWhoseWorkerIsSilent) {
+  Bench bench;
+  TaskOptions options;
+  options.timeout = 1s;
+  const auto result = bench.submit(&options);
+  bench.advance(5s);
+  EXPECT_TRUE(Bench::pending(result)) << "it counts from the first sending";
+  bench.grant(kWorker);
+  bench.advance(999ms);
+  EXPECT_TRUE(Bench::pending(result));
+  bench.advance(1ms);
+  EXPECT_EQ(Bench::code_of(result), ErrorCode::kDeadlineExceeded);
+  const SentFrame cancel = bench.take(Control::kCancel);
+  EXPECT_EQ(cancel.header.destination, kWorker);
+  EXPECT_TRUE(cancel.header.arg2 & kCancelDeadline);
+  EXPECT_EQ(bench.count(wire::Method::kKillProcess), 0u);
+  bench.advance(5s);
+  EXPECT_EQ(bench.take(wire::Method::kKillProcess).decode<wire::KillProcess>().process, kWorker);
+  wire::ProcessDied died;
+  died.process = kWorker;
+  died.begun = {{Bench::kSelf, 1}};
+  bench.notice(wire::Method::kProcessDied, died);
+  EXPECT_EQ(bench.core.calls().open(), 0u);
+  EXPECT_TRUE(bench.take(wire::Method::kLeaseReturned).decode<wire::LeaseReturned>().worker_dead);
+}
+
+TEST(TaskTimeout, EndsATaskThatWaitsForALeaseAgain) {
+  Bench bench;
+  TaskOptions options;
+  options.timeout = 1s;
+  const auto result = bench.submit(&options);
+  bench.grant(kWorker);
+  wire::ProcessDied died;
+  died.process = kWorker;
+  died.begun = {{Bench::kSelf, 1}};
+  bench.notice(wire::Method::kProcessDied, died);
+  bench.advance(500ms);
+  EXPECT_EQ(bench.count(wire::Method::kLeaseWanted), 1u) << "it is tried again, and nobody grants a lease";
+  EXPECT_TRUE(Bench::pending(result));
+  bench.advance(500ms);
+  EXPECT_EQ(Bench::code_of(result), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(bench.core.calls().open(), 0u);
+}
+
+/// Calls of several groups begin out of their order: one that had not begun is known not to have been executed. (A.18,
+/// BG-1)
+TEST(ActorDeath, WhatHadNotBegunIsSaidSo) {
+  const ProcessId home{1, 7};
+  const ActorId actor{{1, 9}, 1};
+  Bench bench;
+  bench.attached_peers.insert(home);
+  detail::HandlePtr handle;
+  {
+    CoreLock lock(bench.core);
+    bool wait = false;
+    handle = bench.core.actors().handle({actor, "", "Grouped", 0, -1, 0, {}}, 0, wait);
+  }
+  std::vector<detail::ObjectPtr> results;
+  for (int i = 0; i < 3; ++i) results.push_back(bench.call(handle));
+  wire::ActorLocation location;
+  location.actor = actor;
+  location.state = wire::ActorState::kAlive;
+  location.process = home;
+  bench.respond(bench.take(wire::Method::kResolveActor), location);
+  ASSERT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 3u);
+  net::SharedBegun begun;
+  begun.note(1);
+  begun.note(3);
+  bench.begun_by_peer = begun.snapshot();
+  wire::ProcessDied died;
+  died.process = home;
+  bench.notice(wire::Method::kProcessDied, died);
+  location.state = wire::ActorState::kDead;
+  bench.notice(wire::Method::kActorMoved, location);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(Bench::code_of(results[i]), ErrorCode::kActorDied);
+    EXPECT_EQ(entry_of(results[i]).error->record().outcome, i == 1 ? Outcome::kNotExecuted : Outcome::kUnknown) << i;
+  }
+}
+
+/// Timers end with their calls. (A.19)
+TEST(Growth, TheTimerOfACallEndsWithIt) {
+  Bench bench;
+  TaskOptions options;
+  options.timeout = 10h;
+  const auto result = bench.submit(&options);
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0));
+  bench.advance(1s);  // the lease is idle and given back
+  CoreLock lock(bench.core);
+  EXPECT_EQ(bench.core.service_queue().next_timer(), exec::kNever);
+}
+
+/// Classes without calls and leases are forgotten; a lease that is granted for one later goes back. (A.19, TS-4)
+TEST(Growth, ClassesThatNobodyUsesAreForgotten) {
+  Bench bench;
+  std::uint64_t forgotten = 0;
+  for (int i = 1; i <= 1000; ++i) {
+    TaskOptions options;
+    options.resources.cpus = i;
+    const auto result = bench.submit(&options);
+    if (i == 1) forgotten = bench.take(wire::Method::kLeaseWanted).decode<wire::LeaseWanted>().request_id;
+    CoreLock lock(bench.core);
+    bench.core.caller().cancel_object(entry_of(result), {});
+  }
+  EXPECT_LE(bench.core.tasks().leases().classes(), 128u);
+  bench.sent.clear();
+  bench.notice(wire::Method::kLeaseGranted, wire::LeaseGranted{forgotten, 77, kWorker, 100, {}, false});
+  EXPECT_EQ(bench.take(wire::Method::kLeaseReturned).decode<wire::LeaseReturned>().lease_id, 77u);
+}
+
+/// Results of keyed tasks go after their hour, also when nobody submits another. (A.19)
+TEST(Growth, KeyedResultsGoByThemselves) {
+  Bench bench;
+  TaskOptions options;
+  options.idempotency_key = "k";
+  bench.submit(&options);
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0));
+  bench.advance(30min);
+  EXPECT_EQ(bench.core.objects().live(), 1u);
+  bench.advance(31min);
+  EXPECT_EQ(bench.core.objects().live(), 0u);
+}
+
+/// More arrays in one value than 16 bits count. (A.15)
+TEST(ManyArrays, AllOfThemArrive) {
+  constexpr std::size_t kMany = 70'000;
+  Bench bench;
+  CoreLock lock(bench.core);
+  detail::Value value;
+  value.attachments = std::make_unique<detail::Attachments>();
+  auto* entry = new BufferEntry(bench.core.owner().buffers());
+  entry->desc = {2, 7, 1, 100};  // of another node: nothing is pinned here
+  entry->place = BufferEntry::Place::kRemote;
+  const detail::BufferPtr buffer(entry);
+  value.attachments->buffers.assign(kMany, buffer);
+  value.body = detail::Bytes(3);
+  std::vector<std::byte> memory;
+  FrameWriter out(memory);
+  Outgoing hold(kWorker);
+  ValueCodec& codec = bench.core.owner().values();
+  codec.write(out, value, hold);
+  EXPECT_LE(memory.size(), codec.frame_size(value));
+  FrameReader in(out.view());
+  const detail::Value back = codec.read(in, {kWorker, 0});
+  ASSERT_FALSE(in.failed());
+  EXPECT_EQ(in.left(), 0u);
+  ASSERT_TRUE(back.attachments);
+  EXPECT_EQ(back.attachments->buffers.size(), kMany);
+  EXPECT_EQ(back.body.size(), 3u);
+}
+
+TEST(ManyArrays, WhatDoesNotFitAMessageIsATypedError) {
+  Bench bench;
+  detail::Value value;
+  {
+    CoreLock lock(bench.core);
+    value.attachments = std::make_unique<detail::Attachments>();
+    auto* entry = new BufferEntry(bench.core.owner().buffers());
+    entry->desc = {2, 7, 1, 100};
+    entry->place = BufferEntry::Place::kRemote;
+    value.attachments->buffers.assign(3'000'000, detail::BufferPtr(entry));
+  }
+  const auto result = bench.submit(nullptr, std::move(value));
+  bench.grant(kWorker);
+  EXPECT_EQ(Bench::code_of(result), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
+}
+
+}  // namespace
+}  // namespace troupe::worker
