@@ -3,8 +3,8 @@
 // Thread rule: pure functions of the facts in machine.h.
 //
 // Invariants
-//   DR-1  Every check gives exactly one line, on every machine.
-//   DR-2  A line that is not ok says what to do. Only what keeps Troupe from working is a failure.
+//   DOC-1  Every check gives exactly one line, on every machine.
+//   DOC-2  A line that is not ok says what to do. Only what keeps Troupe from working is a failure.
 #pragma once
 #include <string>
 #include <vector>

@@ -11,8 +11,8 @@
 // so where two ranks differ in one count, the differences of their sums are w[i] d and (i + 1) w[i] d: these tell i and d.
 //
 // Invariants
-//   SI-1  Ranks that reduce alike have equal signatures, others different ones: every bit of the factor counts.
-//   SI-2  One signature for all backends, so that one mismatch reads the same wherever it is found.
+//   SIG-1  Ranks that reduce alike have equal signatures, others different ones: every bit of the factor counts.
+//   SIG-2  One signature for all backends, so that one mismatch reads the same wherever it is found.
 //
 // Pure; any thread.
 #pragma once

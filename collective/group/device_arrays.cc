@@ -5,7 +5,7 @@
 //   the end   when the pin is gone - no ref here, no borrower anywhere - the storage goes too (looked for at the next put or allocation)
 //
 // Invariants
-//   DV-1  A storage that was put is in `published` until its pin is gone (DA-2).
+//   DV-1  A storage that was put is in `published` until its pin is gone (DVA-2).
 //   DV-2  Where IPC is refused the bytes travel in a buffer of the object store, and the log says so once.
 // Thread rule: any thread.
 #include <fcntl.h>

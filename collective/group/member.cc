@@ -141,7 +141,7 @@ std::shared_ptr<Pending> Member::enqueue(Operation operation) {
     queue_.push_back(pending);
     queued_.fetch_add(1, std::memory_order_seq_cst);
   }
-  if (role_.load(std::memory_order_seq_cst)) communicator_->nudge();  // MB-4
+  if (role_.load(std::memory_order_seq_cst)) communicator_->nudge();  // GMB-4
   return pending;
 }
 
@@ -220,7 +220,7 @@ void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
   std::lock_guard lock(mutex_);
   pending->error = std::move(error);
   queued_.fetch_sub(1, std::memory_order_seq_cst);
-  pending->done.store(true, std::memory_order_release);  // MB-3
+  pending->done.store(true, std::memory_order_release);  // GMB-3
   if (pending->suspension) pending->suspension->notify();
   if (waiters_.load(std::memory_order_seq_cst) != 0) waiters_wake_.notify_all();
 }
@@ -261,13 +261,13 @@ void Member::drain(const Pending* until, Environment* environment) {
       }
       if (!queue_.empty()) next = queue_.front();
     }
-    if (!active_.empty()) {  // MB-2
+    if (!active_.empty()) {  // GMB-2
       const bool all_done = drain_messages(environment, until);
       if (until && until->done.load(std::memory_order_acquire)) return;
       if (!all_done || !next) continue;
     }
     const bool handing = next && !is_message(next->operation) && communicator_->hands_over(next->operation);
-    if (!handed_.empty() && (!handing || handed_.size() >= kHandedMax)) {  // MB-5
+    if (!handed_.empty() && (!handing || handed_.size() >= kHandedMax)) {  // GMB-5
       drain_handed(environment);
       continue;
     }
@@ -373,7 +373,7 @@ void Member::hand(const std::shared_ptr<Pending>& pending, Environment* environm
   waiters_wake_.notify_all();
 }
 
-/// MB-5: in order.
+/// GMB-5: in order.
 void Member::settle_handed() {
   while (!handed_.empty() && handed_.front()->handed->over()) {
     const std::shared_ptr<Pending> first = std::move(handed_.front());

@@ -7,13 +7,13 @@
 //   start() -> queue ---- role taken by Work::wait or the helper ----> carried out in order; messages under way together
 //
 // Invariants
-//   MB-1  One thread holds the role; only it touches the communicator's run, post, pump and wait_messages, `active_` and `handed_`.
-//   MB-2  Operations begin in the order of the queue; a collective begins when the messages before it are done.
-//   MB-3  A Pending is done exactly once; after that its memory is not touched.
-//   MB-4  Whoever lets go of the role looks at the queue afterwards; whoever fills the queue looks at the role afterwards.
-//   MB-5  What a device carries out is handed over in the order of the queue and ends in that order; whatever it does not carry out waits
-//         until all of that is over.
-//   MB-6  No operation, a split neither, blocks the thread of a fiber: the helper carries it out, as other ranks may be fibers there.
+//   GMB-1  One thread holds the role; only it touches the communicator's run, post, pump and wait_messages, `active_` and `handed_`.
+//   GMB-2  Operations begin in the order of the queue; a collective begins when the messages before it are done.
+//   GMB-3  A Pending is done exactly once; after that its memory is not touched.
+//   GMB-4  Whoever lets go of the role looks at the queue afterwards; whoever fills the queue looks at the role afterwards.
+//   GMB-5  What a device carries out is handed over in the order of the queue and ends in that order; whatever it does not carry out waits
+//          until all of that is over.
+//   GMB-6  No operation, a split neither, blocks the thread of a fiber: the helper carries it out, as other ranks may be fibers there.
 // Thread rule: any thread or fiber.
 #pragma once
 #include <atomic>
@@ -105,8 +105,8 @@ class Member : public std::enable_shared_from_this<Member> {
   std::mutex mutex_;
   std::condition_variable helper_wakes_, waiters_wake_;
   std::deque<std::shared_ptr<Pending>> queue_;
-  std::vector<std::shared_ptr<Pending>> active_;  // messages under way (MB-1)
-  std::deque<std::shared_ptr<Pending>> handed_;   // with the device (MB-1)
+  std::vector<std::shared_ptr<Pending>> active_;  // messages under way (GMB-1)
+  std::deque<std::shared_ptr<Pending>> handed_;   // with the device (GMB-1)
   std::atomic<int> waiters_{0};
   bool stopping_ = false;
   std::thread helper_;

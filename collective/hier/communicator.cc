@@ -32,7 +32,7 @@ HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_pt
     return across_->links()->not_arrived(number_);
   };
   inside_->belong_to({.names = map_.here(), .waiting = [this] { return waiting(); }, .missing = missing});
-  across_->links()->on_failure([segment = inside_->segment()](const Failure& failure) {  // HC-2
+  across_->links()->on_failure([segment = inside_->segment()](const Failure& failure) {  // HCM-2
     segment->fail(failure);
     if (failure.reason == Reason::kStale && segment->control().next_epoch.load() == 0) segment->supersede(ShmSegment::kDestroyed);
   });
@@ -88,7 +88,7 @@ void HierCommunicator::watch_inside() {
     }
 }
 
-/// What has failed inside fails across as well (HC-2).
+/// What has failed inside fails across as well (HCM-2).
 bool HierCommunicator::broken() {
   if (inside_ && inside_->segment()->has_failed()) {
     const Failure failure = inside_->segment()->failure();
@@ -118,7 +118,7 @@ Progress HierCommunicator::next_step() {
   return as;
 }
 
-/// A rank that sleeps inside is not heard across: after a while it says where it is (HC-3).
+/// A rank that sleeps inside is not heard across: after a while it says where it is (HCM-3).
 Clock::time_point HierCommunicator::waiting() {
   const auto now = Clock::now();
   if (tell_at_ == Clock::time_point{}) tell_at_ = now + std::min<Clock::duration>(kTellAfter, std::chrono::duration_cast<Clock::duration>(timeout_) / 4);
@@ -131,7 +131,7 @@ bool HierCommunicator::meet(const Progress& as, Patience& patience) {
   return !inside_ || inside_->deliver(std::vector<std::vector<ShmParcel>>(map_.here().size()), as.signature, patience);
 }
 
-/// All have come and mean the same (HC-1, HC-3).
+/// All have come and mean the same (HCM-1, HCM-3).
 bool HierCommunicator::agree(Patience& patience) {
   const Progress as = next_step();
   const std::vector<int> leaders = map_.leaders();
@@ -140,7 +140,7 @@ bool HierCommunicator::agree(Patience& patience) {
   return meet(as, patience);
 }
 
-/// Where one part fails in it, the other does (HC-2).
+/// Where one part fails in it, the other does (HCM-2).
 template <class Body> bool HierCommunicator::as_one(Body body) {
   try {
     if (body()) return true;
@@ -301,7 +301,7 @@ bool HierCommunicator::reduce_by_leaders(const Call& call, std::size_t begin) {
       detail::Operation down = step_of(call, Kind::kBroadcast, {});
       down.peer = map_.place_of(leader), down.in = down.out = leads ? sum : out, down.in_count = down.out_count = n;
       if (!inside_->run(down, as.signature, call.patience)) return false;
-    } else if (!meet(as, call.patience)) {  // HC-3
+    } else if (!meet(as, call.patience)) {  // HCM-3
       return false;
     }
     if (leads && out) copy_bytes(out, sum, bytes);
@@ -489,7 +489,7 @@ bool HierCommunicator::exchange_counts(const Call& call, std::vector<std::uint64
 
 // ------------------------------------------------------------------------------------------------------------ messages
 
-// Messages of HierCommunicator: by memory between ranks of a node, else by sockets, and how one rank waits for both (HC-5).
+// Messages of HierCommunicator: by memory between ranks of a node, else by sockets, and how one rank waits for both (HCM-5).
 
 namespace {
 }

@@ -3,7 +3,7 @@
 //   inside   a ShmCommunicator of the ranks of this node; none where this rank is alone
 //   across   a TcpCommunicator of all ranks, of which an operation uses those that it needs
 //
-// Messages between two ranks of a node go inside, all others across (HC-5).
+// Messages between two ranks of a node go inside, all others across (HCM-5).
 //
 // An operation is a row of *steps*, each with a number that all ranks count alike:
 //
@@ -18,16 +18,16 @@
 //   across fails --TcpLinks::on_failure------------------------------------> inside fails with the same
 //
 // Invariants
-//   HC-1  Both parts carry the signature of the whole operation. The output is written when this node's ranks have compared
-//         theirs and the leader of the node has compared it with the other nodes.
-//   HC-2  One failure: when a part fails the other does, also while nobody is in an operation; ranks are named as in this group.
-//   HC-3  Nobody leaves an operation before all have come to it. A rank that waits tells all so in time; so those of which
-//         nothing was heard at a deadline are those that are missing.
-//   HC-4  With `deterministic` (of `across`) every element is reduced in rank order, as in shared memory. Without, node by node,
-//         each in rank order: equal bits on all ranks and runs of one configuration; 16-bit floats are rounded once a node and
-//         once more.
-//   HC-5  All messages of a pair take the same way, so that each part's order is the group's. A rank that waits for messages of
-//         both parts sleeps on the sockets, and a thread of its own listens for its bell in memory meanwhile.
+//   HCM-1  Both parts carry the signature of the whole operation. The output is written when this node's ranks have compared
+//          theirs and the leader of the node has compared it with the other nodes.
+//   HCM-2  One failure: when a part fails the other does, also while nobody is in an operation; ranks are named as in this group.
+//   HCM-3  Nobody leaves an operation before all have come to it. A rank that waits tells all so in time; so those of which
+//          nothing was heard at a deadline are those that are missing.
+//   HCM-4  With `deterministic` (of `across`) every element is reduced in rank order, as in shared memory. Without, node by node,
+//          each in rank order: equal bits on all ranks and runs of one configuration; 16-bit floats are rounded once a node and
+//          once more.
+//   HCM-5  All messages of a pair take the same way, so that each part's order is the group's. A rank that waits for messages of
+//          both parts sleeps on the sockets, and a thread of its own listens for its bell in memory meanwhile.
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>

@@ -98,7 +98,7 @@ bool ShmCommunicator::met(std::uint64_t sequence) {
   return true;
 }
 
-/// Waits until all ranks have published `sequence`, and checks that they mean the same (SC-2).
+/// Waits until all ranks have published `sequence`, and checks that they mean the same (SHC-2).
 bool ShmCommunicator::meet(std::uint64_t sequence, Patience& patience) {
   Wait wait(*this, patience);
   wait.begin();

@@ -12,9 +12,9 @@
 // Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter sleep on the bell.
 //
 // Invariants
-//   SC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get equal bits.
-//   SC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
-//   SC-3  No allocation, and no system call unless somebody waits for long.
+//   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get equal bits.
+//   SHC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
+//   SHC-3  No allocation, and no system call unless somebody waits for long.
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>

@@ -87,7 +87,7 @@ void TcpCommunicator::prune() {
   std::erase_if(writing_, [&](const Window& w) { return streams_.received(w.peer) >= w.number; });
 }
 
-/// False: it must wait for something under way (TC-2).
+/// False: it must wait for something under way (TCM-2).
 bool TcpCommunicator::issue(const Step& step, const Memories& m) {
   const auto at = [&](const Range& range) -> const std::byte* {
     return (range.memory == Memory::kScratch ? m.scratch : range.memory == Memory::kInput ? m.input : m.data) + range.begin * m.element;

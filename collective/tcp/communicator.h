@@ -7,9 +7,9 @@
 // operations find that out, and a deadline knows who has not come.
 //
 // Invariants
-//   TC-1  With `deterministic`, and with up to eight ranks always, every element is reduced in rank order (CSD-3): the same bits
-//         as in shared memory.
-//   TC-2  A step that writes waits until nothing under way reads or writes there; one that reads, until nothing writes there.
+//   TCM-1  With `deterministic`, and with up to eight ranks always, every element is reduced in rank order (CSD-3): the same bits
+//          as in shared memory.
+//   TCM-2  A step that writes waits until nothing under way reads or writes there; one that reads, until nothing writes there.
 // Thread rule: see communicator.h.
 #pragma once
 #include <functional>

@@ -205,7 +205,7 @@ bool TcpStreams::take_payload(int index, int fd, bool& more) {
   return true;
 }
 
-/// A header is there: where does the payload go? False when it must wait, or nothing fits (TS-2).
+/// A header is there: where does the payload go? False when it must wait, or nothing fits (TCS-2).
 bool TcpStreams::decide(int index) {
   Peer& peer = peers_[std::size_t(index)];
   const Header& header = peer.header;
@@ -235,7 +235,7 @@ bool TcpStreams::decide_message(int index) {
   const int tag = int(std::int64_t(peer.header.count));
   const bool older = std::ranges::any_of(peer.stashed, [&](const Stash& stash) { return stash.header.count == peer.header.count; });
   const auto recv = std::ranges::find_if(peer.recvs, [&](const Transfer* transfer) { return transfer->tag == tag; });
-  if (!older && recv != peer.recvs.end()) {  // TS-3: an older message of that tag goes first
+  if (!older && recv != peer.recvs.end()) {  // TCS-3: an older message of that tag goes first
     if ((*recv)->bytes != peer.header.bytes || (*recv)->type != detail::DType(peer.header.what >> 8 & 0xff)) return mismatch_of(index, peer.header, **recv);
     peer.transfer = *recv;
     peer.target = peer.header.bytes == 0 ? peer.buffer.get() : (*recv)->to;

@@ -8,10 +8,10 @@
 // it is: its sender is ahead.
 //
 // Invariants
-//   TS-1  Frames of one pair arrive in the order in which they were sent, whole.
-//   TS-2  A frame whose signature differs from that of the operation with its number, or whose size is not what is asked for, is
-//         a mismatch; none of its payload is written anywhere.
-//   TS-3  Messages of one pair and tag go to the recvs in the order in which these were posted.
+//   TCS-1  Frames of one pair arrive in the order in which they were sent, whole.
+//   TCS-2  A frame whose signature differs from that of the operation with its number, or whose size is not what is asked for, is
+//          a mismatch; none of its payload is written anywhere.
+//   TCS-3  Messages of one pair and tag go to the recvs in the order in which these were posted.
 // Thread rule: one thread at a time.
 #pragma once
 #include <poll.h>

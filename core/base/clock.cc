@@ -5,7 +5,7 @@
 namespace troupe {
 
 void ManualClock::advance(Duration by) {
-  TROUPE_CHECK(by >= Duration::zero(), "CL-1: time does not go back");
+  TROUPE_CHECK(by >= Duration::zero(), "CLK-1: time does not go back");
   nanoseconds_.fetch_add(by.count(), std::memory_order_relaxed);
 }
 

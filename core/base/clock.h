@@ -1,7 +1,7 @@
 // Time as something that is handed in: state machines ask a Clock, tests and the simulator turn it by hand.
 //
 // Invariants
-//   CL-1  now() never goes back. It has nothing to do with the time of day.
+//   CLK-1  now() never goes back. It has nothing to do with the time of day.
 // Thread rule: now() from any thread; ManualClock::advance from any thread.
 #pragma once
 #include <atomic>

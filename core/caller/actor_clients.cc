@@ -41,7 +41,7 @@ detail::Ptr<ActorClient> ActorClients::client(wire::HandleDesc desc) {
 }
 
 void ActorClients::dropped(ActorClient& client) {
-  // What brought it here waits for the head's count no more: this process does not hold it (TR-1).
+  // What brought it here waits for the head's count no more: this process does not hold it (OH-1).
   for (std::uint64_t arrival : std::exchange(client.arrivals, {})) owner_.holds().confirmed(arrival);
   auto found = clients_.find(client.id());
   if (found == clients_.end() || found->second != &client) return;  // a new client has taken its place, and its count

@@ -10,10 +10,10 @@
 // head's word (restarting or dead), which decides between sending again and failing.
 //
 // Invariants
-//   AC-1  Calls of one caller reach one incarnation of the actor in the order of their submission; a call that waits
-//         for an argument holds back the later calls of its caller, and nobody else's. (Not with out_of_order.)
-//   AC-2  A call is sent to a new incarnation only when it had not begun in the old one, or has retries left.
-//   AC-3  An open call keeps the actor's handle.
+//   CAC-1  Calls of one caller reach one incarnation of the actor in the order of their submission; a call that waits
+//          for an argument holds back the later calls of its caller, and nobody else's. (Not with out_of_order.)
+//   CAC-2  A call is sent to a new incarnation only when it had not begun in the old one, or has retries left.
+//   CAC-3  An open call keeps the actor's handle.
 // Thread rule: lock held, but for create with get_if_exists, find and kill, which wait.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>

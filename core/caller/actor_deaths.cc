@@ -103,7 +103,7 @@ void ActorClients::mark_suspects(ActorClient& client, const net::BegunCalls& beg
   }
 }
 
-/// The head has decided that the actor goes on: suspects are sent again or fail, in order (AC-2).
+/// The head has decided that the actor goes on: suspects are sent again or fail, in order (CAC-2).
 void ActorClients::resend_or_fail(ActorClient& client) {
   if (client.state == ActorClient::State::kDead) return die(client, client.death);
   std::vector<PendingCall*> again;

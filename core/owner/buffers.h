@@ -6,7 +6,7 @@
 //   LOST                                       the pin came too late: reading gives ObjectLostError
 //
 // Invariants
-//   TR-2  A buffer of this node is pinned before its frame is acknowledged; a pin that fails makes the buffer LOST,
+//   OB-1  A buffer of this node is pinned before its frame is acknowledged; a pin that fails makes the buffer LOST,
 //         never other bytes.
 // Thread rule: as each function says; data() and size() of an entry from any thread.
 #pragma once

@@ -8,7 +8,7 @@
 //   gone <------kHoldAck------- ARRIVED  <---------confirmed-------------
 //
 // Invariants
-//   TR-1  A frame with hold token t is acknowledged once, after everything in it is counted for the receiver; holds for
+//   OH-1  A frame with hold token t is acknowledged once, after everything in it is counted for the receiver; holds for
 //         a receiver that died are dropped.
 // Thread rule: lock held.
 #pragma once

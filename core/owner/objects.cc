@@ -25,7 +25,7 @@ ObjectEntryPtr ObjectTable::find_owned(ObjectId id) {
 
 ObjectEntryPtr ObjectTable::borrow(ObjectId id, bool granted) {
   ObjectEntry*& entry = borrowed_[id];
-  // one that is just going away cannot come back (CT-1): a new one takes its place
+  // one that is just going away cannot come back (CTD-1): a new one takes its place
   if (!entry || !entry->try_retain()) {
     entry = entries_.make(*this);
     entry->id = id;

@@ -26,7 +26,7 @@ class ValueCodec {
   /// Reads one; a block that does not decode makes `in` fail.
   detail::Value read(FrameReader& in, const Arrival& arrival);
   /// A reply that nobody waits for any more: what rides in it is taken in and let go, or its sender would keep it
-  /// (TR-1).
+  /// (OH-1).
   void discard(const ReplyHead& head, FrameReader& in, ProcessId source);
 
   // ---- control messages

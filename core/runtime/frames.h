@@ -8,8 +8,8 @@
 // Value block: ValueHead, buffers (BufferDesc as 24 bytes), object ids (16 bytes), handles (length, codec bytes), body.
 //
 // Invariants
-//   FM-1  A reader never reads outside the payload: every count is checked against the bytes left; a bad frame is
-//         dropped with a log line, never a crash.
+//   RFM-1  A reader never reads outside the payload: every count is checked against the bytes left; a bad frame is
+//          dropped with a log line, never a crash.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What all kernels share: launching, sums over a warp and over a block.
 //
-// CC-1  Blocks have a multiple of 32 threads, at most 1,024, and every thread of a block reaches block_sum and block_max.
-// CC-2  Both give every thread the same value, added in an order that depends on the block's size only.
+// KCC-1  Blocks have a multiple of 32 threads, at most 1,024, and every thread of a block reaches block_sum and block_max.
+// KCC-2  Both give every thread the same value, added in an order that depends on the block's size only.
 #pragma once
 
 #include <cuda_runtime.h>

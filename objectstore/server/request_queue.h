@@ -1,7 +1,7 @@
 // RequestQueue: requests for memory that wait for room, first in, first out. Pure.
 //
 // Invariants
-//   RE-1  Requests leave in the order in which they came, unless they are dropped or expire.
+//   SRQ-1  Requests leave in the order in which they came, unless they are dropped or expire.
 //
 // Thread rule: one thread at a time.
 #pragma once

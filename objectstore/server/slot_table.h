@@ -6,9 +6,9 @@
 //      +<--free_slot-- each of them
 //
 // Invariants
-//   ST-1  A slot is either in the free list (kind kFree) or leased exactly once.
-//   ST-2  Free slots are reused last in, first out; slots never used are taken in ascending order, and only when the
-//         free list is empty, so that index pages are touched as late as possible.
+//   SLT-1  A slot is either in the free list (kind kFree) or leased exactly once.
+//   SLT-2  Free slots are reused last in, first out; slots never used are taken in ascending order, and only when the
+//          free list is empty, so that index pages are touched as late as possible.
 //
 // Thread rule: one thread at a time.
 #pragma once

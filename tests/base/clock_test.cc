@@ -19,9 +19,9 @@ TEST(ManualClock, MovesOnlyWhenAdvanced) {
   EXPECT_EQ(clock.now() - start, 3ms);
 }
 
-TEST(ManualClockDeathTest, RefusesToGoBack) {  // CL-1
+TEST(ManualClockDeathTest, RefusesToGoBack) {  // CLK-1
   ManualClock clock;
-  EXPECT_DEATH(clock.advance(-1ns), "CL-1");
+  EXPECT_DEATH(clock.advance(-1ns), "CLK-1");
 }
 
 TEST(SteadyClock, NeverGoesBack) {

@@ -35,7 +35,7 @@ class AgreementTest : public ::testing::TestWithParam<Backend> {
 };
 INSTANTIATE_TEST_SUITE_P(Backends, AgreementTest, ::testing::Values(Backend::kShm, Backend::kTcp, Backend::kHier));
 
-// SI-1: factors that differ in their upper bits alone, and in their lowest.
+// SIG-1: factors that differ in their upper bits alone, and in their lowest.
 TEST_P(AgreementTest, FactorsOfPreMulSumAreCompared) {
   for (const std::size_t count : {1u, 4u, 5u, 10'000u})
     for (const auto& [one, other, words] : {std::tuple(0.5, 0.25, std::vector<std::string>{"by 0.5", "by 0.25"}), std::tuple(1.0 / 3, std::nextafter(1.0 / 3, 1.0), std::vector<std::string>{"by 0.333"})})
@@ -290,7 +290,7 @@ class OneThread final : public Environment {
   std::deque<std::function<void()>> fibers_;
 };
 
-// MB-6: ranks that are fibers of one thread (light actors) do not block each other in a split.
+// GMB-6: ranks that are fibers of one thread (light actors) do not block each other in a split.
 TEST_P(AgreementTest, RanksOnOneThreadCanSplit) {
   const Setting setting{.ranks = 3, .timeout = std::chrono::seconds(20), .backend = GetParam()};
   Founding founding(setting);

@@ -96,7 +96,7 @@ TEST_F(DeviceStorageTest, ASlabIsImportedOnceAndClosedWithItsLastArray) {
   EXPECT_EQ(keep.use_count(), 1);
 }
 
-// DA-3: whoever reads comes after what was on the owner's stream.
+// DVA-3: whoever reads comes after what was on the owner's stream.
 TEST_F(DeviceStorageTest, AnImporterComesAfterWhatTheOwnerHadToDo) {
   auto owner = fake_device(0), reader = fake_device(0);
   auto storage = DeviceStorage::make(owner, sizeof(std::int32_t)).value();

@@ -167,7 +167,7 @@ TEST_P(FaultsTest, AbortFreesWhoWaitsAndSaysWhy) {
   });
 }
 
-// SC-2: all ranks hear both sides, and no data has moved.
+// SHC-2: all ranks hear both sides, and no data has moved.
 TEST_P(FaultsTest, AMismatchIsToldToAllRanksWithBothSignatures) {
   using Call = void (*)(Group&);
   const std::pair<Call, Call> calls[] = {

@@ -63,7 +63,7 @@ TEST(HierMessagesTest, RanksOfANodeUseItsMemoryAndOthersDoNot) {
   EXPECT_EQ(carried(founding, 1, 0), one);
 }
 
-// HC-5, SM-1, TS-3: everybody to everybody and itself, empty to large, tags and their order at random, all under way together.
+// HCM-5, SM-1, TCS-3: everybody to everybody and itself, empty to large, tags and their order at random, all under way together.
 TEST(HierMessagesTest, OfAPairAndTagTheyArriveInOrder) {
   constexpr int kMessages = 24, kTags = 3;
   for (unsigned seed = 1; seed <= 3; ++seed)
@@ -121,7 +121,7 @@ TEST(HierMessagesTest, LargeOnesBothWaysAndCollectivesBetween) {
   });
 }
 
-// HC-5: rank 0 waits for a word from its node and one from the other; they come in turn, each after the answer to the one before, so
+// HCM-5: rank 0 waits for a word from its node and one from the other; they come in turn, each after the answer to the one before, so
 // that a wake that is lost costs its slice every time.
 TEST(HierMessagesTest, ARankThatWaitsForBothPartsHearsBoth) {
   constexpr int kRounds = 600;

@@ -142,7 +142,7 @@ template <class T> void expect_rank_order(Group& g, std::size_t n) {
   EXPECT_TRUE(g.rank() != 1 || std::memcmp(at_root.data(), want.data(), n * sizeof(T)) == 0) << n;
 }
 
-// HC-4: the bits of shared memory, from one shot to several turns.
+// HCM-4: the bits of shared memory, from one shot to several turns.
 TEST(HierTest, DeterministicReductionsAreInRankOrder) {
   on_threads({.ranks = 4, .backend = Backend::kHier, .deterministic = true, .nodes = {0, 1, 1, 0}}, [](Group g) {
     for (std::size_t n : {std::size_t(3), std::size_t(100'000), std::size_t(5'000'000)}) expect_rank_order<float>(g, n);
@@ -150,7 +150,7 @@ TEST(HierTest, DeterministicReductionsAreInRankOrder) {
   });
 }
 
-// HC-4: equal bits on all ranks and runs, by columns (several rounds and a rest) and by leaders.
+// HCM-4: equal bits on all ranks and runs, by columns (several rounds and a rest) and by leaders.
 TEST(HierTest, AllRanksAndRunsGetEqualBits) {
   for (const std::vector<int>& nodes : {std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 0}}) {
     constexpr std::size_t kCount = 3'000'001;
@@ -183,7 +183,7 @@ void sum(Group& g, std::size_t n) {
   g.all_reduce(data);
 }
 
-// HC-3: who waits for one that waits is not misled, wherever the missing one is: on a leader's node, or the leader itself.
+// HCM-3: who waits for one that waits is not misled, wherever the missing one is: on a leader's node, or the leader itself.
 TEST(HierTest, WhoDoesNotComeIsNamedOnAllNodes) {
   for (const int late : {0, 1, 3, 4}) {
     std::promise<void> over;
@@ -201,7 +201,7 @@ TEST(HierTest, WhoDoesNotComeIsNamedOnAllNodes) {
   }
 }
 
-// HC-1: between ranks of one node, and between nodes whose ranks agree among themselves.
+// HCM-1: between ranks of one node, and between nodes whose ranks agree among themselves.
 TEST(HierTest, AMismatchIsToldToAllNodes) {
   const auto expect_mismatch = [](const std::function<bool(int)>& odd, const char* text) {
     for (std::size_t n : {std::size_t(8), std::size_t(1'000'000)})
@@ -223,7 +223,7 @@ TEST(HierTest, AMismatchIsToldToAllNodes) {
   expect_mismatch([](int rank) { return rank >= 2; }, "called all_gather");
 }
 
-// HC-2: nobody is in an operation; what fails in a node's memory fails everywhere, and so does what fails on a socket.
+// HCM-2: nobody is in an operation; what fails in a node's memory fails everywhere, and so does what fails on a socket.
 TEST(HierTest, AFailureOfOnePartIsOneOfTheOther) {
   const Setting setting{.ranks = 4, .backend = Backend::kHier};
   for (const bool inside : {true, false}) {
@@ -244,7 +244,7 @@ TEST(HierTest, AFailureOfOnePartIsOneOfTheOther) {
   }
 }
 
-// HC-2
+// HCM-2
 TEST(HierTest, StaleOnOneNodeIsStaleOnAll) {
   const Setting setting{.ranks = 4, .backend = Backend::kHier};
   Founding founding(setting);

@@ -103,7 +103,7 @@ TEST_F(NcclAuto, DeviceMemoryGoesByNcclAndMemoryOfTheHostDoesNot) {
   });
 }
 
-// MB-5: they keep the order in which they were issued.
+// GMB-5: they keep the order in which they were issued.
 TEST_F(NcclAuto, BothSidesUnderWayFinishInOrder) {
   on_gpus(setting(3), [](Group g, GpuDevice& device) {
     std::vector<std::unique_ptr<OnGpu<float>>> there;

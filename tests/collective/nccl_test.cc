@@ -131,7 +131,7 @@ class NcclOperations : public OnFakes, public ::testing::WithParamInterface<int>
   }
 };
 
-// SC-1, GR-1, NC-1, CM-3: all operations, in place and not, in device memory and the host's; all types with three ranks.
+// SHC-1, GR-1, NC-1, CM-3: all operations, in place and not, in device memory and the host's; all types with three ranks.
 TEST_P(NcclOperations, EqualThoseInSharedMemory) {
   check<float>("float", {0, 1, 4099}, {true, false});
   if (GetParam() != 3) return;
@@ -159,7 +159,7 @@ TEST_F(NcclTest, LargeHostMemoryIsStagedInPieces) {
   });
 }
 
-// GR-1, MB-5, CLA-1: many under way, a blocking one and a barrier behind them.
+// GR-1, GMB-5, CLA-1: many under way, a blocking one and a barrier behind them.
 TEST_F(NcclTest, ManyUnderWayFinishInOrder) {
   on_gpus({.ranks = 3}, [](Group g, GpuDevice& device) {
     std::vector<std::unique_ptr<OnGpu<float>>> data;

@@ -45,7 +45,7 @@ template <class T> Data<T> expected(int ranks, Op op, std::size_t n, std::size_t
 
 struct Case { std::size_t n, skew; };
 
-/// Equal bits; products of 16-bit floats that are rounded once a node (HC-4) are near.
+/// Equal bits; products of 16-bit floats that are rounded once a node (HCM-4) are near.
 template <class T> bool as_wanted(Group& g, Op op, Data<T>& got, Data<T>& want) {
   constexpr bool kHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
   if constexpr (kHalf) {
@@ -198,7 +198,7 @@ class AsyncTest : public OverBackends {};
 class SplitTest : public OverBackends {};
 class DeterminismTest : public OverBackends {};
 
-// SC-1, SM-1, GR-1
+// SHC-1, SM-1, GR-1
 TEST_P(TypesTest, EveryOperationOnEveryTypeEqualsThePlainLoopForThreads) {
   for (const Type& type : kTypes) {
     std::vector<std::string> wrong(static_cast<std::size_t>(ranks()));
@@ -242,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Shm, OperationsTest, kShm, name_of);
 INSTANTIATE_TEST_SUITE_P(Shm, TypesTest, kShm, name_of);
 INSTANTIATE_TEST_SUITE_P(Tcp, OperationsTest, kTcp, name_of);
 INSTANTIATE_TEST_SUITE_P(Tcp, TypesTest, kTcp, name_of);
-// HC-1, HC-4: equal nodes, unequal nodes, ranks of a node apart from each other, a node alone, every rank alone. Types are the
+// HCM-1, HCM-4: equal nodes, unequal nodes, ranks of a node apart from each other, a node alone, every rank alone. Types are the
 // business of the two parts; here they meet the three ways to reduce.
 INSTANTIATE_TEST_SUITE_P(Hier, OperationsTest,
                          ::testing::Values(Param{1, Backend::kHier, "a"}, Param{2, Backend::kHier, "ab"}, Param{2, Backend::kHier, "aa"}, Param{3, Backend::kHier, "aba"},
@@ -274,7 +274,7 @@ TEST_P(AsyncTest, WaitWithATimeoutStopsWaitingOnly) {
     if (g.rank() == 0) {
       Work work = g.all_reduce_async(data);
       EXPECT_FALSE(work.wait(std::chrono::milliseconds(20)));
-      g.send(std::vector<int>{1}, 1);  // queued behind: MB-2 lets it go only when the reduction is done
+      g.send(std::vector<int>{1}, 1);  // queued behind: GMB-2 lets it go only when the reduction is done
       EXPECT_TRUE(work.wait());
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -311,7 +311,7 @@ TEST_P(SplitTest, GroupsWithinAGroup) {
   });
 }
 
-// SC-1, TC-1, HC-4: whatever the size, an element's bits depend on the inputs alone.
+// SHC-1, TCM-1, HCM-4: whatever the size, an element's bits depend on the inputs alone.
 TEST_P(DeterminismTest, AllPathsGiveEqualBits) {
   on_threads({.ranks = 3, .backend = backend(), .deterministic = true}, [](Group g) {
     std::mt19937 random(unsigned(g.rank()) + 1);

@@ -1,4 +1,4 @@
-// RG-2, EP-4: a peer that writes anything it likes into a ring never makes the other side touch memory outside of it,
+// RG-2, NEP-4: a peer that writes anything it likes into a ring never makes the other side touch memory outside of it,
 // and what the reader gives out is always a valid message. The ring lies in memory of its exact size, so that
 // AddressSanitizer sees one byte too much. The input is a program of steps: the peer writes bytes or positions, both
 // ends go on.

@@ -1,8 +1,8 @@
 // Device memory and the plug-in's table for tests: plain C++, no toolkit. One thread.
 //
-// DV-1  Every call's status is looked at; a failure throws Failure with the call's name and CUDA's text.
-// DV-2  A fresh buffer holds NaNs: a kernel that leaves an element out is seen.
-// DV-3  Buffers may start at an odd element (`shift`), so that unaligned paths run.
+// GDV-1  Every call's status is looked at; a failure throws Failure with the call's name and CUDA's text.
+// GDV-2  A fresh buffer holds NaNs: a kernel that leaves an element out is seen.
+// GDV-3  Buffers may start at an odd element (`shift`), so that unaligned paths run.
 #pragma once
 
 #include <cstddef>

@@ -54,7 +54,7 @@ class Owner {
     }
     return int(seen.size());
   }
-  /// DA-1, in the process that owns it.
+  /// DVA-1, in the process that owns it.
   bool immutable_after_put() {
     DeviceArray<float> array(10);
     array.copy_from(std::vector<float>(10, 1.0f));
@@ -95,9 +95,9 @@ int drive() {
     return 77;
   }
   auto ref = troupe::get(owner.call<&Owner::make>(100, 20, 0.5f));
-  expect(troupe::get(reader.call<&Reader::sum>(ref)) == 1000, "DA-2: another actor reads what one has put");
+  expect(troupe::get(reader.call<&Reader::sum>(ref)) == 1000, "DVA-2: another actor reads what one has put");
   expect(troupe::get(reader.call<&Reader::shape>(ref)) == std::vector<std::size_t>{100, 20}, "the shape travels");
-  expect(troupe::get(owner.call<&Owner::immutable_after_put>()), "DA-1: an array that was put is immutable");
+  expect(troupe::get(owner.call<&Owner::immutable_after_put>()), "DVA-1: an array that was put is immutable");
   troupe::get(reader.call<&Reader::keep>(ref));
   ref = {};
   expect(troupe::get(reader.call<&Reader::kept>(0.5f)), "what was read stays");

@@ -1,4 +1,4 @@
-// The life of actors: start, crash, restart within budgets, kill, death (AC-2, AC-3, SV-1).
+// The life of actors: start, crash, restart within budgets, kill, death (AC-2, AC-3, SUP-1).
 #include "head_fixture.h"
 
 namespace troupe::head {

@@ -1,4 +1,4 @@
-// Jobs and what they leave behind, the key-value table, lists (JB-1, KV-1 to KV-3, LS-1, LS-2).
+// Jobs and what they leave behind, the key-value table, lists (JB-1, KV-1, LS-1, LS-2).
 #include "head_fixture.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// The head's parts by themselves: supervision (SV-1 to SV-3), holds, the placement queue, frames (FC-1).
+// The head's parts by themselves: supervision (SUP-1 to SUP-3), holds, the placement queue, frames (FC-1).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ TEST(Backoff, GrowsToItsMaximumAndStaysInsideItsJitter) {
 
 TEST(RestartHistory, ZeroNeverRestarts) {
   Random random(1);
-  EXPECT_FALSE(RestartHistory().on_crash(1s, {.max_restarts = 0}, random)) << "SV-2";
+  EXPECT_FALSE(RestartHistory().on_crash(1s, {.max_restarts = 0}, random)) << "SUP-2";
 }
 
 TEST(RestartHistory, TheWindowSlides) {
@@ -39,7 +39,7 @@ TEST(RestartHistory, TheWindowSlides) {
   RestartRule rule{.max_restarts = 2, .window = 10s};
   EXPECT_TRUE(history.on_crash(0s, rule, random));
   EXPECT_TRUE(history.on_crash(6s, rule, random));
-  EXPECT_FALSE(history.on_crash(9999ms, rule, random)) << "SV-1";
+  EXPECT_FALSE(history.on_crash(9999ms, rule, random)) << "SUP-1";
   EXPECT_TRUE(history.on_crash(10s, rule, random));
   EXPECT_FALSE(history.on_crash(15s, rule, random));
 }
@@ -51,7 +51,7 @@ TEST(RestartHistory, TheDelayStartsAnewWhenTheWindowIsClear) {
   EXPECT_EQ(*history.on_crash(0s, rule, random), 50ms);
   EXPECT_EQ(*history.on_crash(1s, rule, random), 100ms);
   EXPECT_EQ(*history.on_crash(2s, rule, random), 200ms);
-  EXPECT_EQ(*history.on_crash(30s, rule, random), 50ms) << "SV-3";
+  EXPECT_EQ(*history.on_crash(30s, rule, random), 50ms) << "SUP-3";
 }
 
 TEST(Holds, CountsProcessesNotHandles) {

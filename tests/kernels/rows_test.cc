@@ -367,7 +367,7 @@ TEST_P(RowsKernel, ScansMatchDouble) {
   }
 }
 
-TEST_P(RowsKernel, SC2_VtraceReproducesThePublishedExample) {
+TEST_P(RowsKernel, SCN2_VtraceReproducesThePublishedExample) {
   std::vector<float> rho(5), zero(5), discount(5, 0.9f), value(5), vs(5), pg(5);
   for (std::size_t i = 0; i < 5; ++i) {
     rho[i] = 5.0f * (static_cast<float>(i) / 5.0f - 0.5f);

@@ -1,4 +1,4 @@
-// HandOvers: who is passed on, who waits, who is closed (HO-1 to HO-3).
+// HandOvers: who is passed on, who waits, who is closed (HOV-1 to HOV-3).
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ struct Connection {
   UniqueFd watch, fd;
 };
 
-TEST(HandOvers, HO1_PassesOnWhoIsExpectedAndUsesTheKeyUp) {
+TEST(HandOvers, HOV1_PassesOnWhoIsExpectedAndUsesTheKeyUp) {
   HandOvers door;
   EXPECT_TRUE(door.expect(kWorker, ranks({{1, 0, key_of('a')}})).empty());
   Connection first, second;
@@ -53,7 +53,7 @@ TEST(HandOvers, HO1_PassesOnWhoIsExpectedAndUsesTheKeyUp) {
   EXPECT_TRUE(second.closed());
 }
 
-TEST(HandOvers, HO1_ClosesAWrongKeyAndAnotherEpochAndStillExpectsTheRightOne) {
+TEST(HandOvers, HOV1_ClosesAWrongKeyAndAnotherEpochAndStillExpectsTheRightOne) {
   HandOvers door;
   door.expect(kWorker, ranks({{1, 0, key_of('a')}, {2, 0, key_of('b')}}));
   Connection wrong, old, other, right;
@@ -83,7 +83,7 @@ TEST(HandOvers, WhoComesEarlyIsPassedOnLater) {
   EXPECT_EQ(door.door().expected, 1u);
 }
 
-TEST(HandOvers, HO2_WaitersAreBoundedInNumberAndTime) {
+TEST(HandOvers, HOV2_WaitersAreBoundedInNumberAndTime) {
   HandOvers door;
   std::vector<Connection> all(HandOvers::kEarlyMax + 1);
   for (std::size_t i = 0; i < all.size(); ++i) door.arrive(from_rank(int(i) + 1, 'a'), std::move(all[i].fd), kStart + std::chrono::milliseconds(i));
@@ -99,7 +99,7 @@ TEST(HandOvers, HO2_WaitersAreBoundedInNumberAndTime) {
   EXPECT_FALSE(door.next_deadline());
 }
 
-TEST(HandOvers, HO3_NothingIsExpectedForWhoIsGone) {
+TEST(HandOvers, HOV3_NothingIsExpectedForWhoIsGone) {
   HandOvers door;
   door.expect(kWorker, ranks({{1, 0, key_of('a')}, {1, 1, key_of('b')}}));
   door.expect(kOther, {10, 1, "other", 3, {{4, 0, key_of('c')}}});

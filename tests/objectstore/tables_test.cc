@@ -31,9 +31,9 @@ TEST(SlotTable, EverySlotIsLeasedOnceAndReusedLastInFirstOut) {
   for (int step = 0; step < 5000; ++step) {
     if (random() % 2) {
       auto slot = table.lease(SlotKind::kSmall, kA);
-      ASSERT_EQ(slot.has_value(), leased.size() < 100) << "ST-1";
+      ASSERT_EQ(slot.has_value(), leased.size() < 100) << "SLT-1";
       if (slot) {
-        ASSERT_TRUE(leased.insert(*slot).second) << "ST-1";
+        ASSERT_TRUE(leased.insert(*slot).second) << "SLT-1";
         ASSERT_EQ(table[*slot].owner, kA);
       }
     } else if (!leased.empty()) {
@@ -43,7 +43,7 @@ TEST(SlotTable, EverySlotIsLeasedOnceAndReusedLastInFirstOut) {
       table.free_slot(slot);
       ASSERT_EQ(table[slot].kind, SlotKind::kFree);
       auto again = table.lease(SlotKind::kLarge, kB);
-      ASSERT_EQ(again, slot) << "ST-2";
+      ASSERT_EQ(again, slot) << "SLT-2";
       table.free_slot(slot);
     }
     ASSERT_EQ(table.in_use(), leased.size());

@@ -1,4 +1,4 @@
-// CL-1, CL-2, PG-1, and what the program writes: flags, progress, picture, result.
+// RCL-1, RCL-2, PG-1, and what the program writes: flags, progress, picture, result.
 #include <cstdio>
 #include <string>
 
@@ -37,7 +37,7 @@ TEST(CommandLine, TrainingFlags) {
   EXPECT_EQ(std::get<TrainCommand>(parse({})).config, PpoConfig{});
 }
 
-TEST(CommandLine, CL2_GivenSettingsGoOverThoseOfACheckpoint) {
+TEST(CommandLine, RCL2_GivenSettingsGoOverThoseOfACheckpoint) {
   const auto train = std::get<TrainCommand>(parse({"--resume", "c.bin", "--num-workers", "5"}));
   EXPECT_EQ(train.over({.seed = 8, .num_workers = 2, .num_envs = 7}),
             (PpoConfig{.seed = 8, .num_workers = 5, .num_envs = 7}));
@@ -50,7 +50,7 @@ TEST(CommandLine, Evaluate) {
   EXPECT_EQ(evaluate.options.seed, 4u);
 }
 
-TEST(CommandLine, CL1_WrongUsageIsTwoAndHelpIsZero) {
+TEST(CommandLine, RCL1_WrongUsageIsTwoAndHelpIsZero) {
   EXPECT_EQ(std::get<ExitNow>(parse({"--help"})).code, 0);
   for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{{"--frobnicate"},
                                                                                      {"--num-envs", "0"},

@@ -146,7 +146,7 @@ TEST(GoldenEnvironment, EV1_FreeRunFromTheSeedWithResetsTimeLimitAndFlags) {
   });
 }
 
-TEST(GoldenEnvironment, CB1_OneStepOfEveryVersionOfTheCartPoleBatch) {
+TEST(GoldenEnvironment, CPB1_OneStepOfEveryVersionOfTheCartPoleBatch) {
   for (auto isa : troupe::kernels::kAllIsas) {
     if (!isa_supported(isa)) continue;
     SCOPED_TRACE(std::string(isa_name(isa)));

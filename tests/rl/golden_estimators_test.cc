@@ -1,4 +1,4 @@
-// GA-1, GA-2 and VT-1, VT-2 against the recorded cases, in double and in float.
+// GAE-1, GAE-2 and VT-1, VT-2 against the recorded cases, in double and in float.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -1,4 +1,4 @@
-// RG-1, RG-2, RG-3: NumPy's words and draws, and each environment's first states, exactly.
+// RNG-1, RNG-2, RNG-3: NumPy's words and draws, and each environment's first states, exactly.
 #include <string>
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ void expect_words(const std::vector<T>& got, const value& want) {
   }
 }
 
-TEST(GoldenRandom, RG1_SeedSequencePoolStateAndChildren) {
+TEST(GoldenRandom, RNG1_SeedSequencePoolStateAndChildren) {
   for_each_seed([](const value& entry, std::uint64_t seed) {
     const value& want = at(entry, "seed_sequence");
     const rl::SeedSequence sequence(seed);
@@ -63,7 +63,7 @@ TEST(GoldenRandom, RG1_SeedSequencePoolStateAndChildren) {
   });
 }
 
-TEST(GoldenRandom, RG1_GeneratorStateAndDraws) {
+TEST(GoldenRandom, RNG1_GeneratorStateAndDraws) {
   for_each_seed([](const value& entry, std::uint64_t seed) {
     EXPECT_EQ(decimal(rl::Generator(seed).state()), golden::text(at(at(entry, "pcg64"), "state")));
     EXPECT_EQ(decimal(rl::Generator(seed).increment()), golden::text(at(at(entry, "pcg64"), "inc")));
@@ -87,7 +87,7 @@ TEST(GoldenRandom, RG1_GeneratorStateAndDraws) {
   });
 }
 
-TEST(GoldenRandom, RG2_MixedCallsKeepTheHighHalf) {
+TEST(GoldenRandom, RNG2_MixedCallsKeepTheHighHalf) {
   for_each_seed([](const value& entry, std::uint64_t seed) {
     rl::Generator generator(seed);
     for (const value& step : at(entry, "mixed_calls").as_array()) {

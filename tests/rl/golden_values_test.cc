@@ -1,4 +1,4 @@
-// DQ-1, DQ-2, PR-1 to PR-3, SA-1 to SA-3 against the recorded cases.
+// DQ-1, DQ-2, PR-1 to PR-3, SAC-1 to SAC-3 against the recorded cases.
 #include <algorithm>
 #include <cmath>
 #include <string>

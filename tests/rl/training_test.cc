@@ -1,4 +1,4 @@
-// RO-1, RO-2, LE-1, LE-2, RTL-1, RTL-2, CB-3, and that PPO learns: the whole loop in this process, without the runtime.
+// ROL-1, ROL-2, LE-1, LE-2, RTL-1, RTL-2, CPB-3, and that PPO learns: the whole loop in this process, without the runtime.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -63,7 +63,7 @@ TEST(Training, SolvesCartPoleFromSeveralSeedsAndTheGreedyPolicyIsPerfect) {
   }
 }
 
-TEST(Training, LE1_RO1_SameSeedSameBitsAndAnotherSeedOthers) {
+TEST(Training, LE1_ROL1_SameSeedSameBitsAndAnotherSeedOthers) {
   const auto params_after = [](std::uint64_t seed) {
     LocalRun run({.seed = seed, .num_envs = 5, .horizon = 33});
     for (int i = 0; i < 4; ++i) run.iterate();
@@ -91,7 +91,7 @@ TEST(Learner, LinearDecayFallsAndStays) {
   EXPECT_DOUBLE_EQ(decay.at(1000), 0.5);
 }
 
-TEST(Rollout, RO2_EpisodesGoOnFromBatchToBatch) {
+TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
   const Learner learner(learner_options({}));
   const auto lengths = [&](std::size_t horizon, int batches) {
     RolloutOptions options;
@@ -166,7 +166,7 @@ TEST(Learner, TheSchedulesFallOverTheStepsOfTheRun) {
   EXPECT_DOUBLE_EQ(options.clip.at(3000), options.clip.last);
 }
 
-TEST(CartPoleBatch, CB3_EveryNumberOfLanesPlaysTheTrajectoriesOfVectorEnv) {
+TEST(CartPoleBatch, CPB3_EveryNumberOfLanesPlaysTheTrajectoriesOfVectorEnv) {
   for (auto mode : {AutoReset::kSameStep, AutoReset::kNextStep}) {
     for (auto isa : troupe::kernels::kAllIsas) {
       if (!isa_supported(isa)) continue;
@@ -197,7 +197,7 @@ TEST(CartPoleBatch, CB3_EveryNumberOfLanesPlaysTheTrajectoriesOfVectorEnv) {
   }
 }
 
-TEST(CartPoleBatch, CB2_RefusesAnglesItsSineDoesNotReach) {
+TEST(CartPoleBatch, CPB2_RefusesAnglesItsSineDoesNotReach) {
   CartPoleBatch batch({.num_envs = 2});
   EXPECT_FALSE(batch.set_state(0, {0, 0, 1.0, 0}).ok());
   EXPECT_TRUE(batch.set_state(0, {0, 0, 0.2, 0}).ok());

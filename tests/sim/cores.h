@@ -6,7 +6,7 @@
 // actors submit, put, get, drop, cancel and pass on references by chance, and their functions take a while, fail, or
 // wait.
 // Faults: processes are killed (what was still in their memory is lost, what was published arrives before the news:
-// DA-1, EP-5) and nodes without a driver are lost.
+// DA-1, NEP-5) and nodes without a driver are lost.
 //
 // Invariants checked (see cores_invariants.cc)
 //   CI-1  No object is freed while a living process holds a reference to it.

@@ -133,3 +133,6 @@ NOT_ALONE = {
     "core/rpc/": "needs generated files: compiled with its library",
     "core/wire/proto/": "needs generated files: compiled with its library",
 }
+
+# Words that look like the identifier of an invariant (two to four capitals, a hyphen, a number) and are none.
+NO_PROMISES = {"AVX", "GPT", "SHA", "UTF"}

@@ -4,6 +4,7 @@
   public    a header in core/include names only the standard library and <troupe/...>
   alone     every header compiles by itself, without a warning
   banned    calls that have a better replacement
+  promises  an identifier of an invariant is declared once; what is cited anywhere is declared
 
 and prints the ten longest files and functions: a list to think about, not a failure. Exit code: 0 clean, 1 violations,
 2 wrong usage. Needs Python 3 and a C++ compiler, nothing else.
@@ -68,7 +69,7 @@ class Tree:
     """The files of a source tree with their text, read once."""
 
     def __init__(self, root):
-        self.root, self.text, self.code = root, {}, {}
+        self.root, self.text, self.code, self.docs = root, {}, {}, {}
         for top in TOP:
             for folder, folders, names in os.walk(os.path.join(root, top)):
                 folders[:] = [name for name in folders if name not in ("build", "__pycache__") and os.path.relpath(os.path.join(folder, name), root) not in SKIPPED]
@@ -78,6 +79,13 @@ class Tree:
                         with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
                             self.text[path] = file.read()
                         self.code[path] = blank(self.text[path])
+
+        for folder, _, names in os.walk(os.path.join(root, "docs")):
+            for name in sorted(names):
+                if name.endswith(".md"):
+                    path = os.path.relpath(os.path.join(folder, name), root)
+                    with open(os.path.join(root, path), encoding="utf-8") as file:
+                        self.docs[path] = file.read()
 
     def includes(self, path):
         for number, line in enumerate(self.code[path].split("\n"), 1):
@@ -129,6 +137,33 @@ def check_banned(tree):
             for match in re.finditer(ban.pattern, code, re.M):
                 line = code.count("\n", 0, match.start()) + 1
                 problems.append(f"{path}:{line}: banned ({ban.name}): {match.group(0).strip()}; instead: {ban.instead}")
+    return problems
+
+
+DECLARED = re.compile(r"\s*//+\s*([A-Z]{2,4}-\d+)  +(?!\()")  # `//   AB-1  Text`; `//   AB-1  (file.h)` points to another contract
+CITED = re.compile(r"(?<![\w-])([A-Z]{2,4})-(\d+)(?![\w.])")
+NAMED = re.compile(r"(?:(?<=[\s,(_])|(?<=\.))([A-Z]{2,4})(\d+)(?=_)")  # in the name of a test: RW2_ARowHas...
+
+
+def check_promises(tree):
+    problems, declared = [], {}
+    for path, text in tree.text.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            match = DECLARED.match(line)
+            if match:
+                declared.setdefault(match.group(1), []).append(f"{path}:{number}")
+    for name, places in sorted(declared.items()):
+        if len(places) > 1:
+            problems.append(f"{places[1]}: {name} is declared in {places[0]} as well: an invariant's identifier is unique in the tree")
+    for path, text in (tree.text | tree.docs).items():
+        for number, line in enumerate(text.split("\n"), 1):
+            found = CITED.findall(line)
+            if re.match(r"\s*TEST(?:_F|_P)?\(", line) or path in tree.docs:
+                found += NAMED.findall(line)
+            for letters, digits in found:
+                name = f"{letters}-{digits}"
+                if letters not in rules.NO_PROMISES and name not in declared:
+                    problems.append(f"{path}:{number}: {name} is declared nowhere (`//   {name}  what holds` in a contract)")
     return problems
 
 
@@ -242,7 +277,7 @@ def main():
     if not os.path.isdir(root):
         parser.error(f"no such folder: {root}")
     tree = Tree(root)
-    problems = check_arrows(tree) + check_public(tree) + check_banned(tree)
+    problems = check_arrows(tree) + check_public(tree) + check_banned(tree) + check_promises(tree)
     if not arguments.no_compile:
         flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
         problems += check_alone(tree, arguments.compiler, flags, arguments.cache, arguments.jobs)

@@ -19,7 +19,7 @@ class TidyTest(unittest.TestCase):
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(text)
             tree = tidy.Tree(root)
-            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree)
+            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree) + tidy.check_promises(tree)
             if compiled:
                 cache = os.path.join(root, "cache.json")
                 with contextlib.redirect_stdout(io.StringIO()):
@@ -80,6 +80,19 @@ class TidyTest(unittest.TestCase):
         for ban in tidy.rules.BANS:
             found = self.problems({"scheduler/a.h": examples[ban.name] + "\n"})
             self.assertTrue(any(f"({ban.name})" in line for line in found), ban.name)
+
+    def test_an_identifier_that_is_declared_twice_is_found(self):
+        files = {"core/base/a.h": "//   AB-1  It holds.\n", "core/net/b.h": "//   AB-1  Another thing holds.\n"}
+        self.assert_one(self.problems(files), "AB-1", "core/base/a.h:1", "core/net/b.h:1")
+
+    def test_a_pointer_to_another_contract_declares_nothing(self):
+        files = {"core/base/a.h": "//   AB-1  It holds.\n", "core/base/b.h": "//   AB-1  (a.h)\n// By AB-1; AVX-512.\n"}
+        self.assertEqual(self.problems(files), [])
+
+    def test_an_identifier_that_nobody_declares_is_found(self):
+        files = {"core/base/a.h": "//   AB-1  It holds.\n", "tests/base/a_test.cc": "// AB-1\nTEST(A, AB2_ItHolds) {}\n"}
+        self.assert_one(self.problems(files), "tests/base/a_test.cc:2", "AB-2")
+        self.assert_one(self.problems({"docs/a.md": "as AC-3 says\n"}), "docs/a.md:1", "AC-3")
 
     def test_a_header_that_needs_another_is_found(self):
         self.assert_one(self.problems({"core/base/a.h": "#pragma once\nstd::string f();\n"}, compiled=True), "core/base/a.h", "alone")

@@ -1,4 +1,4 @@
-// ML-1: losses and parameters of the digits runs equal the recordings, on one rank and on two; and the gates over own seeds.
+// MLP-1: losses and parameters of the digits runs equal the recordings, on one rank and on two; and the gates over own seeds.
 #include <fstream>
 #include <numeric>
 #include <random>

@@ -2,9 +2,9 @@
 //
 // Pure; arrays are [T][N], row-major, and may not overlap. The work is done by kernels/cpu/scans/scans.h, on the fastest instruction set.
 //
-// GA-1  A step that ended an episode bootstraps from final_value (the value of the true last observation), and not at
-//       all when it terminated: termination wins when both flags are set.
-// GA-2  The last row bootstraps from last_value. The recursion never crosses the end of an episode.
+// GAE-1  A step that ended an episode bootstraps from final_value (the value of the true last observation), and not at
+//        all when it terminated: termination wins when both flags are set.
+// GAE-2  The last row bootstraps from last_value. The recursion never crosses the end of an episode.
 #pragma once
 
 #include <cstddef>

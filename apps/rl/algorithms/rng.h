@@ -3,9 +3,9 @@
 //
 // A Generator is a plain value: copy it, store it, keep one per thread of control. Nothing here is global.
 //
-// RG-1  Same seed, same words and same draws as numpy.random.Generator(PCG64(SeedSequence(seed))).
-// RG-2  integers() takes 32-bit halves, low half first; the kept high half survives calls of random() in between.
-// RG-3  uniform(lo, hi) multiplies, then adds: these files are compiled without fused contraction.
+// RNG-1  Same seed, same words and same draws as numpy.random.Generator(PCG64(SeedSequence(seed))).
+// RNG-2  integers() takes 32-bit halves, low half first; the kept high half survives calls of random() in between.
+// RNG-3  uniform(lo, hi) multiplies, then adds: these files are compiled without fused contraction.
 #pragma once
 
 #include <array>
@@ -47,7 +47,7 @@ class Generator {
   [[nodiscard]] double random() { return static_cast<double>(next_uint64() >> 11) * 0x1p-53; }
   [[nodiscard]] double uniform(double low, double high) { return low + (high - low) * random(); }
 
-  /// Uniform in [0, bound), by Lemire's method on 32-bit halves (RG-2). bound is at least 1.
+  /// Uniform in [0, bound), by Lemire's method on 32-bit halves (RNG-2). bound is at least 1.
   [[nodiscard]] std::uint32_t integers(std::uint32_t bound);
 
   [[nodiscard]] Uint128 state() const { return state_; }

@@ -1,9 +1,9 @@
 // The formulas of soft actor-critic: squashed Gaussian, twin-Q target, losses, Polyak averaging. Pure; double
 // throughout.
 //
-// SA-1  The Gaussian term comes from the noise, not from (u - mean) / std, which cancels when std is tiny.
-// SA-2  log(1 - tanh(u)^2) is 2 (log 2 - u - softplus(-2u)), exact also where tanh is 1.
-// SA-3  A truncated step bootstraps; a terminated one does not.
+// SAC-1  The Gaussian term comes from the noise, not from (u - mean) / std, which cancels when std is tiny.
+// SAC-2  log(1 - tanh(u)^2) is 2 (log 2 - u - softplus(-2u)), exact also where tanh is 1.
+// SAC-3  A truncated step bootstraps; a terminated one does not.
 #pragma once
 
 #include <cstddef>

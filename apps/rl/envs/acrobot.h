@@ -1,8 +1,8 @@
 // Acrobot-v1: two links, torque on the joint between them, one Runge-Kutta step of 0.2 s.
 // See env.h for the rules.
 //
-// AC-1  The reset state is rounded to float32 and observed with float32 trigonometry; every later state is double.
-// AC-2  Reward -1, but 0 on the step that reaches the goal.
+// AB-1  The reset state is rounded to float32 and observed with float32 trigonometry; every later state is double.
+// AB-2  Reward -1, but 0 on the step that reaches the goal.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ class Acrobot final : public Env {
 
  private:
   std::array<double, 4> state_{};
-  bool single_precision_ = true;  // right after a reset (AC-1)
+  bool single_precision_ = true;  // right after a reset (AB-1)
 };
 
 }  // namespace rl

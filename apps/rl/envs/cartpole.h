@@ -1,8 +1,8 @@
 // CartPole-v1: the constants and one exact step. See env.h for the rules; cartpole_batch.h runs many at a time.
 //
-// CP-1  Explicit Euler: positions move with the old velocities. Reward 1 on every step, the failing one too.
-// CP-2  The order of operations is Gymnasium's, so results are bit-equal where sin and cos are (glibc's agree with
-//       NumPy's).
+// CPL-1  Explicit Euler: positions move with the old velocities. Reward 1 on every step, the failing one too.
+// CPL-2  The order of operations is Gymnasium's, so results are bit-equal where sin and cos are (glibc's agree with
+//        NumPy's).
 #pragma once
 
 #include <array>

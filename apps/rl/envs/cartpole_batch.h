@@ -3,12 +3,12 @@
 // One thread at a time. Environment i draws its resets from its own generator (seed + i), as Gymnasium's
 // SyncVectorEnv does, so the trajectories are those of VectorEnv with the same seed, actions and mode.
 //
-// CB-1  On Isa::kReference every state is Gymnasium's, bit for bit (sin and cos of the C library, no contraction).
-//       The vector versions keep the order of operations and the exact divisions; only sin and cos are their own,
-//       within 1 ulp, so that one step differs by less than 1e-14.
-// CB-2  The angle before a step is within the failure limit, because a failed pole is reset; the vector versions' sin
-//       and cos therefore need no range reduction. set_state refuses angles beyond pi/4.
-// CB-3  A result does not depend on num_envs or on the environment's index.
+// CPB-1  On Isa::kReference every state is Gymnasium's, bit for bit (sin and cos of the C library, no contraction).
+//        The vector versions keep the order of operations and the exact divisions; only sin and cos are their own,
+//        within 1 ulp, so that one step differs by less than 1e-14.
+// CPB-2  The angle before a step is within the failure limit, because a failed pole is reset; the vector versions' sin
+//        and cos therefore need no range reduction. set_state refuses angles beyond pi/4.
+// CPB-3  A result does not depend on num_envs or on the environment's index.
 // Automatic reset and flags: VE-1, VE-2, VE-3 of vector_env.h.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Pendulum-v1: swing up by torque; never terminates. See env.h for the rules.
 //
-// PE-1  The cost uses angle, speed and torque before the update. With a float32 action the terms in the torque are
-//       float32.
+// PEN-1  The cost uses angle, speed and torque before the update. With a float32 action the terms in the torque are
+//        float32.
 #pragma once
 
 #include <array>

@@ -1,8 +1,8 @@
 // The flags of the program `ppo`. Pure but for the text that --help and errors print.
 //
-// CL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error
-//       stream; help is 0.
-// CL-2  With --resume the settings are the checkpoint's, except those given on the command line.
+// RCL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error
+//        stream; help is 0.
+// RCL-2  With --resume the settings are the checkpoint's, except those given on the command line.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,10 @@
 //
 // A plain class: no threads, no runtime. One thread at a time.
 //
-// RO-1  The same options and the same sequence of parameters give the same batches, on any run and any placement.
-// RO-2  Episodes continue from one collect() to the next; environments reset themselves (VE-2), and a truncated
-//       episode bootstraps from its true last observation.
-// RO-3  Training uses the exact environment (CB-1, Isa::kReference); only the networks run vectorized.
+// ROL-1  The same options and the same sequence of parameters give the same batches, on any run and any placement.
+// ROL-2  Episodes continue from one collect() to the next; environments reset themselves (VE-2), and a truncated
+//        episode bootstraps from its true last observation.
+// ROL-3  Training uses the exact environment (CPB-1, Isa::kReference); only the networks run vectorized.
 #pragma once
 
 #include <cstddef>

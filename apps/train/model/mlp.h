@@ -5,8 +5,8 @@
 // Memory is allocated at the first batch and again only when a batch has more rows than any before.
 //
 // Invariants
-//   ML-1  A step equals the recorded one: tests/train/golden_mlp_test.cc.
-//   ML-2  relu's slope at 0 is 0.
+//   MLP-1  A step equals the recorded one: tests/train/golden_mlp_test.cc.
+//   MLP-2  relu's slope at 0 is 0.
 // Thread rule: as Model.
 #pragma once
 #include <cstdint>

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kValidationSeed = 20240531, kValidationStream = 77;  // JB-2
+constexpr std::uint64_t kValidationSeed = 20240531, kValidationStream = 77;  // TJB-2
 
 std::vector<std::int32_t> narrow(std::span<const std::uint64_t> rows) {
   std::vector<std::int32_t> out(rows.size());

@@ -4,8 +4,8 @@
 // anything.
 //
 // Invariants
-//   JB-1  The same settings and files make the same job in every process.
-//   JB-2  The rows that validate are fixed: they depend on the data alone, not on seed, steps or ranks.
+//   TJB-1  The same settings and files make the same job in every process.
+//   TJB-2  The rows that validate are fixed: they depend on the data alone, not on seed, steps or ranks.
 // Thread rule: one thread an object.
 #pragma once
 #include <filesystem>

@@ -6,10 +6,10 @@
 //   auto ref = put(std::move(x));             // immutable from here on; another actor on the node: get(ref).data()
 //
 // Invariants
-//   DA-1  Until it is put, an array has one owner and may be written to. From then on it, and every array that is got from its ref,
-//         names the same memory, which nobody writes to: data() of an array that is not const throws.
-//   DA-2  The memory lives while any array or ref that names it lives, in any process.
-//   DA-3  What was on stream() when the array was put comes before whatever others do with it on their stream().
+//   DVA-1  Until it is put, an array has one owner and may be written to. From then on it, and every array that is got from its ref,
+//          names the same memory, which nobody writes to: data() of an array that is not const throws.
+//   DVA-2  The memory lives while any array or ref that names it lives, in any process.
+//   DVA-3  What was on stream() when the array was put comes before whatever others do with it on their stream().
 // Where CUDA refuses to share memory between processes (containers without IPC, TROUPE_DEVICE_IPC=0) the bytes travel through the host's
 // memory: an array that was got is then a copy. Without GPU or CUDA plug-in the constructor throws an Error that says what is missing.
 // Thread rule: one thread at a time.
@@ -36,7 +36,7 @@ struct DeviceOptions {
 namespace detail {
 using StoragePtr = std::shared_ptr<DeviceStorage>;
 StoragePtr make_storage(std::size_t bytes, const DeviceOptions& options);
-/// Null for no memory. `writes`: throws InvalidArgumentError when it is immutable (DA-1).
+/// Null for no memory. `writes`: throws InvalidArgumentError when it is immutable (DVA-1).
 void* storage_data(const StoragePtr& storage, bool writes);
 int storage_device(const StoragePtr& storage);
 Stream storage_stream(const StoragePtr& storage);

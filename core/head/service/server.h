@@ -5,9 +5,9 @@
 // Thread rule: head_main runs everything on the calling thread; the transport's own threads only put into the queue.
 //
 // Invariants
-//   SV-1  Frames for a node whose link is lost wait for its new link, until the state forgets the node; they are bounded.
-//   SV-2  The head ends when the process that it serves is gone (parent_pid, or stop_fd hung up where end_on_hangup), on the
-//         packet "stop", and on SIGTERM or SIGINT; nothing else ends it.
+//   HSV-1  Frames for a node whose link is lost wait for its new link, until the state forgets the node; they are bounded.
+//   HSV-2  The head ends when the process that it serves is gone (parent_pid, or stop_fd hung up where end_on_hangup), on the
+//          packet "stop", and on SIGTERM or SIGINT; nothing else ends it.
 #pragma once
 #include <functional>
 #include <memory>

@@ -3,9 +3,9 @@
 // Pure: time and randomness are arguments.
 //
 // Invariants
-//   SV-1  At most max_restarts restarts begin within any restart_window; one crash more, and the actor is dead for good.
-//   SV-2  max_restarts = kNoLimit always restarts; 0 never.
-//   SV-3  The delay grows with the restarts inside the window and starts anew when the window is clear.
+//   SUP-1  At most max_restarts restarts begin within any restart_window; one crash more, and the actor is dead for good.
+//   SUP-2  max_restarts = kNoLimit always restarts; 0 never.
+//   SUP-3  The delay grows with the restarts inside the window and starts anew when the window is clear.
 #pragma once
 #include <optional>
 #include <vector>

@@ -5,8 +5,8 @@
 // calls that began. Pure.
 //
 // Invariants
-//   CL-1  last_begun names a source only if one of its calls began, with the token of the last such call.
-//   CL-2  Memory is bounded by the calls that have not begun and by the number of sources.
+//   CLG-1  last_begun names a source only if one of its calls began, with the token of the last such call.
+//   CLG-2  Memory is bounded by the calls that have not begun and by the number of sources.
 //
 // Thread rule: one thread at a time.
 #pragma once

@@ -9,7 +9,7 @@ void HandOvers::refuse(const net::Introduction& who, const std::string& name, co
                                   name.empty() ? "group" : "group '" + name + "'", who.group, who.epoch, why));
 }
 
-/// HO-1. The pair is expected.
+/// HOV-1. The pair is expected.
 std::optional<HandOvers::Passed> HandOvers::judge(const net::Introduction& who, UniqueFd fd) {
   const auto found = expected_.find(pair_of(who));
   const Expected& expected = found->second;
@@ -39,7 +39,7 @@ std::vector<HandOvers::Passed> HandOvers::expect(ProcessId owner, const wire::Ex
 
 std::optional<HandOvers::Passed> HandOvers::arrive(const net::Introduction& who, UniqueFd fd, TimePoint now) {
   if (expected_.contains(pair_of(who))) return judge(who, std::move(fd));
-  if (early_.size() == kEarlyMax) {  // HO-2
+  if (early_.size() == kEarlyMax) {  // HOV-2
     refuse(early_.front().who, "", "nobody has expected it yet, and too many wait");
     early_.pop_front();
   }

@@ -9,10 +9,10 @@
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   HO-1  A connection is passed on only to the process that expects exactly this pair of ranks, channel and epoch, with a proof
-//         by that pair's key; each key passes on one connection.
-//   HO-2  At most kEarlyMax connections wait, each kEarlyWait at most; the oldest makes way. What is refused is closed.
-//   HO-3  Of a process that is gone or a rank that has left nothing is expected any more.
+//   HOV-1  A connection is passed on only to the process that expects exactly this pair of ranks, channel and epoch, with a proof
+//          by that pair's key; each key passes on one connection.
+//   HOV-2  At most kEarlyMax connections wait, each kEarlyWait at most; the oldest makes way. What is refused is closed.
+//   HOV-3  Of a process that is gone or a rank that has left nothing is expected any more.
 #pragma once
 #include <chrono>
 #include <deque>

@@ -6,8 +6,8 @@
 // Thread rule: as net::Links says; events run under the switch's lock, so they must not call back (head and daemon only post).
 //
 // Invariants
-//   LL-1  LK-1 to LK-3 hold; a dial to a number where nobody listens is closed with NotFoundError.
-//   LL-2  After shutdown() of one side no event of it is called any more.
+//   LLK-1  LK-1 to LK-3 hold; a dial to a number where nobody listens is closed with NotFoundError.
+//   LLK-2  After shutdown() of one side no event of it is called any more.
 #pragma once
 #include <functional>
 #include <map>

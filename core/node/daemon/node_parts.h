@@ -8,7 +8,7 @@
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   DA-3  Everything that this daemon started is dead before it exits.
+//   DA-3  (daemon.h)
 #pragma once
 #include <memory>
 #include <optional>

@@ -7,8 +7,8 @@
 // Thread rule: any thread. Cost: one pass over /proc, about 20 us a process.
 //
 // Invariants
-//   ST-1  Only processes whose own mark begins with the prefix are ended; never the caller.
-//   ST-2  kill_marked returns when a pass found none alive, or when the time is over.
+//   STR-1  Only processes whose own mark begins with the prefix are ended; never the caller.
+//   STR-2  kill_marked returns when a pass found none alive, or when the time is over.
 #pragma once
 #include <cstdint>
 #include <functional>

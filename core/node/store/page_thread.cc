@@ -33,7 +33,7 @@ void PageThread::want(store::PageTicket ticket, store::Range range) {
   {
     std::lock_guard lock(mutex_);
     jobs_.push_back({ticket, range});
-    stop_ahead_ = true;  // PT-2
+    stop_ahead_ = true;  // PGT-2
   }
   wanted_wake_.notify_one();
 }

@@ -9,8 +9,8 @@
 // must not block; none runs after the destructor.
 //
 // Invariants
-//   PT-1  Each ticket is answered once, unless it was dropped; a ticket that was dropped may still be answered.
-//   PT-2  Work that is wanted never waits for more than one step of work ahead (2 MiB).
+//   PGT-1  Each ticket is answered once, unless it was dropped; a ticket that was dropped may still be answered.
+//   PGT-2  Work that is wanted never waits for more than one step of work ahead (2 MiB).
 #pragma once
 #include <atomic>
 #include <condition_variable>
