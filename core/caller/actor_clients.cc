@@ -79,7 +79,13 @@ void ActorClients::count_soon() {
 
 void ActorClients::flush_counts() {
   wire::HandleCounts message{runtime_.self(), {}, {}};
-  for (auto [actor, held] : std::exchange(counts_, {})) (held ? message.held : message.dropped).push_back(actor);
+  std::map<ActorId, bool> later;
+  for (auto [actor, held] : std::exchange(counts_, {})) {
+    if (held) message.held.push_back(actor);
+    else if (names_asked_ == 0) message.dropped.push_back(actor);
+    else later.emplace(actor, false);  // CAC-4
+  }
+  counts_ = std::move(later);
   if (message.held.empty() && message.dropped.empty()) return;
   const std::vector<ActorId> held = message.held;
   runtime_.requests().send<wire::Empty>(kHead, wire::Method::kHandleCounts, message, [this, held](Result<wire::Empty>) {

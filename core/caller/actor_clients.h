@@ -14,6 +14,9 @@
 //          for an argument holds back the later calls of its caller, and nobody else's. (Not with out_of_order.)
 //   CAC-2  A call is sent to a new incarnation only when it had not begun in the old one, or has retries left.
 //   CAC-3  An open call keeps the actor's handle.
+//   CAC-4  A handle that the head gave by a name is held there from the head's answer on: the head hears of its drop,
+//          also when the answer came too late for whoever asked. While such an answer is awaited, no drop is told: the
+//          head may have counted the handle that it speaks of already.
 // Thread rule: lock held, but for create with get_if_exists, find and kill, which wait.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -78,10 +81,13 @@ class ActorClients {
   // ---- the API; these take the lock themselves
   detail::HandlePtr create(detail::OutgoingCall construction, const ActorOptions* options,
                            const std::string& class_name);
-  Result<detail::HandlePtr> find(const std::string& name, const std::string& name_space);
+  /// The actor of that name; InvalidArgumentError when it is of another class.
+  Result<detail::HandlePtr> find(const wire::NamedActor& name, const std::string& class_name);
   void kill(const detail::HandlePtr& handle, bool restart);
 
   // ---- lock held
+  using Found = std::function<void(Result<detail::HandlePtr>)>;
+  void ask_name(wire::NamedActor name, const std::string& class_name, Found found);
   void submit(const detail::HandlePtr& handle, detail::OutgoingCall outgoing, CallKind kind, const CallOptions* options,
               detail::ObjectPtr* returns, StreamState* stream);
   detail::ObjectPtr ready(const detail::HandlePtr& handle);
@@ -121,6 +127,8 @@ class ActorClients {
   void die(ActorClient& client, const ErrorPtr& error);
   void end_of_process(ActorClient& client);
   ErrorPtr error_for(ActorClient& client, PendingCall& call, const ErrorPtr& death, Outcome outcome) const;
+  detail::HandlePtr held_by_head(const wire::HandleDesc& desc);
+  void name_answered();
   void count(ActorId actor, bool held);
   void count_soon();
   void flush_counts();
@@ -132,6 +140,7 @@ class ActorClients {
   std::uint64_t last_actor_ = 0;
   std::map<ActorId, bool> counts_;         // to be told to the head: held or dropped
   bool counts_timer_ = false, counting_soon_ = false;
+  std::size_t names_asked_ = 0;            // CAC-4: answers that are awaited
   std::vector<ProcessId> light_hosts_;     // of this node, for light actors made directly
   bool hosts_asked_ = false;
   std::size_t next_host_ = 0;

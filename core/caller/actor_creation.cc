@@ -26,6 +26,7 @@ struct ActorClients::Creation {
   std::size_t unresolved = 0;
   std::optional<wire::CreateActorReply> reply;
   std::optional<exec::Deadline> asked;  // when the head was asked
+  detail::HandlePtr existing;           // with get_if_exists: whose name it was
   exec::Waiter* waiter = nullptr;       // with get_if_exists: who waits for all of it
 };
 
@@ -131,8 +132,9 @@ detail::HandlePtr ActorClients::create(detail::OutgoingCall construction, const 
   creation->spec.class_name = class_name;
   creation->spec.constructor = construction.function->index;
   if (options.get_if_exists) {
-    Result<detail::HandlePtr> existing = find(options.name, options.name_space);
+    Result<detail::HandlePtr> existing = find({options.name, options.name_space}, class_name);
     if (existing.ok()) return *existing;
+    if (existing.error().code() == ErrorCode::kInvalidArgument) existing.error().raise();  // a name of another class
   }
   std::optional<exec::Waiter> waiter;
   if (options.get_if_exists) waiter.emplace(runtime_);
@@ -187,10 +189,7 @@ detail::HandlePtr ActorClients::existing_or(const detail::HandlePtr& own, const 
       CoreLock lock(runtime_);
       scope.check();
       const bool dead = creation->client->state == ActorClient::State::kDead;
-      if (creation->reply && creation->reply->existed) {
-        bool wait = false;
-        return handle(creation->reply->handle, 0, wait);
-      }
+      if (creation->existing) return creation->existing;
       if (creation->reply || dead) return own;
       if (creation->asked) deadline = *creation->asked + kHeadTimeout;
       else if (runtime_.service().is_this_thread())
@@ -222,22 +221,67 @@ void ActorClients::start_creation(const std::shared_ptr<Creation>& creation) {
   auto done = [this, creation](Result<wire::CreateActorReply> reply) {
     ActorClient& client = *creation->client;
     if (reply.ok()) creation->reply = *reply;
+    if (reply.ok() && reply->existed) creation->existing = held_by_head(reply->handle);
+    if (creation->spec.get_if_exists) name_answered();
     if (creation->waiter) creation->waiter->notify();
     if (!reply.ok()) return die(client, reply.error_ptr());
     if (client.state == ActorClient::State::kCreating) client.state = ActorClient::State::kLocating;
   };
+  if (creation->spec.get_if_exists) ++names_asked_;
   runtime_.requests().send<wire::CreateActorReply>(kHead, wire::Method::kCreateActor, creation->spec, std::move(done));
   locate(client);
 }
 
-Result<detail::HandlePtr> ActorClients::find(const std::string& name, const std::string& name_space) {
-  wire::NamedActor question{name, name_space.empty() ? runtime_.welcome().name_space : name_space};
-  Result<wire::NamedActorReply> reply =
-      runtime_.requests().call<wire::NamedActorReply>(kHead, wire::Method::kGetNamedActor, question, kHeadTimeout);
-  if (!reply.ok()) return reply.error_ptr();
-  CoreLock lock(runtime_);
+/// The head counts this process as a holder since it answered (CAC-4); here that is said to itself at once, for a drop
+/// right after it must not cancel it out.
+detail::HandlePtr ActorClients::held_by_head(const wire::HandleDesc& desc) {
   bool wait = false;
-  return handle(reply->handle, 0, wait);
+  detail::HandlePtr found = handle(desc, 0, wait);
+  flush_counts();
+  return found;
+}
+
+void ActorClients::name_answered() {
+  if (--names_asked_ == 0) flush_counts();
+}
+
+void ActorClients::ask_name(wire::NamedActor name, const std::string& class_name, Found found) {
+  if (name.name_space.empty()) name.name_space = runtime_.welcome().name_space;
+  auto answered = [this, name = name.name, class_name, found = std::move(found)](Result<wire::NamedActorReply> reply) {
+    detail::HandlePtr handle;
+    if (reply.ok()) handle = held_by_head(reply->handle);
+    name_answered();
+    if (!reply.ok()) return found(reply.error_ptr());
+    const std::string& is = client_of(handle).desc().class_name;
+    if (is == class_name) return found(std::move(handle));
+    found(make_error<InvalidArgumentError>(
+        fmt::format("the actor named \"{}\" is a {}, not a {}", name, is, class_name)));
+  };
+  ++names_asked_;
+  runtime_.requests().send<wire::NamedActorReply>(kHead, wire::Method::kGetNamedActor, name, std::move(answered));
+}
+
+Result<detail::HandlePtr> ActorClients::find(const wire::NamedActor& name, const std::string& class_name) {
+  struct Search {
+    std::optional<Result<detail::HandlePtr>> found;
+    exec::Waiter* waiter = nullptr;
+  };
+  const auto search = std::make_shared<Search>();
+  exec::Waiter waiter(runtime_);
+  {
+    CoreLock lock(runtime_);
+    search->waiter = &waiter;
+    ask_name(name, class_name, [search](Result<detail::HandlePtr> found) {
+      search->found.emplace(std::move(found));
+      if (search->waiter) search->waiter->notify();
+    });
+  }
+  waiter.wait(exec::deadline_after(kHeadTimeout));
+  CoreLock lock(runtime_);
+  search->waiter = nullptr;
+  if (!search->found)
+    return make_error<GetTimeoutError>("the head did not say which actor is named '" + name.name + "'");
+  return std::move(*search->found);
 }
 
 void ActorClients::kill(const detail::HandlePtr& handle, bool restart) {

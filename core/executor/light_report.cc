@@ -24,15 +24,19 @@ void LightReport::send_soon() {
   if (std::exchange(timer_, true)) return;
   runtime_.add_timer(runtime_.deadline_after(kReportDelay), [this] {
     timer_ = false;
-    for (auto& [constructor, report] : std::exchange(by_constructor_, {})) {
-      report.process = runtime_.self();
-      report.job = runtime_.welcome().job;
-      report.name_space = runtime_.welcome().name_space;
-      if (const detail::FunctionNode* node = detail::function_at(constructor))
-        report.class_name = detail::class_name(*node);
-      runtime_.frames().notice(kHead, wire::Method::kLightActors, report);
-    }
+    send();
   });
+}
+
+void LightReport::send() {
+  for (auto& [constructor, report] : std::exchange(by_constructor_, {})) {
+    report.process = runtime_.self();
+    report.job = runtime_.welcome().job;
+    report.name_space = runtime_.welcome().name_space;
+    if (const detail::FunctionNode* node = detail::function_at(constructor))
+      report.class_name = detail::class_name(*node);
+    runtime_.frames().notice(kHead, wire::Method::kLightActors, report);
+  }
 }
 
 }  // namespace troupe::worker

@@ -16,6 +16,8 @@ class LightReport {
   explicit LightReport(Runtime& runtime) : runtime_(runtime) {}
   void started(ActorId actor, std::uint32_t constructor);
   void ended(ActorId actor);
+  /// Tells the head now what it has not heard yet.
+  void send();
 
  private:
   void send_soon();

@@ -363,8 +363,8 @@ void submit_cast(const HandlePtr& handle, OutgoingCall call, const CallOptions* 
   core.endpoint().try_drain(core.handler(), 64);
 }
 
-Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options) {
-  return require_core().actors().find(name, options.name_space);
+Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options, const char* pretty_class) {
+  return require_core().actors().find({name, options.name_space}, class_name_of(pretty_class));
 }
 
 void kill_actor(const HandlePtr& handle, const KillOptions& options) {

@@ -5,7 +5,9 @@
 namespace troupe::worker {
 
 void describe_state(Core& core, const wire::StateQuery& query, wire::StateReply& reply) {
-  if (query.kind == wire::StateKind::kTasks) {
+  if (query.kind == wire::StateKind::kActors) {
+    core.host().light_report().send();  // before the answer, and on the same way: the head has the rows (LS-3)
+  } else if (query.kind == wire::StateKind::kTasks) {
     core.host().describe_tasks(reply);
     core.calls().for_each([&](PendingCall& call) {
       if (call.kind != CallKind::kTask || call.state == PendingCall::State::kSent) return;

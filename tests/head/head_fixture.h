@@ -187,8 +187,26 @@ class HeadFixture : public ::testing::Test {
     return actor.id;
   }
   wire::ActorLocation where(ProcessId from, ActorId actor) { return ask<wire::ActorLocation>(from, Method::kResolveActor, wire::ResolveActor{actor}); }
+  /// What `troupe list actors` shows, with daemons that have nothing to add.
+  wire::StateReply list_actors(const std::map<std::string, std::string>& filter) {
+    const std::uint64_t token = request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, filter, -1, 0});
+    for (const Send& query : take_queries())
+      event(Frame{link_of(query.to), wire::FrameKind::kResponse, query.to, query.token, {}, false, wire::StateReply{}});
+    const std::optional<Message> reply = answer(driver_, token);
+    EXPECT_TRUE(reply.has_value());
+    return reply ? std::get<wire::StateReply>(*reply) : wire::StateReply{};
+  }
+  std::vector<Send> take_queries() {
+    std::vector<Send> queries;
+    std::erase_if(sent_, [&](const Send& send) {
+      if (send.kind != wire::FrameKind::kRequest || send.method != Method::kQueryState) return false;
+      queries.push_back(send);
+      return true;
+    });
+    return queries;
+  }
   std::map<std::string, std::string> row(ActorId actor) {
-    const auto reply = ask<wire::StateReply>(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {{"actor_id", to_string(actor)}}, -1, 0});
+    const auto reply = list_actors({{"actor_id", to_string(actor)}});
     return reply.rows.empty() ? std::map<std::string, std::string>{} : reply.rows[0];
   }
 

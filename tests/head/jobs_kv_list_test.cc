@@ -167,6 +167,21 @@ TEST_F(JobsTest, ANodeThatDoesNotAnswerInTimeIsAWarning) {
   EXPECT_NE(std::get<wire::StateReply>(*reply).warnings[0].find("node 2"), std::string::npos);
 }
 
+/// Light actors are told in batches: what is on its way when the question comes is in the answer. (H.11)
+TEST_F(JobsTest, LS3_AListOfActorsWaitsForWhatTheNodesHaveToTell) {
+  const ProcessId host{1, 20};
+  const std::uint64_t list = request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {}, -1, 0});
+  EXPECT_FALSE(answer(driver_, list)) << "at f0736ec: answered at once, with 0 rows";
+  const std::vector<Send> queries = take_queries();
+  ASSERT_EQ(queries.size(), 1u);
+  wire::LightActors report{host, job_, "Light", "ns", {{driver_, 1}, {driver_, 2}}, {}};
+  notice(host, Method::kLightActors, report);
+  event(Frame{link_of(daemon_of(1)), wire::FrameKind::kResponse, daemon_of(1), queries[0].token, {}, false, wire::StateReply{}});
+  const std::optional<Message> reply = answer(driver_, list);
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(std::get<wire::StateReply>(*reply).rows.size(), 2u);
+}
+
 TEST_F(JobsTest, AnUnknownFilterFieldIsTheCallersMistake) {
   ErrorRecord error = ask_error(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {{"colour", "red"}}, -1, 0});
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);

@@ -40,7 +40,7 @@ TEST_F(NamesTest, TwoDriversWithoutANamespaceDoNotSeeEachOther) {
   live(spec(first, a, "x"), {1, 40});
   ask_error(second, Method::kGetNamedActor, wire::NamedActor{"x", ""});
   live(spec(second, b, "x"), {1, 41});  // no clash
-  EXPECT_EQ(ask<wire::StateReply>(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {{"name", "x"}}, -1, 0}).rows.size(), 2u);
+  EXPECT_EQ(list_actors({{"name", "x"}}).rows.size(), 2u);
 }
 
 TEST_F(NamesTest, ADuplicateIsTheCallersMistake) {

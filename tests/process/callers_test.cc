@@ -162,6 +162,57 @@ TEST(ActorDeath, WhatHadNotBegunIsSaidSo) {
   }
 }
 
+wire::NamedActorReply named(ActorId actor, const std::string& class_name) {
+  return {wire::HandleDesc{actor, "x", class_name, 0, -1, 0, {}}};
+}
+
+/// The head counts who asks for a name from its answer on: the drop of the handle reaches it. (A.22, CAC-4)
+TEST(NamedActor, AHandleThatWasFoundIsGivenBack) {
+  const ActorId actor{{1, 9}, 1};
+  Bench bench;
+  {
+    CoreLock lock(bench.core);
+    bench.core.actors().ask_name({"x", ""}, "Counter", [](Result<detail::HandlePtr> found) { EXPECT_TRUE(found.ok()); });
+  }
+  bench.respond(bench.take(wire::Method::kGetNamedActor), named(actor, "Counter"));  // nobody keeps it
+  bench.advance(10ms);
+  std::vector<ActorId> dropped;
+  while (bench.count(wire::Method::kHandleCounts) > 0) {
+    const auto counts = bench.take(wire::Method::kHandleCounts).decode<wire::HandleCounts>();
+    dropped = counts.dropped;
+  }
+  EXPECT_EQ(dropped, std::vector{actor}) << "at f0736ec: the drop cancelled out what the head counts already";
+}
+
+/// A drop that overtakes the answer would make the head forget the handle that it is just giving. (CAC-4)
+TEST(NamedActor, NoDropIsToldWhileAnAnswerIsAwaited) {
+  const ActorId actor{{1, 9}, 1};
+  Bench bench;
+  detail::HandlePtr first, second;
+  {
+    CoreLock lock(bench.core);
+    bool wait = false;
+    first = bench.core.actors().handle({actor, "x", "Counter", 0, -1, 0, {}}, 0, wait);
+  }
+  bench.advance(10ms);
+  bench.respond(bench.take(wire::Method::kHandleCounts), wire::Empty{});
+  {
+    CoreLock lock(bench.core);
+    bench.core.actors().ask_name({"x", ""}, "Counter",
+                                 [&](Result<detail::HandlePtr> found) { second = *std::move(found); });
+  }
+  first = {};
+  bench.advance(10ms);
+  EXPECT_EQ(bench.count(wire::Method::kHandleCounts), 0u);
+  bench.respond(bench.take(wire::Method::kGetNamedActor), named(actor, "Counter"));
+  bench.advance(10ms);
+  while (bench.count(wire::Method::kHandleCounts) > 0)
+    EXPECT_TRUE(bench.take(wire::Method::kHandleCounts).decode<wire::HandleCounts>().dropped.empty());
+  second = {};
+  bench.advance(10ms);
+  EXPECT_EQ(bench.take(wire::Method::kHandleCounts).decode<wire::HandleCounts>().dropped, std::vector{actor});
+}
+
 /// Timers end with their calls. (A.19)
 TEST(Growth, TheTimerOfACallEndsWithIt) {
   Bench bench;

@@ -60,6 +60,23 @@ TEST(LightActors, ACallWaitsForTheConstructionOfItsActor) {
   EXPECT_EQ(bench.ran[1]->head.call_id, 12u);
 }
 
+/// The head's list of actors is asked for by way of the hosts: what one has not told yet goes before its answer. (H.11, LS-3)
+TEST(LightActors, WhatTheHeadHasNotHeardIsToldBeforeTheAnswerToItsQuestion) {
+  Bench bench(wire::Role::kWorker);
+  call(bench, kMaker, construction(1, {kMaker, 1}));
+  bench.do_work();
+  bench.sent.clear();
+  net::FrameHeader query;
+  query.kind = std::uint8_t(wire::FrameKind::kRequest);
+  query.token = 5;
+  query.arg0 = std::uint64_t(wire::Method::kQueryState);
+  bench.deliver(Bench::kDaemon, query, wire::encode_message(wire::StateQuery{wire::StateKind::kActors, {}, -1, 0}));
+  ASSERT_EQ(bench.sent.size(), 2u);
+  ASSERT_TRUE(bench.sent[0].is(wire::Method::kLightActors));
+  EXPECT_EQ(bench.sent[0].decode<wire::LightActors>().started.size(), 1u);
+  EXPECT_EQ(bench.sent[1].kind(), wire::FrameKind::kResponse);
+}
+
 TEST(LightActors, ACallToAnActorThatIsOverFails) {
   Bench bench(wire::Role::kWorker);
   call(bench, kMaker, construction(1, {kMaker, 2}));

@@ -64,6 +64,18 @@ class Log {
   std::atomic<int> atomic_inside_{0};
 };
 
+/// Another class than Log, and the only one who holds what it makes.
+class Maker {
+ public:
+  int make(std::string name) {
+    made_ = actor<Log>.options({.name = name}).remote();
+    return get(made_->call<&Log::add>(1));
+  }
+
+ private:
+  std::optional<ActorHandle<Log>> made_;
+};
+
 int late(std::string gate, int x) {
   rt::wait_for_file(gate);
   return x;
@@ -222,6 +234,25 @@ int main(int argc, char** argv) {
       CHECK(rt::eventually([] { return !troupe::try_get_actor<Log>("one").ok(); }));
       auto again = b();
       get(again.ready(), {.timeout = 30s});
+    }},
+    {"a handle that was found by its name is given back: the actor ends with its maker", [] {
+      auto maker = actor<Maker>.remote();
+      get(maker.call<&Maker::make>(std::string("found")));
+      auto death = troupe::monitor(troupe::get_actor<Log>("found"));
+      { auto same = actor<Log>.options({.name = "found", .get_if_exists = true}).remote(); }
+      troupe::kill(maker);
+      CHECK(get(death, {.timeout = 30s}).cause == troupe::DeathCause::kFinished);
+    }},
+    {"a name of another class is refused, and both classes are named", [] {
+      auto log = actor<Log>.options({.name = "a log"}).remote();
+      auto check = [](const std::optional<InvalidArgumentError>& error) {
+        const std::string text = error ? error->message() : "";
+        CHECK(text.find("Log") != std::string::npos && text.find("Maker") != std::string::npos);
+      };
+      check(CHECK_THROWS(InvalidArgumentError, troupe::get_actor<Maker>("a log")));
+      check(CHECK_THROWS(InvalidArgumentError, actor<Maker>.options({.name = "a log", .get_if_exists = true}).remote()));
+      CHECK(!troupe::try_get_actor<Maker>("a log").ok());
+      CHECK_EQ(get(log.call<&Log::add>(1)), 1);
     }},
     {"get_if_exists by many at once gives one actor", [] {
       for (int round = 0; round < 3; ++round) {

@@ -1,6 +1,8 @@
 // Context, state lists, key-value, metrics and logs, from drivers, tasks and actors.
 #include <troupe/detail/kv_swap.h>
 
+#include <set>
+
 #include "check.h"
 
 using namespace std::chrono_literals;
@@ -82,6 +84,18 @@ int main(int argc, char** argv) {
       CHECK(troupe::list_placement_groups().empty());
       troupe::kill(a);
       CHECK(rt::eventually([] { auto rows = troupe::list_actors({.filter = {{"name", "listed"}}}); return rows.empty() || rows[0].state == "DEAD"; }));
+    }},
+    {"actors whose calls have succeeded are in the list, however many and however soon", [] {
+      for (int round = 0; round < 5; ++round) {
+        std::vector<troupe::ActorHandle<Looker>> lights;
+        std::vector<ObjectRef<Seen>> seen;
+        for (int i = 0; i < 200; ++i) lights.push_back(actor<Looker>.options({.isolation = troupe::Isolation::kLight}).remote());
+        for (auto& light : lights) seen.push_back(light.call<&Looker::look>());
+        for (auto& one : seen) get(one);
+        std::set<std::string> listed;
+        for (const auto& row : troupe::list_actors({.filter = {{"state", "ALIVE"}}})) listed.insert(row.actor_id);
+        for (auto& light : lights) CHECK(listed.contains(light.id()));
+      }
     }},
     {"key-value: put, get, delete, sorted keys, odd keys and large values, from everywhere", [] {
       CHECK(!troupe::kv::get("none"));

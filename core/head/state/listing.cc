@@ -137,6 +137,8 @@ void Listing::on_time(Turn& turn) {
 }
 
 void Listing::finish(Turn& turn, Pending& pending) {
+  wire::StateReply own = own_rows_(pending.query);
+  std::move(own.rows.begin(), own.rows.end(), std::back_inserter(pending.reply.rows));
   filter_rows(pending.query, pending.reply.rows);
   turn.effects.respond(pending.caller.process, pending.caller.token, std::move(pending.reply));
 }

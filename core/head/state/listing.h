@@ -1,10 +1,14 @@
-// kListState: what the head knows itself it answers at once; tasks, objects and workers it asks the daemons for, and merges.
+// kListState: nodes and jobs the head knows itself and answers at once; tasks, objects and workers it asks the daemons
+// for, and merges. Actors it knows itself, but hears of light ones in batches: so it asks for these before it looks.
 //
 // Invariants
 //   LS-1  Every list is answered within kListDeadline: a node that has not answered by then is a warning in the reply.
 //   LS-2  A filter compares text on a field of the row; a field that the kind has not is an InvalidArgumentError.
+//   LS-3  A list of actors has all whose calls had succeeded when it was asked for: processes tell the head of theirs on
+//         the way on which they answer, before they answer.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -33,6 +37,10 @@ std::vector<std::map<std::string, std::string>> node_rows(const Membership& memb
 /// Lists that wait for daemons.
 class Listing {
  public:
+  /// What the head itself adds when all have answered.
+  using OwnRows = std::function<wire::StateReply(const wire::StateQuery& query)>;
+  explicit Listing(OwnRows own_rows) : own_rows_(std::move(own_rows)) {}
+
   void ask(Turn& turn, Caller caller, wire::StateQuery query, const std::vector<std::uint32_t>& nodes);
   /// A daemon's answer to the request with this token; an ErrorRecord counts as an answer, with a warning.
   void on_answer(Turn& turn, std::uint32_t node, std::uint64_t token, Message body);
@@ -50,6 +58,7 @@ class Listing {
   };
   void finish(Turn& turn, Pending& pending);
 
+  const OwnRows own_rows_;
   std::map<std::uint64_t, Pending> pending_;  // by the token of its requests; deadlines ascend with it
   std::uint64_t last_token_ = 0;
 };

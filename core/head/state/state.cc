@@ -13,7 +13,10 @@ State::State(StateOptions options)
     : random_(options.seed),
       membership_(std::move(options.membership)),
       liveness_(membership_),
-      actors_({.membership = membership_, .jobs = jobs_, .liveness = liveness_, .random = random_}) {}
+      actors_({.membership = membership_, .jobs = jobs_, .liveness = liveness_, .random = random_}),
+      listing_([this](const wire::StateQuery& query) {
+        return query.kind == wire::StateKind::kActors ? actors_.rows(query.job) : wire::StateReply{};
+      }) {}
 
 void State::apply(Time now, Event event, Effects& effects) {
   Turn turn{now, effects};
@@ -142,12 +145,12 @@ void State::list(Turn& turn, Caller caller, wire::StateQuery query) {
   }
   wire::StateReply reply;
   switch (query.kind) {
+    case wire::StateKind::kActors:
     case wire::StateKind::kTasks:
     case wire::StateKind::kObjects:
     case wire::StateKind::kWorkers:
       return listing_.ask(turn, caller, std::move(query), membership_.living());
     case wire::StateKind::kNodes: reply.rows = node_rows(membership_); break;
-    case wire::StateKind::kActors: reply = actors_.rows(query.job); break;
     case wire::StateKind::kJobs:
       for (const auto& [id, job] : jobs_.all()) {
         reply.rows.push_back({{"job_id", std::to_string(id)}, {"name_space", job.name_space}, {"state", job.state}, {"driver_pid", std::to_string(job.driver_pid)}});

@@ -29,7 +29,7 @@ HandlePtr create_actor(OutgoingCall construction, const ActorOptions* options, c
 void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options, ObjectPtr* returns);
 StreamPtr submit_stream_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options);
 void submit_cast(const HandlePtr& handle, OutgoingCall call, const CallOptions* options);
-Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options);
+Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options, const char* pretty_class);
 void kill_actor(const HandlePtr& handle, const KillOptions& options);
 void stop_actor(const HandlePtr& handle);
 ObjectPtr monitor_actor(const HandlePtr& handle);
@@ -196,12 +196,13 @@ class ActorClass {
 
 template <class A> inline const ActorClass<A> actor{};
 
-/// Finds an actor by name, in the job's namespace unless told otherwise. Throws ActorNotFoundError.
+/// Finds an actor by name, in the job's namespace unless told otherwise. Throws ActorNotFoundError, and InvalidArgumentError
+/// when the actor of that name is of another class than A.
 template <class A> ActorHandle<A> get_actor(const std::string& name, NameOptions options = {}) {
-  return detail::make_handle<A>(*detail::find_actor(name, options));
+  return detail::make_handle<A>(*detail::find_actor(name, options, detail::pretty_class<A>()));
 }
 template <class A> Result<ActorHandle<A>> try_get_actor(const std::string& name, NameOptions options = {}) {
-  auto found = detail::find_actor(name, options);
+  auto found = detail::find_actor(name, options, detail::pretty_class<A>());
   if (!found.ok()) return found.error_ptr();
   return detail::make_handle<A>(*std::move(found));
 }

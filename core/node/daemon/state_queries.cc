@@ -40,7 +40,8 @@ void StateQueries::ask_processes(const net::FrameHeader& request, const wire::St
   std::vector<ProcessId> asked;
   for (auto& [serial, process] : table_.all()) {
     const bool answers = process->state == NodeProcess::State::kAlive && process->role != wire::Role::kTool;
-    if (answers && (query.job == 0 || process->job == query.job)) asked.push_back(process->id);
+    const bool knows = query.kind != wire::StateKind::kActors || process->light_host;  // the head has the others' actors
+    if (answers && knows && (query.job == 0 || process->job == query.job)) asked.push_back(process->id);
   }
   gathered->open = asked.size();
   if (asked.empty()) return messenger_.respond(request, gathered->reply);
