@@ -77,8 +77,11 @@ void measure(Harness& harness) {
   const int count = harness.choose(20'000, 2'000);
   Samples library, method, held, over_library, held_over_library;
   for (int round = harness.choose(7, 3); round > 0; --round) {
-    const std::string address = (std::filesystem::temp_directory_path() / ("troupe-bench-" + std::to_string(::getpid()) + "-" + std::to_string(round))).string();
-    const auto library0 = ranks[0].call<&Rank::in_library>(0, address, count), library1 = ranks[1].call<&Rank::in_library>(1, address, count);
+    const std::string address = (std::filesystem::temp_directory_path() /
+                                 ("troupe-bench-" + std::to_string(::getpid()) + "-" + std::to_string(round)))
+                                    .string();
+    const auto library0 = ranks[0].call<&Rank::in_library>(0, address, count),
+               library1 = ranks[1].call<&Rank::in_library>(1, address, count);
     const double alone = median_of_slowest(get(library0), get(library1));
     const auto method0 = ranks[0].call<&Rank::in_method>(count), method1 = ranks[1].call<&Rank::in_method>(count);
     const double called = median_of_slowest(get(method0), get(method1));
@@ -87,14 +90,25 @@ void measure(Harness& harness) {
     library.add(alone), method.add(called), held.add(called_held);
     over_library.add(called - alone), held_over_library.add(called_held - alone);
   }
-  std::printf("# all_reduce of 8 B, two actors: %.3f us from a method that looks its group up, %.3f us with the group in hand, %.3f us by the library alone\n", method.median(),
-              held.median(), library.median());
-  harness.report({.row = "collective/actor_overhead", .value = over_library.median(), .spread = over_library.deviation(), .unit = "us", .better = "lower"});
-  harness.report({.row = "collective/actor_overhead_group_held", .value = held_over_library.median(), .spread = held_over_library.deviation(), .unit = "us", .better = "lower"});
+  std::printf(
+      "# all_reduce of 8 B, two actors: %.3f us from a method that looks its group up, %.3f us with the group in hand, "
+      "%.3f us by the library alone\n",
+      method.median(), held.median(), library.median());
+  harness.report({.row = "collective/actor_overhead",
+                  .value = over_library.median(),
+                  .spread = over_library.deviation(),
+                  .unit = "us",
+                  .better = "lower"});
+  harness.report({.row = "collective/actor_overhead_group_held",
+                  .value = held_over_library.median(),
+                  .spread = held_over_library.deviation(),
+                  .unit = "us",
+                  .better = "lower"});
 }
 
 }  // namespace
 
-const Program program{.rows = {"collective/actor_overhead", "collective/actor_overhead_group_held"}, .measure = &measure};
+const Program program{.rows = {"collective/actor_overhead", "collective/actor_overhead_group_held"},
+                      .measure = &measure};
 
 }  // namespace troupe::bench

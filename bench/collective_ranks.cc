@@ -63,7 +63,10 @@ struct SharedPages {
 
 /// Touched memory that nobody else needs, aligned as a large vector is.
 template <class T> struct Buffer {
-  explicit Buffer(std::size_t n) : data(static_cast<T*>(::mmap(nullptr, n * sizeof(T) + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))), count(n) {
+  explicit Buffer(std::size_t n)
+      : data(static_cast<T*>(
+            ::mmap(nullptr, n * sizeof(T) + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        count(n) {
     ::madvise(data, n * sizeof(T), MADV_HUGEPAGE);
     std::memset(static_cast<void*>(data), 0, n * sizeof(T) + 4096);
   }
@@ -171,7 +174,8 @@ int ranks_a_node(const Job& job) { return job.wire == Wire::kHier ? 2 : job.rank
 Road make_road(const Job& job) {
   Road road;
   const int here = ranks_a_node(job);
-  for (int first = 0; job.wire != Wire::kTcp && first < job.ranks; first += here) road.segments.push_back(ShmSegment::create({.ranks = here, .epoch = 1, .key = kKey}).value());
+  for (int first = 0; job.wire != Wire::kTcp && first < job.ranks; first += here)
+    road.segments.push_back(ShmSegment::create({.ranks = here, .epoch = 1, .key = kKey}).value());
   for (int r = 0; job.wire != Wire::kShm && r < job.ranks; ++r) {
     road.listeners.push_back(MeshListener::open("127.0.0.1").value());
     road.addresses.push_back(road.listeners.back().address());
@@ -182,9 +186,12 @@ Road make_road(const Job& job) {
 std::unique_ptr<Communicator> communicator_of(Road& road, const Job& job, int rank) {
   const int here = ranks_a_node(job);
   std::unique_ptr<ShmCommunicator> inside;
-  if (!road.segments.empty()) inside = std::make_unique<ShmCommunicator>(road.segments[std::size_t(rank / here)], rank % here);
+  if (!road.segments.empty())
+    inside = std::make_unique<ShmCommunicator>(road.segments[std::size_t(rank / here)], rank % here);
   if (job.wire == Wire::kShm) return inside;
-  auto links = connect_mesh({rank, job.ranks, 1}, std::move(road.listeners[std::size_t(rank)]), road.addresses, kKey, Clock::now() + kDeadline).value();
+  auto links = connect_mesh({rank, job.ranks, 1}, std::move(road.listeners[std::size_t(rank)]), road.addresses, kKey,
+                            Clock::now() + kDeadline)
+                   .value();
   auto across = std::make_unique<TcpCommunicator>(std::move(links), TcpOptions{.key = kKey});
   if (job.wire == Wire::kHier) {
     std::vector<int> nodes;
@@ -199,8 +206,9 @@ int rank_main(const Job& job, const Effort& effort, Shared& shared, Road& road, 
   try {
     const std::vector<int> cpus = usable_cpus();
     pin_process(cpus[std::size_t(rank) % cpus.size()]);
-    Group g(std::make_shared<collective::detail::Member>(communicator_of(road, job, rank),
-                                                         collective::detail::MemberOptions{.group = "bench", .timeout = kDeadline, .environment = nullptr}));
+    Group g(std::make_shared<collective::detail::Member>(
+        communicator_of(road, job, rank),
+        collective::detail::MemberOptions{.group = "bench", .timeout = kDeadline, .environment = nullptr}));
     if (job.bf16) run_rank<bfloat16>(job, effort, shared, g);
     else run_rank<float>(job, effort, shared, g);
     return 0;
@@ -293,7 +301,8 @@ Outcome run_ranks(const Job& job, const Effort& effort) {
   }
   if (!ok) throw Error("a rank of " + job.row + " failed");
   Outcome out = outcome_of(job, effort, *pages.at);
-  out.others = std::max(0.0, busy_seconds() - ranks_seconds() - others) / seconds_since(start) / double(::sysconf(_SC_NPROCESSORS_ONLN));
+  out.others = std::max(0.0, busy_seconds() - ranks_seconds() - others) / seconds_since(start) /
+               double(::sysconf(_SC_NPROCESSORS_ONLN));
   return out;
 }
 

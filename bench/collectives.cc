@@ -29,8 +29,12 @@ const std::vector<Job> kJobs = {
     {.row = "collective/all_reduce/64KiB/2", .bytes = 64 * kKiB},
     {.row = "collective/all_reduce/1MiB/2", .bytes = kMiB},
     {.row = "collective/all_reduce/16MiB/2", .bytes = 16 * kMiB},
-    {.row = "collective/all_reduce/64MiB/2", .bytes = 64 * kMiB, .efficiency = "collective/all_reduce/64MiB/2_efficiency"},
-    {.row = "collective/all_reduce/256MiB/2", .bytes = 256 * kMiB, .efficiency = "collective/all_reduce/256MiB/2_efficiency"},
+    {.row = "collective/all_reduce/64MiB/2",
+     .bytes = 64 * kMiB,
+     .efficiency = "collective/all_reduce/64MiB/2_efficiency"},
+    {.row = "collective/all_reduce/256MiB/2",
+     .bytes = 256 * kMiB,
+     .efficiency = "collective/all_reduce/256MiB/2_efficiency"},
     {.row = "collective/all_reduce/bf16_256MiB/2", .bytes = 256 * kMiB, .bf16 = true},
     {.row = "collective/all_reduce/8B/4", .bytes = 8, .ranks = 4},
     {.row = "collective/all_reduce/64KiB/4", .bytes = 64 * kKiB, .ranks = 4},
@@ -55,7 +59,11 @@ Effort effort_of(const Harness& harness, const Job& job) {
 /// far apart.
 double unrest(const Outcome& o) {
   constexpr double kFar = 200;
-  return o.others + (o.cores == Cores::kOne ? 1 : o.cores == Cores::kMoved ? 0.5 : 0) + (o.round_trip_ns > kFar ? 0.25 : 0);
+  return o.others +
+         (o.cores == Cores::kOne     ? 1
+          : o.cores == Cores::kMoved ? 0.5
+                                     : 0) +
+         (o.round_trip_ns > kFar ? 0.25 : 0);
 }
 
 /// Calm measurements that a row takes the middle of.
@@ -90,10 +98,12 @@ class Table {
  public:
   static void head() {
     std::printf("# all_reduce\n#%70s%34s\n", "out-of-place", "in-place");
-    std::printf("#%11s %12s %9s %7s %5s | %10s %7s %7s %6s | %10s %7s %7s %6s | %7s %5s %10s %10s %6s %8s %7s %7s\n", "size", "count", "type", "redop", "root", "time", "algbw", "busbw",
-                "#wrong", "time", "algbw", "busbw", "#wrong", "backend", "ranks", "b2b", "T_min", "eff", "line rtt", "cores", "others");
-    std::printf("#%11s %12s %9s %7s %5s | %10s %7s %7s %6s | %10s %7s %7s %6s | %7s %5s %10s %10s %6s %8s %7s %7s\n", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)",
-                "(GB/s)", "(GB/s)", "", "", "", "(us)", "(us)", "", "(ns)", "", "(%)");
+    std::printf("#%11s %12s %9s %7s %5s | %10s %7s %7s %6s | %10s %7s %7s %6s | %7s %5s %10s %10s %6s %8s %7s %7s\n",
+                "size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
+                "#wrong", "backend", "ranks", "b2b", "T_min", "eff", "line rtt", "cores", "others");
+    std::printf("#%11s %12s %9s %7s %5s | %10s %7s %7s %6s | %10s %7s %7s %6s | %7s %5s %10s %10s %6s %8s %7s %7s\n",
+                "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "", "", "",
+                "(us)", "(us)", "", "(ns)", "", "(%)");
     std::fflush(stdout);
   }
   void line(const Job& job, const Outcome& o) {
@@ -101,15 +111,18 @@ class Table {
     std::printf("%12zu %12zu %9s %7s %5d | ", job.bytes, job.count(), job.bf16 ? "bfloat16" : "float", "sum", -1);
     for (const auto& [time, wrong] : {std::pair(o.out_of_place, o.wrong), std::pair(o.in_place, o.wrong_in_place)}) {
       const double rate = size / time / 1e9;
-      std::printf("%10.2f %7.2f %7.2f %6llu | ", time * 1e6, rate, rate * factor, static_cast<unsigned long long>(wrong));
+      std::printf("%10.2f %7.2f %7.2f %6llu | ", time * 1e6, rate, rate * factor,
+                  static_cast<unsigned long long>(wrong));
       busbw_.add(rate * factor);
       wrong_ += wrong;
     }
-    std::printf("%7s %5d %10.2f %10.2f %6.2f %8.0f %7s %7.0f\n", name_of(job.wire), job.ranks, o.back_to_back * 1e6, o.t_min * 1e6, o.t_min / o.out_of_place, o.round_trip_ns, name_of(o.cores), o.others * 100);
+    std::printf("%7s %5d %10.2f %10.2f %6.2f %8.0f %7s %7.0f\n", name_of(job.wire), job.ranks, o.back_to_back * 1e6,
+                o.t_min * 1e6, o.t_min / o.out_of_place, o.round_trip_ns, name_of(o.cores), o.others * 100);
     std::fflush(stdout);
   }
   void foot() const {
-    std::printf("# Out of bounds values : %llu %s\n# Avg bus bandwidth    : %.2f\n", static_cast<unsigned long long>(wrong_), wrong_ == 0 ? "OK" : "FAILED", busbw_.mean());
+    std::printf("# Out of bounds values : %llu %s\n# Avg bus bandwidth    : %.2f\n",
+                static_cast<unsigned long long>(wrong_), wrong_ == 0 ? "OK" : "FAILED", busbw_.mean());
   }
 
  private:
@@ -118,7 +131,10 @@ class Table {
 };
 
 void report(Harness& harness, const Job& job, const Outcome& o) {
-  Row row{.row = job.row, .value = o.out_of_place * (is_large(job) ? 1e3 : 1e6), .unit = is_large(job) ? "ms" : "us", .better = "lower"};
+  Row row{.row = job.row,
+          .value = o.out_of_place * (is_large(job) ? 1e3 : 1e6),
+          .unit = is_large(job) ? "ms" : "us",
+          .better = "lower"};
   if (o.round_trip_ns > 0) row.round_trip_ns = o.round_trip_ns;
   if (is_large(job)) row.copy_gb_s = o.copy_rate(job) / 1e9;
   if (job.wire == Wire::kShm && is_large(job)) row.floor = o.t_min * 1e3;
@@ -128,10 +144,13 @@ void report(Harness& harness, const Job& job, const Outcome& o) {
     row.unit = "GB/s", row.better = "higher";
   }
   harness.report(row);
-  if (!job.efficiency.empty()) harness.report({.row = job.efficiency, .value = o.t_min / o.out_of_place, .unit = "x", .better = "higher"});
+  if (!job.efficiency.empty())
+    harness.report({.row = job.efficiency, .value = o.t_min / o.out_of_place, .unit = "x", .better = "higher"});
 }
 
-bool wanted(const Harness& harness, const Job& job) { return harness.wants(job.row) || (!job.efficiency.empty() && harness.wants(job.efficiency)); }
+bool wanted(const Harness& harness, const Job& job) {
+  return harness.wants(job.row) || (!job.efficiency.empty() && harness.wants(job.efficiency));
+}
 
 void measure(Harness& harness) {
   Table table;

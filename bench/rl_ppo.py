@@ -1,4 +1,5 @@
-"""PPO on CartPole until the mean return of 100 episodes reaches 475: the program of apps/rl, once for each of ten seeds.
+"""PPO on CartPole until the mean return of 100 episodes reaches 475: the program of apps/rl, once for each of ten
+seeds.
 
 Prints rows as the other measures do. A run that does not solve the task counts as its whole time, and at least 1000 s.
 """
@@ -20,8 +21,8 @@ def one(program, seed):
     with tempfile.TemporaryDirectory(prefix="troupe-bench-") as folder:
         result = os.path.join(folder, "result.json")
         start = time.monotonic()
-        done = subprocess.run([program, "--seed", str(seed), "--out", folder, "--json", result], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True, timeout=600)
+        done = subprocess.run([program, "--seed", str(seed), "--out", folder, "--json", result],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=600)
         wall = time.monotonic() - start
         if done.returncode not in (0, 1) or not os.path.exists(result):
             raise RuntimeError(f"{program} --seed {seed} ended with {done.returncode}: {done.stderr[-500:]}")

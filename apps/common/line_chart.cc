@@ -111,7 +111,8 @@ void draw_levels(const Plot& plot, const LineChartOptions& options, std::string&
     fmt::format_to(std::back_inserter(svg),
                    "<line x1='{0:.1f}' x2='{1:.1f}' y1='{2:.1f}' y2='{2:.1f}' stroke='{5}' stroke-dasharray='6 4'/>\n"
                    "<text x='{3:.1f}' y='{4:.1f}' fill='{5}'>{6}</text>\n",
-                   kLeft, plot.width - kRight, plot.y(level.y), kLeft + 8, plot.y(level.y) - 6, level.color, escaped(level.name));
+                   kLeft, plot.width - kRight, plot.y(level.y), kLeft + 8, plot.y(level.y) - 6, level.color,
+                   escaped(level.name));
 }
 
 }  // namespace

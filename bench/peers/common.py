@@ -1,4 +1,5 @@
-"""What the peers share: an environment of their own, packages from PyPI in virtual environments, programs compiled when asked for."""
+"""What the peers share: an environment of their own, packages from PyPI in virtual environments, programs compiled when
+asked for."""
 import json
 import os
 import subprocess
@@ -9,11 +10,15 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 def environment(**more):
     """Ours, without what would bind a numeric library to an older processor than this one."""
-    return {**{name: value for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}, **more}
+    return {
+        **{name: value
+           for name, value in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}, **more
+    }
 
 
 def install_packages(say):
-    """The Debian packages of the group peers. False, after saying why: there is no peer then, which is no failure of ours."""
+    """The Debian packages of the group peers. False, after saying why: there is no peer then, which is no failure of
+    ours."""
     command = [os.path.join(ROOT, "cmake", "install-deps"), "peers"]
     if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
         say(f"no peer: {' '.join(command)} failed")
@@ -32,7 +37,8 @@ def install_venv(folder, packages, say):
     if not install_packages(say):
         return None
     os.makedirs(os.path.dirname(folder), exist_ok=True)
-    for command in (["python3", "-m", "venv", folder], [os.path.join(folder, "bin", "pip"), "install", "-q", *packages]):
+    for command in (["python3", "-m", "venv", folder], [os.path.join(folder, "bin", "pip"), "install", "-q",
+                                                        *packages]):
         if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
             say(f"no peer: {' '.join(command)} failed")
             return None
@@ -48,15 +54,16 @@ def install_torch(folder, say):
 
 
 def compile_program(folder, source, name, command, say):
-    """Compiles a source of this folder when it is newer than the program: its path, or None after saying why. `command`: from the
-    compiler to the flags; after the source come those that name libraries."""
+    """Compiles a source of this folder when it is newer than the program: its path, or None after saying why.
+    `command`: from the compiler to the flags; after the source come those that name libraries."""
     source, program = os.path.join(HERE, source), os.path.join(folder, name)
     if os.path.exists(program) and os.path.getmtime(program) > os.path.getmtime(source):
         return program
     os.makedirs(folder, exist_ok=True)
     libraries = [flag for flag in command if flag.startswith(("-l", "-L", "-Wl"))]
     rest = [flag for flag in command if flag not in libraries]
-    done = subprocess.run([*rest, source, "-o", program, *libraries], capture_output=True, text=True, check=False) if which(rest[0]) else None
+    done = subprocess.run([*rest, source, "-o", program, *libraries], capture_output=True, text=True,
+                          check=False) if which(rest[0]) else None
     if done is None or done.returncode:
         say(f"no peer {name}: {done.stderr[-800:] if done else rest[0] + ' is not installed'}")
         return None
@@ -70,7 +77,8 @@ def which(program):
 def run_rows(command, say, name, timeout=300, **more):
     """The JSON lines that a peer prints; those it had until it failed."""
     try:
-        done = subprocess.run(command, env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(command, env=environment(**more), stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=timeout)
         output, errors, code = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as late:
         output, errors, code = (late.stdout or b"").decode(errors="replace"), "", f"a timeout of {timeout} s"

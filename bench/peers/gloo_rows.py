@@ -1,4 +1,5 @@
-"""All-reduces of float by Gloo through torch.distributed, counted as ours: one JSON object a size. Starts its own ranks."""
+"""All-reduces of float by Gloo through torch.distributed, counted as ours: one JSON object a size. Starts its own
+ranks."""
 import argparse
 import json
 import os
@@ -41,7 +42,8 @@ def rank_main(arguments):
     torch.set_num_threads(1)
     cpus = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cpus[arguments.rank % len(cpus)]} if arguments.ranks <= len(cpus) else cpus)
-    dist.init_process_group("gloo", init_method=f"file://{arguments.meet}", rank=arguments.rank, world_size=arguments.ranks)
+    dist.init_process_group("gloo", init_method=f"file://{arguments.meet}", rank=arguments.rank,
+                            world_size=arguments.ranks)
     for item in arguments.sizes.split(","):
         size, iterations = map(int, item.split(":"))
         measure(size, iterations, arguments.rank)
@@ -57,7 +59,10 @@ def main():
     arguments = parser.parse_args()
     if arguments.rank is not None:
         return rank_main(arguments)
-    ranks = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--rank", str(rank)]) for rank in range(arguments.ranks)]
+    ranks = [
+        subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--rank",
+                          str(rank)]) for rank in range(arguments.ranks)
+    ]
     return max(rank.wait() for rank in ranks)
 
 

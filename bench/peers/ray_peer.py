@@ -1,7 +1,7 @@
 """Ray beside us: installs it into a virtual environment under the build folder and runs its Python and its C++ rows.
 
-Known pitfalls of its C++ API in 2.60: the driver works only when it starts its own cluster, with RAY_AUTH_MODE=disabled; the
-library is built with the old string ABI.
+Known pitfalls of its C++ API in 2.60: the driver works only when it starts its own cluster, with
+RAY_AUTH_MODE=disabled; the library is built with the old string ABI.
 """
 import contextlib
 import ctypes
@@ -25,12 +25,17 @@ def build_cpp(folder, venv, say):
     if not found:
         say("no C++ peer: the package has no ray/cpp")
         return None
-    source, driver, library = os.path.join(common.HERE, "ray_rows.cc"), os.path.join(folder, "ray_rows"), os.path.join(folder, "libray_rows.so")
+    source, driver, library = os.path.join(common.HERE, "ray_rows.cc"), os.path.join(folder, "ray_rows"), os.path.join(
+        folder, "libray_rows.so")
     if os.path.exists(driver) and os.path.getmtime(driver) > os.path.getmtime(source):
         return driver, library
-    compiler = ["g++", "-std=c++17", "-O2", "-w", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{found[0]}/include", f"-I{found[0]}/include/ray/thirdparty", source]
+    compiler = [
+        "g++", "-std=c++17", "-O2", "-w", "-D_GLIBCXX_USE_CXX11_ABI=0", f"-I{found[0]}/include",
+        f"-I{found[0]}/include/ray/thirdparty", source
+    ]
     link = ["-Wl,--no-as-needed", f"-L{found[0]}/lib", "-lray_api", f"-Wl,-rpath,{found[0]}/lib", "-lpthread", "-ldl"]
-    for command in ([*compiler, "-fPIC", "-shared", "-o", library, *link], [*compiler, "-DDRIVER", "-o", driver, *link]):
+    for command in ([*compiler, "-fPIC", "-shared", "-o", library, *link], [*compiler, "-DDRIVER", "-o", driver,
+                                                                            *link]):
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             say(f"no C++ peer: {done.stderr[-800:]}")
@@ -71,12 +76,15 @@ def nothing_left():
 
 
 def rows(command, environment, say, name, timeout):
-    # Files, not pipes: Ray's daemons inherit them and would keep a pipe open. A folder of its own, or it finds the last cluster.
+    # Files, not pipes: Ray's daemons inherit them and would keep a pipe open. A folder of its own, or it finds the last
+    # cluster.
     with tempfile.TemporaryDirectory(prefix="rp-", ignore_cleanup_errors=True) as folder:
         environment = {**environment, "RAY_TMPDIR": folder}
-        with nothing_left(), tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
+        with nothing_left(), tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile(
+                "w+", errors="replace") as err:
             try:
-                code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err, timeout=timeout).returncode
+                code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                      timeout=timeout).returncode
             except subprocess.TimeoutExpired:
                 code = "a timeout"
             out.seek(0)
@@ -98,13 +106,20 @@ def measure(folder, only, quick, say, timeout=900):
     if venv is None:
         return {}, ""
     flags = (["--only", only] if only else []) + (["--quick"] if quick else [])
-    environment = {**{key: value for key, value in common.environment().items() if not key.startswith("RAY_")}, **ENVIRONMENT,
-                   "PATH": os.path.join(venv, "bin") + ":" + os.environ["PATH"]}
+    environment = {
+        **{key: value
+           for key, value in common.environment().items() if not key.startswith("RAY_")},
+        **ENVIRONMENT, "PATH": os.path.join(venv, "bin") + ":" + os.environ["PATH"]
+    }
     say("Ray, Python")
-    peers = {"Ray Python": rows([os.path.join(venv, "bin", "python"), os.path.join(common.HERE, "ray_rows.py"), *flags], environment, say, "Ray, Python", timeout)}
+    peers = {
+        "Ray Python": rows([os.path.join(venv, "bin", "python"),
+                            os.path.join(common.HERE, "ray_rows.py"), *flags], environment, say, "Ray, Python", timeout)
+    }
     built = build_cpp(folder, venv, say)
     if built:
         say("Ray, C++")
         command = [built[0], *flags, built[1]]
-        peers["Ray C++"] = rows(command, environment, say, "Ray, C++", timeout) or rows(command, environment, say, "Ray, C++, again", timeout)
+        peers["Ray C++"] = rows(command, environment, say, "Ray, C++", timeout) or rows(
+            command, environment, say, "Ray, C++, again", timeout)
     return peers, ""

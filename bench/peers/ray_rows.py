@@ -1,4 +1,5 @@
-"""Ray's own rows, from Python, counted as ours: prints one JSON object a line. Runs in the peers' virtual environment."""
+"""Ray's own rows, from Python, counted as ours: prints one JSON object a line. Runs in the peers' virtual
+environment."""
 import argparse
 import json
 import re
@@ -157,7 +158,8 @@ def n_n_async(harness):
 
 
 def one_node(harness):
-    ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="error", object_store_memory=2560 << 20)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, logging_level="error",
+             object_store_memory=2560 << 20)
     echo = Echo.remote()
     ray.get(echo.ok.remote())
     zero, large = ray.put(0), numpy.zeros((200 if harness.scale < 1 else 800) << 17, dtype=numpy.int64)

@@ -1,10 +1,10 @@
-"""Training of the same GPTs by PyTorch: GPT-2's architecture, float32, its own fused attention and AdamW, gradients clipped.
+"""Training of the same GPTs by PyTorch: GPT-2's architecture, float32, its own fused attention and AdamW, clipping.
 
   torch_gpt.py --threads 2,1 --models gpt_4x128:20:60,...      one process, for each number of threads
   torch_gpt.py --ranks 2 --models ...                          that many DDP ranks over Gloo, of one thread each
 
-prints one JSON object a model and mode: {"model", "mode", "tokens_per_second", "tokens_per_second_mean"}, by the median step and by
-the mean one, each from the end of the one before. MODEL:WARM:STEPS are steps before and in the timing.
+prints one JSON object a model and mode: {"model", "mode", "tokens_per_second", "tokens_per_second_mean"}, by the median
+step and by the mean one, each from the end of the one before. MODEL:WARM:STEPS are steps before and in the timing.
 """
 import argparse
 import json
@@ -20,7 +20,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
-SHAPES = {"gpt_4x128": (4, 4, 128, 64, 12), "gpt_6x384": (6, 6, 384, 256, 8)}  # layers, heads, channels, context, global batch
+SHAPES = {"gpt_4x128": (4, 4, 128, 64, 12),
+          "gpt_6x384": (6, 6, 384, 256, 8)}  # layers, heads, channels, context, global batch
 VOCAB = 65
 
 
@@ -34,7 +35,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         rows, positions, channels = x.shape
-        q, k, v = (part.view(rows, positions, self.heads, -1).transpose(1, 2) for part in self.c_attn(self.ln_1(x)).split(channels, dim=2))
+        q, k, v = (part.view(rows, positions, self.heads, -1).transpose(1, 2)
+                   for part in self.c_attn(self.ln_1(x)).split(channels, dim=2))
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.c_proj(attended.transpose(1, 2).reshape(rows, positions, channels))
         return x + self.mlp_proj(functional.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
@@ -85,12 +87,14 @@ def tokens_per_second(name, warm, steps, rank=0, ranks=1):
 
 
 def report(model, mode, rates):
-    print(json.dumps({"model": model, "mode": mode, "tokens_per_second": rates[0], "tokens_per_second_mean": rates[1]}), flush=True)
+    print(json.dumps({"model": model, "mode": mode, "tokens_per_second": rates[0], "tokens_per_second_mean": rates[1]}),
+          flush=True)
 
 
 def rank_main(arguments, models):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{arguments.meet}", rank=arguments.rank, world_size=arguments.ranks)
+    dist.init_process_group("gloo", init_method=f"file://{arguments.meet}", rank=arguments.rank,
+                            world_size=arguments.ranks)
     for name, warm, steps in models:
         rates = tokens_per_second(name, warm, steps, arguments.rank, arguments.ranks)
         if arguments.rank == 0:
@@ -106,7 +110,8 @@ def main():
     parser.add_argument("--rank", type=int)
     parser.add_argument("--meet")
     arguments = parser.parse_args()
-    models = [(name, int(warm), int(steps)) for name, warm, steps in (item.split(":") for item in arguments.models.split(","))]
+    models = [(name, int(warm), int(steps))
+              for name, warm, steps in (item.split(":") for item in arguments.models.split(","))]
     if arguments.rank is not None:
         return rank_main(arguments, models)
     if arguments.ranks:

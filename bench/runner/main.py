@@ -9,30 +9,40 @@ import shlex
 
 from runner import measures, rows, tables
 
-ABOUT = """Builds the release preset, runs every measure of bench/, and prints one table: value, spread, the machine's own floor and
-the peers' value measured in the same run, what must be reached and what is aimed at.
+ABOUT = """Builds the release preset, runs every measure of bench/, and prints one table: value, spread, the machine's
+own floor and the peers' value measured in the same run, what must be reached and what is aimed at.
 
 Exit code: 0 all rows of rows.json are there, 1 one is missing (or, with --strict, a "must" is not met), 2 wrong usage.
 """
 FAMILY_ABOUT = {
-    "collectives": "All-reduce between processes, in the table of nccl-tests for every backend, beside what the machine itself could do.",
-    "train": "Training of two GPTs, in tokens and GFLOP/s, beside the machine's multiply-add peak and, with --peers, PyTorch.",
-    "kernels": "The CPU kernels, in GB/s and GFLOP/s, beside the machine's ceilings and, with --peers, OpenBLAS and oneDNN.",
+    "collectives": "All-reduce between processes, in the table of nccl-tests for every backend, beside what the "
+                   "machine itself could do.",
+    "train": "Training of two GPTs, in tokens and GFLOP/s, beside the machine's multiply-add peak and, with --peers, "
+             "PyTorch.",
+    "kernels": "The CPU kernels, in GB/s and GFLOP/s, beside the machine's ceilings and, with --peers, OpenBLAS and "
+               "oneDNN.",
 }
 
 
 def parse(arguments):
     outer = argparse.ArgumentParser(add_help=False)
-    outer.add_argument("--family", choices=sorted(measures.FAMILIES), help="only its rows, with the tables of its measures")
+    outer.add_argument("--family", choices=sorted(measures.FAMILIES),
+                       help="only its rows, with the tables of its measures")
     family = outer.parse_known_args(arguments)[0].family
-    parser = argparse.ArgumentParser(prog=f"bench/{family or 'run'}", parents=[outer], description=FAMILY_ABOUT.get(family, ABOUT.split("\n\n", maxsplit=1)[0]))
+    parser = argparse.ArgumentParser(prog=f"bench/{family or 'run'}", parents=[outer],
+                                     description=FAMILY_ABOUT.get(family,
+                                                                  ABOUT.split("\n\n", maxsplit=1)[0]))
     parser.add_argument("--only", metavar="REGEX", default="", help="only rows whose name matches")
-    parser.add_argument("--peers", action="store_true", help="also the peers: Ray, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN (installed under build/peers)")
+    parser.add_argument(
+        "--peers", action="store_true",
+        help="also the peers: Ray, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN (installed under build/peers)")
     parser.add_argument("--json", metavar="FILE", help="write the rows as a JSON array")
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a look")
     parser.add_argument("--strict", action="store_true", help="a 'must' that is not met is a failure")
-    parser.add_argument("--page", metavar="FILE", action="append", default=[], help="put the figures of this run between the marks of a Markdown page")
-    parser.add_argument("--readme", action="append_const", dest="page", const=os.path.join(measures.ROOT, "README.md"), help="the same for README.md")
+    parser.add_argument("--page", metavar="FILE", action="append", default=[],
+                        help="put the figures of this run between the marks of a Markdown page")
+    parser.add_argument("--readme", action="append_const", dest="page", const=os.path.join(measures.ROOT, "README.md"),
+                        help="the same for README.md")
     parser.add_argument("--preset", default="release", help="what is built and measured (default: release)")
     parser.add_argument("--timeout", type=float, default=1200, metavar="S", help="for each measure (default: 1200)")
     wish = parser.parse_args(arguments)
@@ -57,19 +67,28 @@ def processor():
 def command_of(wish, arguments):
     """As one would type it again; where the rows went is nobody's business."""
     rest = [argument for argument in arguments if argument not in ("--family", wish.family)]
-    rest = [argument for before, argument in zip([None, *rest], rest) if "--json" not in (before, argument) and not argument.startswith("--json=")]
+    rest = [
+        argument for before, argument in zip([None, *rest], rest)
+        if "--json" not in (before, argument) and not argument.startswith("--json=")
+    ]
     return ["bench/" + (wish.family or "run"), *rest]
 
 
 def about(command, table):
     """Command, day and machine, as lines of Markdown."""
-    values = {row["row"]: f"{tables.number(row['value'])} {row['unit']}" for row in table if row["row"].startswith("machine/")}
+    values = {
+        row["row"]: f"{tables.number(row['value'])} {row['unit']}"
+        for row in table if row["row"].startswith("machine/")
+    }
     known = [("machine/round_trip", "cache-line round trip"), ("machine/ping_pong", "ring ping-pong of two processes"),
              ("machine/copy", "streaming copy, all cores"), ("machine/peak_one_core", "multiply-add peak of one core"),
              ("machine/peak_all_cores", "of all cores")]
     facts = [f"{what} {values[name]}" for name, what in known if name in values]
-    return [f"Made by `{shlex.join(command)}`, {datetime.date.today()}, commit {measures.commit()}.", "",
-            f"{len(os.sched_getaffinity(0))} cores, {processor()}, Linux {platform.release()}" + "".join(f"; {fact}" for fact in facts) + "."]
+    return [
+        f"Made by `{shlex.join(command)}`, {datetime.date.today()}, commit {measures.commit()}.", "",
+        f"{len(os.sched_getaffinity(0))} cores, {processor()}, Linux {platform.release()}" +
+        "".join(f"; {fact}" for fact in facts) + "."
+    ]
 
 
 def write(wish, run):

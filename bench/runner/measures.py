@@ -1,7 +1,8 @@
 """What is built, what is started, and the rows that it prints.
 
-A measure is a program that takes --json, --only REGEX and --quick. It prints rows, one JSON object a line; every other line is
-its own table. One that fails, or does not end in time, says why and gives the rows that it had: their absence is what counts.
+A measure is a program that takes --json, --only REGEX and --quick. It prints rows, one JSON object a line; every other
+line is its own table. One that fails, or does not end in time, says why and gives the rows that it had: their absence
+is what counts.
 """
 import json
 import os
@@ -56,7 +57,8 @@ def find(folder, name):
 
 
 def torch_python(only, known):
-    """The interpreter that has PyTorch, installed before anything is timed; None when no row asks for it or it cannot be had."""
+    """The interpreter that has PyTorch, installed before anything is timed; None when no row asks for it or it cannot
+    be had."""
     if not any(re.search(only, row) for row in known if row.startswith("train/")):
         return None
     return common.install_torch(PEERS, say)
@@ -64,12 +66,14 @@ def torch_python(only, known):
 
 def blas_libraries(only, known):
     """{peer: library} that the kernels' measure runs in turns with ours; empty when no row asks for one."""
-    return blas_peer.libraries(say) if any(re.search(only, row) for row in known if row.startswith("kernels/linear_")) else {}
+    return blas_peer.libraries(say) if any(re.search(only, row) for row in known
+                                           if row.startswith("kernels/linear_")) else {}
 
 
 def commit():
     """The commit that is measured, "+" behind it when the tree has changes."""
-    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+", "--exclude=*"], capture_output=True, text=True)
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+", "--exclude=*"], capture_output=True,
+                          text=True)
     return done.stdout.strip() if done.returncode == 0 else "unknown"
 
 
@@ -79,7 +83,9 @@ def measures(preset, family, torch=None, libraries=None):
     folder = os.path.join(out, "bench", "measures")
     names = sorted(os.listdir(folder), key=lambda name: (name != "machine", name)) if os.path.isdir(folder) else []
     commands = {name: [os.path.join(folder, name)] for name in names}
-    for name, program, more in (("rl_ppo", "ppo", []), ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] + (["--torch", torch] if torch else []))):
+    for name, program, more in (("rl_ppo", "ppo", []),
+                                ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] +
+                                 (["--torch", torch] if torch else []))):
         path = find(os.path.join(out, "apps"), program)
         if path:
             commands[name] = [sys.executable, os.path.join(BENCH, f"{name}.py"), "--program", path, *more]
@@ -105,8 +111,8 @@ def read_lines(stream, shows):
 
 
 def run_measure(name, command, wish, floors=()):
-    """(rows, the measure's own table). `wish`: only, quick, timeout, and whether tables are shown. `floors`: rows that are
-    measured in any case."""
+    """(rows, the measure's own table). `wish`: only, quick, timeout, and whether tables are shown. `floors`: rows that
+    are measured in any case."""
     only = "|".join([f"(?:{wish.only})", *(f"^{floor}$" for floor in floors)]) if wish.only else ""
     full = command + ["--json"] + (["--only", only] if only else []) + (["--quick"] if wish.quick else [])
     say(name)
@@ -124,7 +130,8 @@ def run_measure(name, command, wish, floors=()):
 
 
 def all_peers(only, wish, known):
-    """{peer: {row: value}} and {name: table} of the peers of those rows that are wanted; a measure's own peers come with it."""
+    """{peer: {row: value}} and {name: table} of the peers of those rows that are wanted; a measure's own peers come
+    with it."""
     values, outputs = {}, {}
     wanted = {row.split("/")[0] for row in known if re.search(only, row)}
     for peer in (ray_peer, collective_peer):

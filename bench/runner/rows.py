@@ -1,9 +1,11 @@
 """Rows: those of rows.json joined with what was measured, and what must be reached judged. Pure.
 
 What must be reached, in rows.json:
-  must, aim    a value in the row's unit. Where `scaled_by` names a property of the machine, it was set on a machine with that
-               property as in STANDARD, and moves in proportion on one that is slower at the moment (never on a faster one).
-  ratios       {peer: [must, aim]}: so many times as fast as that peer, in the same run. Not judged where the peer was not run.
+  must, aim    a value in the row's unit. Where `scaled_by` names a property of the machine, it was set on a machine
+               with that property as in STANDARD, and moves in proportion on one that is slower at the moment (never on a
+               faster one).
+  ratios       {peer: [must, aim]}: so many times as fast as that peer, in the same run. Not judged where the peer was
+               not run.
   over         {row: [must, aim]}: so many times as fast as another row of the same run.
 
 A row is met when everything that could be judged is.
@@ -17,7 +19,8 @@ OF_THE_RUN = {"ping_pong_us": "machine/ping_pong"}  # properties that are a row 
 
 
 def merge(known, seen, peers, only):
-    """Rows in the order of rows.json, then the others; and the names that are missing. `peers`: {peer: {row: value}}."""
+    """Rows in the order of rows.json, then the others; and the names that are missing. `peers`: {peer: {row:
+    value}}."""
     table, missing = [], []
     by_name = {row["row"]: dict(row) for row in seen}
     for fixed in known:
@@ -42,7 +45,10 @@ def merge(known, seen, peers, only):
 
 def add_peers(row, peers):
     """A measure may have run a peer itself, beside its own."""
-    measured = {**row.get("peers", {}), **{name: values[row["row"]] for name, values in peers.items() if row["row"] in values}}
+    measured = {
+        **row.get("peers", {}), **{name: values[row["row"]]
+                                   for name, values in peers.items() if row["row"] in values}
+    }
     if measured:
         row["peers"] = measured
         row["peer"] = max(measured.values()) if row["better"] == "higher" else min(measured.values())

@@ -3,7 +3,8 @@
 Marks of a page; what stands between one and the next `<!-- /bench -->` is written anew, where this run has it:
   <!-- bench REGEX -->         the fixed rows whose name matches, as a table
   <!-- bench-output NAME -->   what the measure NAME printed itself
-  <!-- bench-about REGEX -->   the command, and the machine, of a run with rows whose name matches; without REGEX of any run
+  <!-- bench-about REGEX -->   the command, and the machine, of a run with rows whose name matches; without REGEX of any
+                               run
 """
 import re
 
@@ -25,7 +26,8 @@ def number(value):
 
 def ratios_text(row):
     """"5.2 (4) x OpenMPI": reached, in brackets what must be."""
-    return "; ".join(f"{ratio['value']:.2f} ({ratio['must']:g}) x {name}" for name, ratio in row.get("ratios", {}).items())
+    return "; ".join(f"{ratio['value']:.2f} ({ratio['must']:g}) x {name}"
+                     for name, ratio in row.get("ratios", {}).items())
 
 
 def scale_text(row):
@@ -52,11 +54,21 @@ def text_table(table):
     lines = []
     for row in table:
         met = {None: "", True: "yes", False: "NO"}[row["met"]]
-        lines.append([row["row"], row["unit"] or "", number(row["value"]), number(row["spread"] or None), number(row["floor"]),
-                      *[number(row.get("peers", {}).get(name)) for name in names], number(row["must"]), number(row["aim"]), ratios_text(row), scale_text(row), met])
+        lines.append([
+            row["row"], row["unit"] or "",
+            number(row["value"]),
+            number(row["spread"] or None),
+            number(row["floor"]), *[number(row.get("peers", {}).get(name)) for name in names],
+            number(row["must"]),
+            number(row["aim"]),
+            ratios_text(row),
+            scale_text(row), met
+        ])
     shown = without_empty(header, lines)
     widths = [max(len(line[column]) for line in shown) for column in range(len(shown[0]))]
-    return "".join("  ".join(text.ljust(width) if column < 2 else text.rjust(width) for column, (text, width) in enumerate(zip(line, widths))).rstrip() + "\n" for line in shown)
+    return "".join("  ".join(
+        text.ljust(width) if column < 2 else text.rjust(width)
+        for column, (text, width) in enumerate(zip(line, widths))).rstrip() + "\n" for line in shown)
 
 
 def markdown_table(rows):
@@ -65,14 +77,20 @@ def markdown_table(rows):
     lines = []
     for row in rows:
         met = {None: "", True: "yes", False: "no"}[row["met"]]
-        lines.append([f"{row['what']} (`{row['row']}`)", f"{number(row['value'])} {row['unit']}", number(row["must"]), number(row["aim"]),
-                      *[number(row.get("peers", {}).get(name)) for name in names], ratios_text(row), scale_text(row), met])
+        lines.append([
+            f"{row['what']} (`{row['row']}`)", f"{number(row['value'])} {row['unit']}",
+            number(row["must"]),
+            number(row["aim"]), *[number(row.get("peers", {}).get(name)) for name in names],
+            ratios_text(row),
+            scale_text(row), met
+        ])
     shown = without_empty(header, lines)
     return "".join("| " + " | ".join(line) + " |\n" for line in [shown[0], ["---"] * len(shown[0]), *shown[1:]])
 
 
 class Run:
-    """What one run has seen. `outputs`: what measures printed themselves, by name; `about`: lines on command and machine."""
+    """What one run has seen. `outputs`: what measures printed themselves, by name; `about`: lines on command and
+    machine."""
 
     def __init__(self, table, missing, outputs, about):
         self.table, self.missing, self.outputs, self.about = table, missing, outputs, about

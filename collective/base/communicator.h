@@ -1,12 +1,12 @@
-// Communicator: what a backend offers, untyped: bytes, element type, operation, rank and size. Group and Member stand above it
-// and know nothing of how bytes travel.
+// Communicator: what a backend offers, untyped: bytes, element type, operation, rank and size. Group and Member stand
+// above it and know nothing of how bytes travel.
 //
 // Invariants
-//   CM-1  run() and the messages are called by one thread at a time (whoever holds the member's role); they may throw only what
-//         Patience::check throws, and then the group has failed.
+//   CM-1  run() and the messages are called by one thread at a time (whoever holds the member's role); they may throw
+//         only what Patience::check throws, and then the group has failed.
 //   CM-2  false means that the group has failed; failure() says why, the same on all ranks that can be reached.
-//   CM-3  The user's memory is touched only inside run(), pump() and Handed::settle(), by the calling thread, and by a device between
-//         hand_over() and the moment when Handed::over() says so.
+//   CM-3  The user's memory is touched only inside run(), pump() and Handed::settle(), by the calling thread, and by a
+//         device between hand_over() and the moment when Handed::over() says so.
 // Thread rule: fail(), nudge(), failure() and take_number() from any thread; the rest see CM-1.
 #pragma once
 #include <chrono>
@@ -22,7 +22,8 @@ namespace troupe::collective {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a wait knows of the world around it: implemented by the runtime's binding, and trivially where there is no runtime.
+/// What a wait knows of the world around it: implemented by the runtime's binding, and trivially where there is no
+/// runtime.
 class Environment {
  public:
   /// How a fiber waits; notify() from any thread. wait() throws when the call is cancelled.
@@ -83,7 +84,8 @@ class Handed {
   virtual bool over() = 0;
   /// Once, when it is over: brings the result to where it was asked for. False: the group has failed.
   virtual bool settle() = 0;
-  /// Later work on the stream comes after this operation. False: it is not one of the device's memory; wait for it. Any thread.
+  /// Later work on the stream comes after this operation. False: it is not one of the device's memory; wait for it. Any
+  /// thread.
   virtual bool wait_on(Stream stream) = 0;
 };
 
@@ -103,8 +105,8 @@ class Communicator {
 
   /// One operation of all ranks; its arguments are valid by themselves.
   virtual bool run(const detail::Operation& operation, Patience& patience) = 0;
-  /// A barrier which all ranks know by this signature: before an operation that is carried out by other means. Where a rank has
-  /// come to something else, with these means or the others, it is the mismatch that run() would have found.
+  /// A barrier which all ranks know by this signature: before an operation that is carried out by other means. Where a
+  /// rank has come to something else, with these means or the others, it is the mismatch that run() would have found.
   virtual bool agree_on(const Signature& what, Patience& patience) = 0;
 
   /// Is this operation one for hand_over()?
@@ -112,10 +114,13 @@ class Communicator {
   /// Taken when an operation that is handed over is issued, so that the order of the program is kept over all groups.
   virtual std::unique_ptr<LaunchNumber> take_number() { return nullptr; }
   /// Instead of run(): returns when the device has it. Null: the group has failed.
-  virtual std::shared_ptr<Handed> hand_over(const detail::Operation&, std::unique_ptr<LaunchNumber>, Patience&) { return nullptr; }
+  virtual std::shared_ptr<Handed> hand_over(const detail::Operation&, std::unique_ptr<LaunchNumber>, Patience&) {
+    return nullptr;
+  }
   /// Waits until it is over, nudge() was called, or a moment has passed; at the deadline the group fails.
   virtual void await(Handed&, Patience&) {}
-  /// May there be DeviceArrays among the memory? What is wrong with them all the same is for check_memory() and run() to say.
+  /// May there be DeviceArrays among the memory? What is wrong with them all the same is for check_memory() and run()
+  /// to say.
   virtual bool takes_device_memory() const { return false; }
   /// Throws InvalidArgumentError for memory that this backend cannot reach.
   virtual void check_memory(const detail::Operation&) const {}
@@ -124,7 +129,8 @@ class Communicator {
   virtual void post(Transfer& transfer) = 0;
   /// Moves what can be moved without waiting. True when anything moved.
   virtual bool pump() = 0;
-  /// Waits until pump() may have something to do, nudge() was called, or the deadline passed. False: the group has failed.
+  /// Waits until pump() may have something to do, nudge() was called, or the deadline passed. False: the group has
+  /// failed.
   virtual bool wait_messages(Clock::time_point deadline, Environment* environment) = 0;
   virtual void nudge() = 0;
 

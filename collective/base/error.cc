@@ -14,7 +14,9 @@ namespace {
 // ER-1: an error from another process gets its real type back.
 const bool kRegistered = [] {
   troupe::detail::register_error(ErrorCode::kCollective, "CollectiveError",
-                                 [](ErrorRecord record) -> std::shared_ptr<const Error> { return std::make_shared<const CollectiveError>(std::move(record)); });
+                                 [](ErrorRecord record) -> std::shared_ptr<const Error> {
+                                   return std::make_shared<const CollectiveError>(std::move(record));
+                                 });
   return true;
 }();
 
@@ -29,15 +31,24 @@ template <class N> N number(const std::string& text, N otherwise) {
 CollectiveError CollectiveError::from(const Facts& facts, const std::string& text) {
   ErrorRecord record;
   record.code = ErrorCode::kCollective;
-  record.message = fmt::format("{}: {} (group '{}', epoch {}, operation {} #{}, rank {}{})", collective::reason_name(facts.reason), text, facts.group,
-                               facts.epoch, facts.operation, facts.sequence, facts.rank,
-                               facts.missing_ranks.empty() ? std::string() : fmt::format(", missing ranks {}", fmt::join(facts.missing_ranks, ",")));
-  record.details = {std::to_string(int(facts.reason)), facts.group, std::to_string(facts.epoch), std::to_string(facts.sequence), facts.operation,
-                    std::to_string(facts.rank), fmt::format("{}", fmt::join(facts.missing_ranks, ","))};
+  record.message =
+      fmt::format("{}: {} (group '{}', epoch {}, operation {} #{}, rank {}{})", collective::reason_name(facts.reason),
+                  text, facts.group, facts.epoch, facts.operation, facts.sequence, facts.rank,
+                  facts.missing_ranks.empty() ? std::string()
+                                              : fmt::format(", missing ranks {}", fmt::join(facts.missing_ranks, ",")));
+  record.details = {std::to_string(int(facts.reason)),
+                    facts.group,
+                    std::to_string(facts.epoch),
+                    std::to_string(facts.sequence),
+                    facts.operation,
+                    std::to_string(facts.rank),
+                    fmt::format("{}", fmt::join(facts.missing_ranks, ","))};
   return CollectiveError(std::move(record));
 }
 
-collective::Reason CollectiveError::reason() const { return collective::Reason(number<int>(detail_at(0), int(collective::Reason::kBackend))); }
+collective::Reason CollectiveError::reason() const {
+  return collective::Reason(number<int>(detail_at(0), int(collective::Reason::kBackend)));
+}
 std::uint64_t CollectiveError::epoch() const { return number<std::uint64_t>(detail_at(2), 0); }
 std::uint64_t CollectiveError::sequence() const { return number<std::uint64_t>(detail_at(3), 0); }
 int CollectiveError::rank() const { return number<int>(detail_at(5), -1); }
@@ -93,9 +104,12 @@ const char* kind_name(Kind kind) {
 }
 }  // namespace detail
 
-static_assert(int(detail::DType::kF64) == int(kernels::DType::kF64) && int(detail::DType::kBF16) == int(kernels::DType::kBF16) &&
-              int(detail::DType::kI8) == int(kernels::DType::kI8) && int(detail::DType::kU64) == int(kernels::DType::kU64));
-static_assert(int(Op::kSum) == int(kernels::ReduceOp::kSum) && int(Op::kPreMulSum) == int(kernels::ReduceOp::kPreMulSum));
+static_assert(int(detail::DType::kF64) == int(kernels::DType::kF64) &&
+              int(detail::DType::kBF16) == int(kernels::DType::kBF16) &&
+              int(detail::DType::kI8) == int(kernels::DType::kI8) &&
+              int(detail::DType::kU64) == int(kernels::DType::kU64));
+static_assert(int(Op::kSum) == int(kernels::ReduceOp::kSum) &&
+              int(Op::kPreMulSum) == int(kernels::ReduceOp::kPreMulSum));
 
 }  // namespace collective
 }  // namespace troupe

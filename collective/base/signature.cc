@@ -17,7 +17,9 @@ namespace {
 constexpr std::uint64_t kPrime = (std::uint64_t(1) << 61) - 1;
 constexpr std::uint64_t kIndexMax = 512;  // ranks
 
-std::uint64_t times(std::uint64_t a, std::uint64_t b) { return std::uint64_t(static_cast<unsigned __int128>(a) * b % kPrime); }
+std::uint64_t times(std::uint64_t a, std::uint64_t b) {
+  return std::uint64_t(static_cast<unsigned __int128>(a) * b % kPrime);
+}
 std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return (a % kPrime + kPrime - b % kPrime) % kPrime; }
 std::uint64_t inverse(std::uint64_t a) {
   std::uint64_t result = 1;
@@ -49,7 +51,8 @@ std::string describe_counts(const Signature& first, int other, const Signature& 
   for (std::uint64_t i = 0; i < kIndexMax; ++i) {
     if (times(by, i + 1) != weighted) continue;
     const std::uint64_t more = times(by, inverse(weight(i))), less = kPrime - more;
-    return fmt::format("; the counts differ at index {}, where rank {} has {} {}", i, other, std::min(more, less), more < less ? "more" : "less");
+    return fmt::format("; the counts differ at index {}, where rank {} has {} {}", i, other, std::min(more, less),
+                       more < less ? "more" : "less");
   }
   return "; the counts differ at more than one index";
 }
@@ -63,7 +66,8 @@ bool Signature::counted() const {
 
 Signature signature_of(const detail::Operation& operation) {
   Signature s;
-  s.what = std::uint64_t(operation.kind) | std::uint64_t(operation.type) << 8 | std::uint64_t(operation.op.kind()) << 16 | std::uint64_t(std::uint16_t(operation.peer)) << 24;
+  s.what = std::uint64_t(operation.kind) | std::uint64_t(operation.type) << 8 |
+           std::uint64_t(operation.op.kind()) << 16 | std::uint64_t(std::uint16_t(operation.peer)) << 24;
   if (s.scaled()) s.scale = std::bit_cast<std::uint64_t>(operation.op.scale());
   switch (operation.kind) {
     case Kind::kReduceScatter:
@@ -87,8 +91,10 @@ std::string describe(const Signature& s) {
   else if (kind == Kind::kAllToAllV) text += fmt::format(" of {}", kernels::name_of(type));
   else text += fmt::format(" of {} {}", s.count, kernels::name_of(type));
   if (kind == Kind::kAllReduce || kind == Kind::kReduce || kind == Kind::kReduceScatter)
-    text += s.scaled() ? fmt::format(" ({} by {})", kernels::name_of(op), std::bit_cast<double>(s.scale)) : fmt::format(" ({})", kernels::name_of(op));
-  if (kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter || kind == Kind::kGatherV || kind == Kind::kScatterV)
+    text += s.scaled() ? fmt::format(" ({} by {})", kernels::name_of(op), std::bit_cast<double>(s.scale))
+                       : fmt::format(" ({})", kernels::name_of(op));
+  if (kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter ||
+      kind == Kind::kGatherV || kind == Kind::kScatterV)
     text += fmt::format(", root {}", s.what >> 24 & 0xffff);
   if (s.what & Signature::kInDeviceMemory) text += " in device memory";
   return text;
@@ -96,7 +102,8 @@ std::string describe(const Signature& s) {
 
 std::string describe_mismatch(int rank, const Signature& own, int other, const Signature& theirs) {
   if (rank > other) return describe_mismatch(other, theirs, rank, own);
-  return fmt::format("rank {} called {}, rank {} called {}{}", rank, describe(own), other, describe(theirs), describe_counts(own, other, theirs));
+  return fmt::format("rank {} called {}, rank {} called {}{}", rank, describe(own), other, describe(theirs),
+                     describe_counts(own, other, theirs));
 }
 
 }  // namespace troupe::collective

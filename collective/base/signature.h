@@ -1,14 +1,17 @@
 // Signature: what an operation is, in three words, so that ranks can compare what they do before data moves.
 //
-//   what    | kind 8 | type 8 | op 8 | root 16 | device 1 | nothing 23 |     device: where that makes a difference to the group
-//   count   elements; of the v-variants a weighted sum of the counts; nothing for all_to_all_v, whose counts differ by right
+//   what    | kind 8 | type 8 | op 8 | root 16 | device 1 | nothing 23 | device: where that makes a difference to the
+//           group
+//   count   elements; of the v-variants a weighted sum of the counts; nothing for all_to_all_v, whose counts differ by
+//           right
 //   scale   the bits of pre_mul_sum's factor; of the v-variants a second sum of the counts; 0 for the other operations
 //
 // The two sums: with c the counts, w fixed weights without a pattern, all modulo the prime p = 2^61 - 1,
 //
 //   count = sum of w[i] c[i]      scale = sum of (i + 1) w[i] c[i]
 //
-// so where two ranks differ in one count, the differences of their sums are w[i] d and (i + 1) w[i] d: these tell i and d.
+// so where two ranks differ in one count, the differences of their sums are w[i] d and (i + 1) w[i] d: these tell i and
+// d.
 //
 // Invariants
 //   SIG-1  Ranks that reduce alike have equal signatures, others different ones: every bit of the factor counts.

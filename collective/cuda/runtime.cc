@@ -9,10 +9,12 @@
 namespace troupe::collective {
 namespace {
 
-static_assert(kCudaInvalidValue == cudaErrorInvalidValue && kCudaOutOfMemory == cudaErrorMemoryAllocation && kCudaInsufficientDriver == cudaErrorInsufficientDriver &&
-              kCudaNoDevice == cudaErrorNoDevice && kCudaNotReady == cudaErrorNotReady && kCudaNotSupported == cudaErrorNotSupported);
-static_assert(int(CudaMemory::kUnregistered) == cudaMemoryTypeUnregistered && int(CudaMemory::kHost) == cudaMemoryTypeHost &&
-              int(CudaMemory::kDevice) == cudaMemoryTypeDevice && int(CudaMemory::kManaged) == cudaMemoryTypeManaged);
+static_assert(kCudaInvalidValue == cudaErrorInvalidValue && kCudaOutOfMemory == cudaErrorMemoryAllocation &&
+              kCudaInsufficientDriver == cudaErrorInsufficientDriver && kCudaNoDevice == cudaErrorNoDevice &&
+              kCudaNotReady == cudaErrorNotReady && kCudaNotSupported == cudaErrorNotSupported);
+static_assert(int(CudaMemory::kUnregistered) == cudaMemoryTypeUnregistered &&
+              int(CudaMemory::kHost) == cudaMemoryTypeHost && int(CudaMemory::kDevice) == cudaMemoryTypeDevice &&
+              int(CudaMemory::kManaged) == cudaMemoryTypeManaged);
 static_assert(sizeof(IpcHandle) == sizeof(cudaIpcMemHandle_t) && sizeof(IpcHandle) == sizeof(cudaIpcEventHandle_t));
 
 /// An error that was reported is not reported again by whoever asks next.
@@ -61,36 +63,54 @@ constexpr CudaApi kApi{
     .release = [](void* pointer) { return done(cudaFree(pointer)); },
     .host_allocate = [](void** pointer, std::size_t bytes) { return done(cudaMallocHost(pointer, bytes)); },
     .host_release = [](void* pointer) { return done(cudaFreeHost(pointer)); },
-    .copy = [](void* to, const void* from, std::size_t bytes, void* stream) { return done(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream))); },
+    .copy = [](void* to, const void* from, std::size_t bytes,
+               void* stream) { return done(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream))); },
     .memory_kind = memory_kind,
-    .stream_create = [](void** stream) { return done(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking)); },
+    .stream_create =
+        [](void** stream) {
+          return done(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamNonBlocking));
+        },
     .stream_destroy = [](void* stream) { return done(cudaStreamDestroy(stream_of(stream))); },
-    .stream_wait_event = [](void* stream, void* event) { return done(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
+    .stream_wait_event = [](void* stream,
+                            void* event) { return done(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
     .event_create =
         [](void** event, int interprocess) {
-          const unsigned flags = cudaEventDisableTiming | (interprocess != 0 ? static_cast<unsigned>(cudaEventInterprocess) : 0u);
+          const unsigned flags =
+              cudaEventDisableTiming | (interprocess != 0 ? static_cast<unsigned>(cudaEventInterprocess) : 0u);
           return done(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), flags));
         },
     .event_destroy = [](void* event) { return done(cudaEventDestroy(event_of(event))); },
     .event_record = [](void* event, void* stream) { return done(cudaEventRecord(event_of(event), stream_of(stream))); },
     .event_query = [](void* event) { return done(cudaEventQuery(event_of(event))); },
-    .ipc_memory_handle = [](IpcHandle* handle, void* pointer) { return done(cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t*>(handle), pointer)); },
+    .ipc_memory_handle =
+        [](IpcHandle* handle, void* pointer) {
+          return done(cudaIpcGetMemHandle(reinterpret_cast<cudaIpcMemHandle_t*>(handle), pointer));
+        },
     .ipc_open_memory =
         [](void** pointer, const IpcHandle* handle) {
-          return done(cudaIpcOpenMemHandle(pointer, handle_of<cudaIpcMemHandle_t>(handle), cudaIpcMemLazyEnablePeerAccess));
+          return done(
+              cudaIpcOpenMemHandle(pointer, handle_of<cudaIpcMemHandle_t>(handle), cudaIpcMemLazyEnablePeerAccess));
         },
     .ipc_close_memory = [](void* pointer) { return done(cudaIpcCloseMemHandle(pointer)); },
-    .ipc_event_handle = [](IpcHandle* handle, void* event) { return done(cudaIpcGetEventHandle(reinterpret_cast<cudaIpcEventHandle_t*>(handle), event_of(event))); },
+    .ipc_event_handle =
+        [](IpcHandle* handle, void* event) {
+          return done(cudaIpcGetEventHandle(reinterpret_cast<cudaIpcEventHandle_t*>(handle), event_of(event)));
+        },
     .ipc_open_event =
         [](void** event, const IpcHandle* handle) {
-          return done(cudaIpcOpenEventHandle(reinterpret_cast<cudaEvent_t*>(event), handle_of<cudaIpcEventHandle_t>(handle)));
+          return done(
+              cudaIpcOpenEventHandle(reinterpret_cast<cudaEvent_t*>(event), handle_of<cudaIpcEventHandle_t>(handle)));
         },
-    .ordered_stream_create = [](void** stream) { return done(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamDefault)); },
+    .ordered_stream_create =
+        [](void** stream) {
+          return done(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream), cudaStreamDefault));
+        },
 };
 
 }  // namespace
 }  // namespace troupe::collective
 
-extern "C" __attribute__((visibility("default"))) const troupe::collective::CudaApi* troupe_cuda_api(std::uint32_t abi) {
+extern "C" __attribute__((visibility("default"))) const troupe::collective::CudaApi* troupe_cuda_api(
+    std::uint32_t abi) {
   return abi == troupe::collective::kCudaApiAbi ? &troupe::collective::kApi : nullptr;
 }

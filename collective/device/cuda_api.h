@@ -1,12 +1,14 @@
-// CudaApi: the calls of the CUDA runtime that collectives and device arrays need, as a table. The plug-in libtroupe_cuda.so fills
-// it (cuda/runtime.cc); tests fill it with memory of the CPU (tests/collective/fake_cuda.h). No header of CUDA is needed here; where
-// they are, the plug-in asserts that every number below is CUDA's own.
+// CudaApi: the calls of the CUDA runtime that collectives and device arrays need, as a table. The plug-in
+// libtroupe_cuda.so fills it (cuda/runtime.cc); tests fill it with memory of the CPU (tests/collective/fake_cuda.h). No
+// header of CUDA is needed here; where they are, the plug-in asserts that every number below is CUDA's own.
 //
-// Results are 0 or a cudaError_t. Streams and events are cudaStream_t and cudaEvent_t as void*; a null stream is CUDA's default one.
+// Results are 0 or a cudaError_t. Streams and events are cudaStream_t and cudaEvent_t as void*; a null stream is CUDA's
+// default one.
 //
 // Invariants
 //   CA-1  Entries are added at the end; kCudaApiAbi changes when one changes its meaning.
-//   CA-2  Nothing here waits for a device, except release and ipc_close_memory (CUDA waits for all work of the device there).
+//   CA-2  Nothing here waits for a device, except release and ipc_close_memory (CUDA waits for all work of the device
+//         there).
 // Thread rule: any thread; the device that calls refer to is a property of the calling thread (set_device).
 #pragma once
 #include <cstddef>
@@ -15,8 +17,8 @@
 namespace troupe::collective {
 
 inline constexpr std::uint32_t kCudaApiAbi = 2;  // 2: ordered_stream_create, which every user needs
-inline constexpr int kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaInsufficientDriver = 35, kCudaNoDevice = 100, kCudaNotReady = 600,
-                     kCudaNotSupported = 801;
+inline constexpr int kCudaInvalidValue = 1, kCudaOutOfMemory = 2, kCudaInsufficientDriver = 35, kCudaNoDevice = 100,
+                     kCudaNotReady = 600, kCudaNotSupported = 801;
 
 /// cudaMemoryType.
 enum class CudaMemory : int { kUnregistered = 0, kHost = 1, kDevice = 2, kManaged = 3 };
@@ -63,11 +65,13 @@ struct CudaApi {
   int (*ipc_event_handle)(IpcHandle* handle, void* event);
   int (*ipc_open_event)(void** event, const IpcHandle* handle);
 
-  /// A stream that is ordered against the default one, both ways: it comes after what was launched there, and before what will be.
+  /// A stream that is ordered against the default one, both ways: it comes after what was launched there, and before
+  /// what will be.
   int (*ordered_stream_create)(void** stream);
 };
 
-/// The function that gives the table (kernels/cuda/plugin_file.h): const CudaApi* (std::uint32_t abi), null for an abi that the plug-in does not have.
+/// The function that gives the table (kernels/cuda/plugin_file.h): const CudaApi* (std::uint32_t abi), null for an abi
+/// that the plug-in does not have.
 inline constexpr const char* kCudaApiSymbol = "troupe_cuda_api";
 
 }  // namespace troupe::collective

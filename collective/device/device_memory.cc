@@ -60,8 +60,11 @@ Result<DeviceMemory::Block> DeviceMemory::allocate(std::size_t bytes) {
     void* memory = nullptr;
     int status = cuda_.set_device(device_);
     if (status == 0) status = cuda_.allocate(&memory, size);
-    if (status == kCudaOutOfMemory) return OutOfMemoryError(fmt::format("GPU {} has no {} bytes more (for a block of {})", device_, size, bytes));
-    if (status != 0) return Error(fmt::format("GPU {}: allocation of {} bytes: {} ({})", device_, size, cuda_.error_text(status), status));
+    if (status == kCudaOutOfMemory)
+      return OutOfMemoryError(fmt::format("GPU {} has no {} bytes more (for a block of {})", device_, size, bytes));
+    if (status != 0)
+      return Error(
+          fmt::format("GPU {}: allocation of {} bytes: {} ({})", device_, size, cuda_.error_text(status), status));
     plan_.add_slab(size);
     slabs_.push_back(memory);
     address = plan_.take(bytes);

@@ -1,5 +1,5 @@
-// DeviceMemory: memory of one GPU in slabs that are allocated from CUDA once and cut up here, because CUDA's own allocation waits for
-// the whole device, and so for ever when a collective is waiting there.
+// DeviceMemory: memory of one GPU in slabs that are allocated from CUDA once and cut up here, because CUDA's own
+// allocation waits for the whole device, and so for ever when a collective is waiting there.
 //
 // SlabPlan decides where a block lies; DeviceMemory holds the slabs.
 //
@@ -50,7 +50,8 @@ class DeviceMemory {
   };
   static constexpr std::size_t kSlabBytes = std::size_t(64) << 20;
 
-  DeviceMemory(const CudaApi& cuda, int device, std::size_t slab_bytes = kSlabBytes) : cuda_(cuda), device_(device), slab_bytes_(slab_bytes) {}
+  DeviceMemory(const CudaApi& cuda, int device, std::size_t slab_bytes = kSlabBytes)
+      : cuda_(cuda), device_(device), slab_bytes_(slab_bytes) {}
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;

@@ -11,7 +11,8 @@ ImportedSlab::~ImportedSlab() {
   (void)device_->cuda().ipc_close_memory(base_);
 }
 
-Result<std::shared_ptr<ImportedSlab>> SlabImports::open(const std::shared_ptr<GpuDevice>& device, const DeviceTicket& ticket) {
+Result<std::shared_ptr<ImportedSlab>> SlabImports::open(const std::shared_ptr<GpuDevice>& device,
+                                                        const DeviceTicket& ticket) {
   std::lock_guard lock(mutex_);
   std::erase_if(slabs_, [](const auto& entry) { return entry.second.expired(); });
   auto& place = slabs_[{ticket.process, ticket.slab}];
@@ -19,8 +20,10 @@ Result<std::shared_ptr<ImportedSlab>> SlabImports::open(const std::shared_ptr<Gp
   device->use();
   void* base = nullptr;
   if (const int status = device->cuda().ipc_open_memory(&base, &ticket.memory); status != 0)
-    return Error(fmt::format("CUDA refuses memory of another process: {} ({}); with TROUPE_DEVICE_IPC=0 at the owner arrays travel by the host's memory",
-                             device->cuda().error_text(status), status));
+    return Error(
+        fmt::format("CUDA refuses memory of another process: {} ({}); with TROUPE_DEVICE_IPC=0 at the owner arrays "
+                    "travel by the host's memory",
+                    device->cuda().error_text(status), status));
   auto opened = std::make_shared<ImportedSlab>(device, base);
   place = opened;
   return opened;
@@ -36,21 +39,26 @@ Result<std::shared_ptr<DeviceStorage>> DeviceStorage::make(std::shared_ptr<GpuDe
   return storage;
 }
 
-Result<std::shared_ptr<DeviceStorage>> DeviceStorage::import(std::shared_ptr<GpuDevice> device, const DeviceTicket& ticket, SlabImports& imports, std::shared_ptr<void> keep) {
+Result<std::shared_ptr<DeviceStorage>> DeviceStorage::import(std::shared_ptr<GpuDevice> device,
+                                                             const DeviceTicket& ticket, SlabImports& imports,
+                                                             std::shared_ptr<void> keep) {
   std::shared_ptr<DeviceStorage> storage(new DeviceStorage(std::move(device)));
   GpuDevice& gpu = *storage->device_;
   storage->frozen_ = true;
   storage->keep_ = std::move(keep);
   storage->bytes_ = ticket.bytes;
   if (ticket.bytes == 0) return storage;
-  if (std::memcmp(gpu.facts().uuid, ticket.gpu, sizeof ticket.gpu) != 0) return Error("the array is on a GPU that this process does not see");
+  if (std::memcmp(gpu.facts().uuid, ticket.gpu, sizeof ticket.gpu) != 0)
+    return Error("the array is on a GPU that this process does not see");
   auto slab = imports.open(storage->device_, ticket);
   if (!slab.ok()) return slab.error_ptr();
   storage->imported_ = *slab;
   storage->data_ = storage->imported_->base() + ticket.offset;
   int status = gpu.cuda().ipc_open_event(&storage->event_, &ticket.event);
   if (status == 0) status = gpu.cuda().stream_wait_event(gpu.copy_stream(), storage->event_);
-  if (status != 0) return Error(fmt::format("CUDA refuses an event of another process: {} ({})", gpu.cuda().error_text(status), status));
+  if (status != 0)
+    return Error(
+        fmt::format("CUDA refuses an event of another process: {} ({})", gpu.cuda().error_text(status), status));
   return storage;
 }
 
@@ -71,7 +79,12 @@ void DeviceStorage::freeze() {
 }
 
 DeviceTicket DeviceStorage::ticket(std::uint64_t process, std::uint64_t number, std::string& why) const {
-  DeviceTicket ticket{.process = process, .number = number, .slab = block_.address.slab, .offset = block_.address.offset, .bytes = bytes_, .device = device_->index()};
+  DeviceTicket ticket{.process = process,
+                      .number = number,
+                      .slab = block_.address.slab,
+                      .offset = block_.address.offset,
+                      .bytes = bytes_,
+                      .device = device_->index()};
   std::memcpy(ticket.gpu, device_->facts().uuid, sizeof ticket.gpu);
   if (bytes_ == 0 || imported_) return ticket;
   device_->use();

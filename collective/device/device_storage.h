@@ -7,7 +7,8 @@
 // Invariants
 //   DS-1  Frozen memory is not written to again through this interface.
 //   DS-2  A slab is imported once, however many arrays of it are read, and closed with the last of them.
-//   DS-3  An importer holds what keeps the owner's block (`keep`): the block is given back after the last importer is gone.
+//   DS-3  An importer holds what keeps the owner's block (`keep`): the block is given back after the last importer is
+//         gone.
 // Thread rule: copies and freeze one thread at a time; the rest any thread.
 #pragma once
 #include <cstddef>
@@ -64,7 +65,8 @@ class DeviceStorage {
   /// New memory, not initialized. OutOfMemoryError.
   static Result<std::shared_ptr<DeviceStorage>> make(std::shared_ptr<GpuDevice> device, std::size_t bytes);
   /// Another process's memory, as its ticket says. `keep` lives as long as it. An Error says that IPC is refused.
-  static Result<std::shared_ptr<DeviceStorage>> import(std::shared_ptr<GpuDevice> device, const DeviceTicket& ticket, SlabImports& imports, std::shared_ptr<void> keep);
+  static Result<std::shared_ptr<DeviceStorage>> import(std::shared_ptr<GpuDevice> device, const DeviceTicket& ticket,
+                                                       SlabImports& imports, std::shared_ptr<void> keep);
   ~DeviceStorage();
   DeviceStorage(const DeviceStorage&) = delete;
   DeviceStorage& operator=(const DeviceStorage&) = delete;

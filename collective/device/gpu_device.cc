@@ -8,7 +8,7 @@
 
 namespace troupe::collective {
 
-// -------------------------------------------------------------------------------------------------------------------- Watchdog
+// ------------------------------------------------------------------------------------------------------------ Watchdog
 
 Watchdog::~Watchdog() {
   {
@@ -40,7 +40,7 @@ void Watchdog::loop() {
   }
 }
 
-// ------------------------------------------------------------------------------------------------------------------- GpuDevice
+// ----------------------------------------------------------------------------------------------------------- GpuDevice
 
 Result<std::shared_ptr<GpuDevice>> GpuDevice::open(const GpuTables& tables, int index, const GpuLimits& limits) {
   std::shared_ptr<GpuDevice> device(new GpuDevice(tables, index, limits), &GpuDevice::retire);
@@ -76,7 +76,8 @@ GpuDevice::~GpuDevice() {
 }
 
 void GpuDevice::check(int status, const char* what) const {
-  if (status == kCudaOutOfMemory) throw OutOfMemoryError(fmt::format("GPU {}: {}: {}", index_, what, cuda().error_text(status)));
+  if (status == kCudaOutOfMemory)
+    throw OutOfMemoryError(fmt::format("GPU {}: {}: {}", index_, what, cuda().error_text(status)));
   if (status != 0) throw Error(fmt::format("GPU {}: {}: {} ({})", index_, what, cuda().error_text(status), status));
 }
 
@@ -122,7 +123,8 @@ void GpuDevice::give_pinned(std::byte* memory) {
 
 GpuDevice::Side GpuDevice::side_of(const void* pointer) const {
   int kind = 0, device = 0;
-  if (!pointer || cuda().memory_kind(pointer, &kind, &device) != 0 || kind != int(CudaMemory::kDevice)) return Side::kHost;
+  if (!pointer || cuda().memory_kind(pointer, &kind, &device) != 0 || kind != int(CudaMemory::kDevice))
+    return Side::kHost;
   return device == index_ ? Side::kHere : Side::kElsewhere;
 }
 

@@ -1,12 +1,13 @@
-// GpuDevice: what this process has of one GPU for collectives: the tables, the stream on which all groups' collectives run, the
-// launcher, memory, the threads for calls that may hang, and the watchdog.
+// GpuDevice: what this process has of one GPU for collectives: the tables, the stream on which all groups' collectives
+// run, the launcher, memory, the threads for calls that may hang, and the watchdog.
 //
 // Invariants
 //   GD-1  All collectives of a device run on one stream, launched by one thread (launcher.h).
 //   GD-2  The watchdog looks at everything it was given every kLookEvery, and at nothing after the destructor.
-//   GD-3  What runs on its threads refers to it and does not own it. When a thread hangs in NCCL, the device is never destroyed.
-//   GD-4  Kernels run on CUDA's default stream. The copy stream is ordered against it, and an operation comes after what is on the
-//         stream that it names, else after the copy stream: so no kernel before it is overtaken.
+//   GD-3  What runs on its threads refers to it and does not own it. When a thread hangs in NCCL, the device is never
+//         destroyed.
+//   GD-4  Kernels run on CUDA's default stream. The copy stream is ordered against it, and an operation comes after
+//         what is on the stream that it names, else after the copy stream: so no kernel before it is overtaken.
 // Thread rule: any thread.
 #pragma once
 #include <chrono>
@@ -94,8 +95,8 @@ class GpuDevice {
   void check(int status, const char* what) const;
   void* take_event();
   void give_event(void* event);
-  /// Pinned memory of kPinnedBytes, kept when it comes back: to make some may wait for all that the device has to do, and for a
-  /// kernel of NCCL that waits for another rank.
+  /// Pinned memory of kPinnedBytes, kept when it comes back: to make some may wait for all that the device has to do,
+  /// and for a kernel of NCCL that waits for another rank.
   static constexpr std::size_t kPinnedBytes = std::size_t(1) << 20;
   std::byte* take_pinned();
   void give_pinned(std::byte* memory);

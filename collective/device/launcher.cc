@@ -43,7 +43,9 @@ void Launcher::submit(Number& number, std::function<void()> launch) {
 void Launcher::loop() {
   std::unique_lock lock(order_->mutex);
   for (;;) {
-    order_->changed.wait(lock, [&] { return order_->stopping || (!order_->ready.empty() && order_->ready.begin()->first == order_->next); });
+    order_->changed.wait(lock, [&] {
+      return order_->stopping || (!order_->ready.empty() && order_->ready.begin()->first == order_->next);
+    });
     if (order_->stopping) return;
     const std::function<void()> launch = std::move(order_->ready.begin()->second);
     order_->ready.erase(order_->ready.begin());

@@ -1,7 +1,9 @@
-// Launcher: the one thread that launches collectives on a device, for all groups, in the order in which they were issued. Groups
-// that share a device and are launched in different orders on two ranks would wait for each other for ever.
+// Launcher: the one thread that launches collectives on a device, for all groups, in the order in which they were
+// issued. Groups that share a device and are launched in different orders on two ranks would wait for each other for
+// ever.
 //
-//   issue: take_number() ---> 1 2 3 4 ...        carry out: submit(number, launch) ---> run when 1 .. number-1 were run or given up
+//   issue:     take_number() ---> 1 2 3 4 ...
+//   carry out: submit(number, launch) ---> run when 1 .. number-1 were run or given up
 //
 // Invariants
 //   CLA-1  Launches run in the order of their turns, whatever the order in which they are submitted.

@@ -18,7 +18,9 @@ Uses uses_of(const detail::Operation& operation, int rank) {
 }
 
 Side side_of(const detail::Operation& operation, int rank, const GpuDevice* device) {
-  const auto on_device = [&](const void* pointer) { return device && device->side_of(pointer) != GpuDevice::Side::kHost; };
+  const auto on_device = [&](const void* pointer) {
+    return device && device->side_of(pointer) != GpuDevice::Side::kHost;
+  };
   const Uses uses = uses_of(operation, rank);
   bool host = false, gpu = false;
   const auto look = [&](const void* pointer, std::size_t count) {

@@ -16,8 +16,8 @@ struct Uses {
 Uses uses_of(const detail::Operation& operation, int rank);
 
 enum class Side { kHost, kDevice, kBoth };
-/// A rank without a single element says by what it passes where the others' memory is: a DeviceArray, even an empty one, or any
-/// pointer to device memory. `device` null: this process has no GPU, and so no memory there.
+/// A rank without a single element says by what it passes where the others' memory is: a DeviceArray, even an empty
+/// one, or any pointer to device memory. `device` null: this process has no GPU, and so no memory there.
 Side side_of(const detail::Operation& operation, int rank, const GpuDevice* device);
 
 }  // namespace troupe::collective

@@ -1,7 +1,9 @@
-// SideThreads: calls that may never return, each on a thread of its own. NCCL's init, finalize and abort are such calls.
+// SideThreads: calls that may never return, each on a thread of its own. NCCL's init, finalize and abort are such
+// calls.
 //
 // Invariants
-//   CST-1  A thread that hangs in a foreign library can be neither ended nor joined: await_idle() says so, and then this must not be
+//   CST-1  A thread that hangs in a foreign library can be neither ended nor joined: await_idle() says so, and then
+//          this must not be
 //         destroyed.
 // Thread rule: any thread.
 #pragma once

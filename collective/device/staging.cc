@@ -25,7 +25,8 @@ Staging::~Staging() {
 
 void Staging::await(void* event) {
   for (const auto until = Clock::now() + device_.limits().finalize; Clock::now() < until; std::this_thread::yield())
-    if (const int status = device_.cuda().event_query(event); status != kCudaNotReady) return device_.check(status, "a copy between host and GPU");
+    if (const int status = device_.cuda().event_query(event); status != kCudaNotReady)
+      return device_.check(status, "a copy between host and GPU");
   throw Error(fmt::format("GPU {}: a copy between host and GPU did not end", device_.index()));
 }
 
@@ -38,7 +39,8 @@ void Staging::to_device(void* to, const void* from, std::size_t bytes) {
     const std::size_t size = std::min(kPieceBytes, bytes - at);
     if (std::exchange(used[k % 2], true)) await(piece.event);
     std::memcpy(piece.memory, static_cast<const std::byte*>(from) + at, size);
-    device_.check(device_.cuda().copy(static_cast<std::byte*>(to) + at, piece.memory, size, device_.copy_stream()), "cudaMemcpyAsync");
+    device_.check(device_.cuda().copy(static_cast<std::byte*>(to) + at, piece.memory, size, device_.copy_stream()),
+                  "cudaMemcpyAsync");
     device_.check(device_.cuda().event_record(piece.event, device_.copy_stream()), "cudaEventRecord");
   }
   for (int k = 0; k < 2; ++k)
@@ -49,7 +51,9 @@ void Staging::to_host(void* to, const void* from, std::size_t bytes) {
   device_.use();
   open();
   const auto fetch = [&](std::size_t at, Piece& piece) {
-    device_.check(device_.cuda().copy(piece.memory, static_cast<const std::byte*>(from) + at, std::min(kPieceBytes, bytes - at), device_.copy_stream()), "cudaMemcpyAsync");
+    device_.check(device_.cuda().copy(piece.memory, static_cast<const std::byte*>(from) + at,
+                                      std::min(kPieceBytes, bytes - at), device_.copy_stream()),
+                  "cudaMemcpyAsync");
     device_.check(device_.cuda().event_record(piece.event, device_.copy_stream()), "cudaEventRecord");
   };
   if (bytes != 0) fetch(0, pieces_[0]);

@@ -1,5 +1,6 @@
-// Staging: two pieces of pinned memory through which memory of the host goes to a GPU and back, one being filled while the other is
-// under way. Nothing that waits for another rank is on the stream that it uses, so its waits are short; they have a limit all the same.
+// Staging: two pieces of pinned memory through which memory of the host goes to a GPU and back, one being filled while
+// the other is under way. Nothing that waits for another rank is on the stream that it uses, so its waits are short;
+// they have a limit all the same.
 //
 // Thread rule: one thread at a time.
 #pragma once

@@ -1,11 +1,11 @@
 // Groups of actors: how a member finds its group and takes its place. Forming: forming.cc.
 //
-//   group() looks into the table of this process (epochs.h), once into the key-value table, and then waits for the word of the
-//   founder; so a rank in the middle of a long method finds the next epoch, and nobody asks again and again.
+//   group() looks into the table of this process (epochs.h), once into the key-value table, and then waits for the word
+//   of the founder; so a rank in the middle of a long method finds the next epoch, and nobody asks again and again.
 //
 // Invariants
-//   GA-2  A member takes its rank once an epoch; an actor that was restarted must be taken into the next epoch: in this one it
-//         gets a group that has failed, and so do the others.
+//   GA-2  A member takes its rank once an epoch; an actor that was restarted must be taken into the next epoch: in this
+//         one it gets a group that has failed, and so do the others.
 // Thread rule: any thread of a driver or worker.
 #include <algorithm>
 #include <atomic>
@@ -39,7 +39,9 @@ class RuntimeEnvironment final : public Environment {
  public:
   explicit RuntimeEnvironment(worker::Core& core) : core_(core) {}
   bool on_fiber() override { return exec::on_fiber(); }
-  std::unique_ptr<Suspension> suspension() override { return exec::on_fiber() ? std::make_unique<Fiber>(core_) : nullptr; }
+  std::unique_ptr<Suspension> suspension() override {
+    return exec::on_fiber() ? std::make_unique<Fiber>(core_) : nullptr;
+  }
   void check() override {
     if (!worker::current_context()) return;  // a thread of the library's own
     exec::Waiter waiter(core_);
@@ -81,7 +83,8 @@ struct Entrance {
 };
 
 Entrance by_memory(std::shared_ptr<ShmSegment> segment, int rank) {
-  return {std::make_unique<ShmCommunicator>(segment, rank), [segment](std::uint64_t next) { segment->supersede(next); }};
+  return {std::make_unique<ShmCommunicator>(segment, rank),
+          [segment](std::uint64_t next) { segment->supersede(next); }};
 }
 
 Entrance by_sockets(std::shared_ptr<TcpLinks> links, TcpOptions options) {
@@ -99,14 +102,18 @@ std::string host_of(const std::string& address) { return address.substr(0, addre
 
 TcpOptions tcp_options(worker::Core& core, const GroupRecord& record, int rank) {
   const std::string host = host_of(record.members[std::size_t(rank)].data_address);
-  TcpOptions options{.deterministic = record.deterministic, .key = number_of(secret_of(record.secret).value(), "splits"), .connect = connect_by_daemons(core)};
+  TcpOptions options{.deterministic = record.deterministic,
+                     .key = number_of(secret_of(record.secret).value(), "splits"),
+                     .connect = connect_by_daemons(core)};
   // Only how long to spin hangs on it.
-  options.ranks_here = int(std::ranges::count_if(record.members, [&](const GroupMember& member) { return host_of(member.data_address) == host; }));
+  options.ranks_here = int(std::ranges::count_if(
+      record.members, [&](const GroupMember& member) { return host_of(member.data_address) == host; }));
   return options;
 }
 
 Failure failure_of(const ErrorPtr& error, const std::vector<int>& missing) {
-  if (const auto* collective = dynamic_cast<const CollectiveError*>(error.get())) return {collective->reason(), collective->message(), collective->missing_ranks()};
+  if (const auto* collective = dynamic_cast<const CollectiveError*>(error.get()))
+    return {collective->reason(), collective->message(), collective->missing_ranks()};
   return {Reason::kDied, fmt::format("rank {} died: {}", fmt::join(missing, ", "), error->message()), missing};
 }
 
@@ -142,11 +149,13 @@ Entrance by_both(worker::Core& core, const GroupRecord& record, int rank, std::s
       return by_sockets(std::move(links), {});
     }
     segment = *std::move(opened);
-    const auto place = std::count_if(record.members.begin(), record.members.begin() + rank, [&](const GroupMember& member) { return member.node == node; });
+    const auto place = std::count_if(record.members.begin(), record.members.begin() + rank,
+                                     [&](const GroupMember& member) { return member.node == node; });
     inside = std::make_unique<ShmCommunicator>(segment, int(place));
   }
   auto across = std::make_unique<TcpCommunicator>(links, tcp_options(core, record, rank));
-  return {std::make_unique<HierCommunicator>(node_numbers(record), std::move(inside), std::move(across)), [links, segment](std::uint64_t next) {
+  return {std::make_unique<HierCommunicator>(node_numbers(record), std::move(inside), std::move(across)),
+          [links, segment](std::uint64_t next) {
             links->supersede();
             if (segment) segment->supersede(next);
           }};
@@ -156,14 +165,20 @@ Entrance enter(worker::Core& core, const Epochs::Admission& admission, Clock::ti
   const GroupRecord& record = admission.epoch->record;
   const GroupMember& self = record.members[std::size_t(admission.rank)];
   if (admission.kind == Epochs::Admission::Kind::kRestarted)
-    return failed_place(record, admission.rank, {Reason::kDied, fmt::format("rank {} (actor {}) was restarted, and must be taken into the next epoch", admission.rank, self.actor), {admission.rank}});
+    return failed_place(record, admission.rank,
+                        {Reason::kDied,
+                         fmt::format("rank {} (actor {}) was restarted, and must be taken into the next epoch",
+                                     admission.rank, self.actor),
+                         {admission.rank}});
   if (record.backend == Backend::kShm) {
     auto segment = open_memory(record, self.node);
     if (segment.ok()) return by_memory(*std::move(segment), admission.rank);
     return failed_place(record, admission.rank, failure_of(segment.error_ptr(), {0}));
   }
-  if (Status dialled = dial_lower_ranks(*admission.links, deadline); !dialled.ok()) admission.links->fail(failure_of(dialled.error_ptr(), {}));
-  return record.backend == Backend::kHier ? by_both(core, record, admission.rank, admission.links) : by_sockets(admission.links, tcp_options(core, record, admission.rank));
+  if (Status dialled = dial_lower_ranks(*admission.links, deadline); !dialled.ok())
+    admission.links->fail(failure_of(dialled.error_ptr(), {}));
+  return record.backend == Backend::kHier ? by_both(core, record, admission.rank, admission.links)
+                                          : by_sockets(admission.links, tcp_options(core, record, admission.rank));
 }
 
 /// What cuts off a fiber, for a thread that works for it.
@@ -182,8 +197,8 @@ class Relay final : public Environment {
   std::atomic<bool> cut_{false};
 };
 
-/// Ranks wait for each other in it, and CUDA's start takes its time: a fiber is suspended meanwhile, as other calls of its actor may be
-/// what the other ranks wait for.
+/// Ranks wait for each other in it, and CUDA's start takes its time: a fiber is suspended meanwhile, as other calls of
+/// its actor may be what the other ranks wait for.
 void off_the_fiber(Environment& environment, const std::function<void(Environment&)>& work) {
   const auto suspension = environment.suspension();
   if (!suspension) return work(environment);
@@ -208,14 +223,18 @@ void off_the_fiber(Environment& environment, const std::function<void(Environmen
   if (failed) std::rethrow_exception(failed);
 }
 
-/// NCCL, where it was asked for or every member holds a GPU: what this rank has entered are the control links. Asked for, whatever is
-/// missing on any rank is thrown on all of them.
-void enter_nccl(worker::Core& core, const Epochs::Admission& admission, Entrance& entrance, Environment& environment, Clock::time_point deadline) {
+/// NCCL, where it was asked for or every member holds a GPU: what this rank has entered are the control links. Asked
+/// for, whatever is missing on any rank is thrown on all of them.
+void enter_nccl(worker::Core& core, const Epochs::Admission& admission, Entrance& entrance, Environment& environment,
+                Clock::time_point deadline) {
   const GroupRecord& record = admission.epoch->record;
   if (record.asked != Backend::kNccl && !nccl_beside(record.members, record.asked)) return;
   try {
     off_the_fiber(environment, [&](Environment& here) {
-      Patience patience(deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()), &here);
+      Patience patience(deadline == Clock::time_point::max()
+                            ? kForever
+                            : std::max<Duration>(Duration::zero(), deadline - Clock::now()),
+                        &here);
       const NcclScope scope = record.asked == Backend::kNccl ? NcclScope::kEverything : NcclScope::kDeviceMemory;
       entrance.communicator = over_own_gpu(std::move(entrance.communicator), admission.epoch->name, scope, patience);
     });
@@ -230,7 +249,9 @@ Group enter_group(worker::Core& core, const Epochs::Admission& admission, Clock:
   try {
     epochs.ask_after(core, *admission.epoch);
     Entrance entrance = enter(core, admission, deadline);
-    detail::MemberOptions options{.group = admission.epoch->name, .timeout = Duration(admission.epoch->record.timeout_ns), .environment = std::make_shared<RuntimeEnvironment>(core)};
+    detail::MemberOptions options{.group = admission.epoch->name,
+                                  .timeout = Duration(admission.epoch->record.timeout_ns),
+                                  .environment = std::make_shared<RuntimeEnvironment>(core)};
     enter_nccl(core, admission, entrance, *options.environment, deadline);
     options.on_failed = [&core, weak = std::weak_ptr(admission.epoch)](const Failure& failure) {
       if (const auto epoch = weak.lock()) Epochs::instance().report(core, *epoch, failure);
@@ -249,20 +270,24 @@ Group enter_group(worker::Core& core, const Epochs::Admission& admission, Clock:
 
 Group group(const std::string& name, LookupOptions options) {
   worker::Core& core = worker::require_core();
-  const worker::CallContext* context = worker::current_context();  // a whole RuntimeContext costs more than a small operation
+  // a whole RuntimeContext costs more than a small operation
+  const worker::CallContext* context = worker::current_context();
   if (!context || !context->actor) throw InvalidArgumentError("group() is for actors: a group's members are actors");
   Epochs& epochs = Epochs::instance();
   const std::string key = group_key(name);
   const Epochs::Seeker seeker{to_string(context->actor->id()), context->attempt, options.after_epoch};
-  if (Epochs::Admission known = epochs.admit(core, key, seeker); known.kind == Epochs::Admission::Kind::kUse) return Group(known.member);
-  else if (known.kind == Epochs::Admission::Kind::kEnter) return enter_group(core, known, exec::deadline_after(options.timeout));
+  if (Epochs::Admission known = epochs.admit(core, key, seeker); known.kind == Epochs::Admission::Kind::kUse)
+    return Group(known.member);
+  else if (known.kind == Epochs::Admission::Kind::kEnter)
+    return enter_group(core, known, exec::deadline_after(options.timeout));
 
   const auto deadline = exec::deadline_after(options.timeout);
   exec::Waiter waiter(core);
   worker::WaitScope scope(core, waiter);
   const Epochs::Listener listener(epochs, waiter);
   const std::optional<GroupRecord> record = find_record(key);  // a process that is younger than the epoch was not told
-  if (record && record->destroyed && record->epoch > options.after_epoch) throw NotFoundError(fmt::format("the group '{}' was destroyed", name));
+  if (record && record->destroyed && record->epoch > options.after_epoch)
+    throw NotFoundError(fmt::format("the group '{}' was destroyed", name));
   if (record) epochs.learn(core, key, *record);
   for (;;) {
     {
@@ -274,12 +299,15 @@ Group group(const std::string& name, LookupOptions options) {
       case Epochs::Admission::Kind::kUse: return Group(admission.member);
       case Epochs::Admission::Kind::kEnter:
       case Epochs::Admission::Kind::kRestarted: return enter_group(core, admission, deadline);
-      case Epochs::Admission::Kind::kForeign: throw InvalidArgumentError(fmt::format("this actor is not a member of the group '{}' (epoch {})", name, admission.epoch->record.epoch));
+      case Epochs::Admission::Kind::kForeign:
+        throw InvalidArgumentError(fmt::format("this actor is not a member of the group '{}' (epoch {})", name,
+                                               admission.epoch->record.epoch));
       case Epochs::Admission::Kind::kWait: break;
     }
     if (!scope.wait(deadline) && exec::Deadline::clock::now() >= deadline)
-      throw CollectiveError::from({.reason = Reason::kTimeout, .group = name, .epoch = options.after_epoch, .operation = "group"},
-                                  admission.epoch ? "the group was not formed again in time" : "there is no such group");
+      throw CollectiveError::from(
+          {.reason = Reason::kTimeout, .group = name, .epoch = options.after_epoch, .operation = "group"},
+          admission.epoch ? "the group was not formed again in time" : "there is no such group");
   }
 }
 

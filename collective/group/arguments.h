@@ -12,7 +12,8 @@ struct RankFacts {
   bool takes_device_memory = false;
 };
 
-/// Throws InvalidArgumentError: a root or peer that is no rank, sizes that do not fit, memory that overlaps, counts that no memory holds.
+/// Throws InvalidArgumentError: a root or peer that is no rank, sizes that do not fit, memory that overlaps, counts
+/// that no memory holds.
 void check_arguments(const Operation& operation, const RankFacts& own);
 
 }  // namespace troupe::collective::detail

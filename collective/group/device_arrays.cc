@@ -1,8 +1,10 @@
 // DeviceArray's binding to the runtime: what a ref to one carries, and what keeps its memory.
 //
-//   put       freezes the array and writes a ticket (device_storage.h); beside it travels a *pin*, a tiny object that this process owns
+//   put       freezes the array and writes a ticket (device_storage.h); beside it travels a *pin*, a tiny object that
+//             this process owns
 //   get       here: the same storage; in another process of the node: imported, and it holds the pin
-//   the end   when the pin is gone - no ref here, no borrower anywhere - the storage goes too (looked for at the next put or allocation)
+//   the end   when the pin is gone - no ref here, no borrower anywhere - the storage goes too (looked for at the next
+//             put or allocation)
 //
 // Invariants
 //   DV-1  A storage that was put is in `published` until its pin is gone (DVA-2).
@@ -90,7 +92,8 @@ struct Beside {
 BufferPtr staged(const DeviceStorage& storage, const std::string& why) {
   {
     std::lock_guard lock(state().mutex);
-    if (!std::exchange(state().staging_logged, true)) write_log(LogLevel::kWarn, "device arrays travel by the host's memory: {}", why);
+    if (!std::exchange(state().staging_logged, true))
+      write_log(LogLevel::kWarn, "device arrays travel by the host's memory: {}", why);
   }
   auto open = troupe::detail::allocate_buffer(storage.bytes());
   storage.copy_to(open.data);
@@ -107,7 +110,8 @@ StoragePtr make_storage(std::size_t bytes, const DeviceOptions& options) {
 
 void* storage_data(const StoragePtr& storage, bool writes) {
   if (!storage) return nullptr;
-  if (writes && storage->frozen()) throw InvalidArgumentError("a DeviceArray that was put is immutable: read it through a const reference");
+  if (writes && storage->frozen())
+    throw InvalidArgumentError("a DeviceArray that was put is immutable: read it through a const reference");
   return storage->data();
 }
 int storage_device(const StoragePtr& storage) { return checked(storage)->device().index(); }
@@ -155,15 +159,18 @@ StoragePtr read_storage(troupe::detail::Reader& reader, std::size_t bytes) {
   if (ticket.bytes != bytes) return reader.fail("a device array of another size than its memory"), nullptr;
   if (bytes == 0) return nullptr;
   const auto* const attached = reader.attachments();
-  if (!attached || beside.pin >= attached->objects.size()) return reader.fail("a device array without its pin"), nullptr;
+  if (!attached || beside.pin >= attached->objects.size())
+    return reader.fail("a device array without its pin"), nullptr;
   auto keep = std::make_shared<ObjectPtr>(attached->objects[beside.pin]);
   if (ticket.process == process_number()) {
     std::lock_guard lock(state().mutex);
-    if (const auto found = state().published.find(ticket.number); found != state().published.end()) return found->second.storage;
+    if (const auto found = state().published.find(ticket.number); found != state().published.end())
+      return found->second.storage;
     return reader.fail("a device array whose memory is gone"), nullptr;
   }
   if (ticket.by_ipc) return DeviceStorage::import(own_gpu().value(), ticket, state().imports, std::move(keep)).value();
-  if (beside.bytes >= attached->buffers.size() || attached->buffers[beside.bytes]->size() < bytes) return reader.fail("a device array without its bytes"), nullptr;
+  if (beside.bytes >= attached->buffers.size() || attached->buffers[beside.bytes]->size() < bytes)
+    return reader.fail("a device array without its bytes"), nullptr;
   StoragePtr copy = DeviceStorage::make(own_gpu().value(), bytes).value();
   copy->copy_from(attached->buffers[beside.bytes]->data());
   copy->freeze();

@@ -21,21 +21,26 @@ std::string name_in(const std::string& key) {  // __collective/JOB/NAME
 }
 
 Failure failure_of(const wire::GroupWord& word) {
-  return {Reason(std::min<std::uint8_t>(word.reason, std::uint8_t(Reason::kBackend))), word.text, {word.missing.begin(), word.missing.end()}};
+  return {Reason(std::min<std::uint8_t>(word.reason, std::uint8_t(Reason::kBackend))),
+          word.text,
+          {word.missing.begin(), word.missing.end()}};
 }
 
 wire::GroupWord word_of(const Epoch& epoch, const Failure& failure) {
-  wire::GroupWord word{.kind = wire::GroupWordKind::kFailed, .key = epoch.key, .group = epoch.record.id, .epoch = epoch.record.epoch};
+  wire::GroupWord word{
+      .kind = wire::GroupWordKind::kFailed, .key = epoch.key, .group = epoch.record.id, .epoch = epoch.record.epoch};
   word.reason = std::uint8_t(failure.reason);
   word.text = failure.text;
   word.missing.assign(failure.missing_ranks.begin(), failure.missing_ranks.end());
   return word;
 }
 
-void complete(worker::Core* founder, const std::vector<troupe::detail::ObjectPtr>& refs, std::uint64_t epoch, const Failure& failure) {
+void complete(worker::Core* founder, const std::vector<troupe::detail::ObjectPtr>& refs, std::uint64_t epoch,
+              const Failure& failure) {
   if (refs.empty()) return;
   worker::Core& core = *founder;
-  const BrokenGroup broken{epoch, fmt::format("{}: {}", reason_name(failure.reason), failure.text), failure.missing_ranks};
+  const BrokenGroup broken{epoch, fmt::format("{}: {}", reason_name(failure.reason), failure.text),
+                           failure.missing_ranks};
   worker::CoreLock lock(core);
   if (core.shutting_down()) return;
   for (const auto& ref : refs) core.objects().complete(worker::entry_of(ref), troupe::detail::encode_value(broken));
@@ -71,13 +76,14 @@ std::shared_ptr<Epoch> Epochs::newest(worker::Core& core, const std::string& key
   return found == epochs_.end() ? nullptr : found->second;
 }
 
-// -------------------------------------------------------------------------------------------------------------------- ranks
+// --------------------------------------------------------------------------------------------------------------- ranks
 
 Epochs::Admission Epochs::admit(worker::Core& core, const std::string& key, const Seeker& seeker) {
   std::lock_guard lock(mutex_);
   Admission admission;
   admission.epoch = newest(core, key);
-  if (!admission.epoch || admission.epoch->ended || admission.epoch->record.epoch <= seeker.after_epoch) return admission;
+  if (!admission.epoch || admission.epoch->ended || admission.epoch->record.epoch <= seeker.after_epoch)
+    return admission;
   Epoch& epoch = *admission.epoch;
   const auto member = std::ranges::find(epoch.record.members, seeker.actor, &GroupMember::actor);
   if (member == epoch.record.members.end()) {
@@ -90,10 +96,12 @@ Epochs::Admission Epochs::admit(worker::Core& core, const std::string& key, cons
     admission.member = found->second.member;
   } else if (member->restarts != seeker.restarts || member->process != core.self()) {
     admission.kind = Admission::Kind::kRestarted;  // CEP-2
-  } else if (!epoch.entering.contains(admission.rank) && (epoch.record.backend == Backend::kShm || epoch.links.contains(admission.rank))) {
+  } else if (!epoch.entering.contains(admission.rank) &&
+             (epoch.record.backend == Backend::kShm || epoch.links.contains(admission.rank))) {
     epoch.entering.insert(admission.rank);
     admission.kind = Admission::Kind::kEnter;
-    if (const auto links = epoch.links.find(admission.rank); links != epoch.links.end()) admission.links = links->second;
+    if (const auto links = epoch.links.find(admission.rank); links != epoch.links.end())
+      admission.links = links->second;
   }
   return admission;
 }
@@ -121,7 +129,7 @@ void Epochs::give_up(const std::shared_ptr<Epoch>& epoch, int rank) {
   wake();
 }
 
-// ------------------------------------------------------------------------------------------------------------------- epochs
+// -------------------------------------------------------------------------------------------------------------- epochs
 
 Epochs::Parts Epochs::take_parts(Epoch& epoch) {
   Parts parts;
@@ -228,7 +236,8 @@ void Epochs::fail(worker::Core& core, const std::string& key, std::uint64_t id, 
     epoch->failure = failure;
     for (const auto& [rank, entered] : epoch->entered) parts.entered.push_back(entered);
     for (const auto& [rank, links] : epoch->links) parts.links.push_back(links);
-    if (epoch->record.backend == Backend::kShm) parts.memory = epoch->memory;  // a part's memory counts its ranks otherwise
+    // a part's memory counts its ranks otherwise
+    if (epoch->record.backend == Backend::kShm) parts.memory = epoch->memory;
     parts.broken = std::exchange(epoch->broken, {});
   }
   for (const auto& links : parts.links) links->fail(failure);
@@ -261,12 +270,18 @@ void Epochs::ask_after(worker::Core& core, const Epoch& epoch) {
     for (const GroupMember& member : epoch.record.members) {
       if (!asked.insert(member.process).second) continue;
       if (core.frames().is_dead(member.process)) dead.insert(member.process);
-      else if (member.process.node != core.self().node)  // of its own node a process has heard every death since it began
+      // of its own node a process has heard every death since it began
+      else if (member.process.node != core.self().node)
         core.requests().send<wire::GroupAnswer>(member.process, wire::Method::kGroupWord,
-                                                wire::GroupWord{.kind = wire::GroupWordKind::kPresent, .key = epoch.key, .group = epoch.record.id, .epoch = epoch.record.epoch}, [](auto) {});
+                                                wire::GroupWord{.kind = wire::GroupWordKind::kPresent,
+                                                                .key = epoch.key,
+                                                                .group = epoch.record.id,
+                                                                .epoch = epoch.record.epoch},
+                                                [](auto) {});
     }
   }
-  if (!dead.empty()) lose(core, [&](ProcessId process) { return dead.contains(process); }, "its process had ended before");
+  if (!dead.empty())
+    lose(core, [&](ProcessId process) { return dead.contains(process); }, "its process had ended before");
 }
 
 void Epochs::tell_end(const std::shared_ptr<Epoch>& epoch, troupe::detail::ObjectPtr ref) {
@@ -282,7 +297,7 @@ void Epochs::tell_end(const std::shared_ptr<Epoch>& epoch, troupe::detail::Objec
   complete(epoch->founder, {std::move(ref)}, epoch->record.epoch, failure);
 }
 
-// --------------------------------------------------------------------------------------------------------------------- port
+// ---------------------------------------------------------------------------------------------------------------- port
 
 Result<wire::GroupAnswer> Epochs::make_memory(worker::Core& core, const wire::GroupWord& word) {
   auto segment = ShmSegment::create({.ranks = word.ranks, .epoch = word.epoch, .key = word.memory_key});
@@ -327,7 +342,9 @@ void Epochs::actor_moved(worker::Core& core, const wire::ActorLocation& location
     }
   }
   const std::string why = location.error ? location.error->message : "it was restarted";
-  for (const Loss& loss : losses) fail(core, loss.key, loss.id, {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", loss.rank, actor, why), {loss.rank}});
+  for (const Loss& loss : losses)
+    fail(core, loss.key, loss.id,
+         {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", loss.rank, actor, why), {loss.rank}});
   wake();
 }
 
@@ -358,7 +375,8 @@ void Epochs::lose(worker::Core& core, const std::function<bool(ProcessId)>& gone
     }
   }
   for (const Loss& loss : losses) {
-    const std::string who = loss.ranks.size() == 1 ? fmt::format("rank {} (actor {})", loss.ranks.front(), loss.actor) : fmt::format("ranks {}", fmt::join(loss.ranks, ", "));
+    const std::string who = loss.ranks.size() == 1 ? fmt::format("rank {} (actor {})", loss.ranks.front(), loss.actor)
+                                                   : fmt::format("ranks {}", fmt::join(loss.ranks, ", "));
     fail(core, loss.key, loss.id, {Reason::kDied, fmt::format("{} died: {}", who, why), loss.ranks});
   }
   if (!losses.empty()) wake();

@@ -1,20 +1,22 @@
-// Epochs: what this process knows of the groups of its cluster: their newest epochs, its own ranks in them, and those that it has
-// founded. It is where words of other processes arrive (core/process/group_port.h).
+// Epochs: what this process knows of the groups of its cluster: their newest epochs, its own ranks in them, and those
+// that it has founded. It is where words of other processes arrive (core/process/group_port.h).
 //
 //   nothing --kFormed, or found in the key-value table--> formed --kFailed--> failed --kFormed, kEnded--> ended
 //                                                            `---------------- kFormed, kEnded ------------^
 //   a rank of this process:   formed here --group()--> entering --> entered
 //
-// Forming tells every member's process, so that nobody asks again and again: group() waits for the word. A rank is expected by
-// its daemon from that moment on, so that the others can connect to one that has not called group() yet.
+// Forming tells every member's process, so that nobody asks again and again: group() waits for the word. A rank is
+// expected by its daemon from that moment on, so that the others can connect to one that has not called group() yet.
 //
 // Invariants
-//   CEP-1  Of each group the newest epoch is known here, and only that one is entered; when it is replaced or ended, the memory
+//   CEP-1  Of each group the newest epoch is known here, and only that one is entered; when it is replaced or ended,
+//          the memory
 //         and sockets of the older are failed (kStale) and let go of before the word is answered.
 //   CEP-2  A rank is entered once an epoch, by the actor, and the life of it, that the record names.
 //   CEP-3  The first failure of an epoch stays its failure here; the founder tells it to all members' processes, once.
 //   CEP-4  No lock of this table is held while anything outside of it is called.
-//   CEP-5  A process that has entered hears of the death of every member's process from its own daemon, with or without a founder: a
+//   CEP-5  A process that has entered hears of the death of every member's process from its own daemon, with or without
+//          a founder: a
 //         daemon tells all that live on its node, and the daemons that it has a link with, which entering makes.
 // Thread rule: any thread, without the core's lock.
 #pragma once
@@ -82,7 +84,8 @@ class Epochs final : public worker::GroupPort {
   void fail(worker::Core& core, const std::string& key, std::uint64_t id, const Failure& failure);
   /// What a rank of this process has seen: the founder tells all.
   void report(worker::Core& core, const Epoch& epoch, const Failure& failure);
-  /// Before a rank of this process enters: are the others there? From then on each death among them is heard here (CEP-5).
+  /// Before a rank of this process enters: are the others there? From then on each death among them is heard here
+  /// (CEP-5).
   void ask_after(worker::Core& core, const Epoch& epoch);
   /// Completed when the epoch ends, however it does.
   void tell_end(const std::shared_ptr<Epoch>& epoch, troupe::detail::ObjectPtr ref);
@@ -126,7 +129,8 @@ class Epochs final : public worker::GroupPort {
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<Epoch>> epochs_;                                 // by cluster and record key
   struct Made { std::uint64_t epoch = 0; std::shared_ptr<ShmSegment> memory; };
-  std::map<std::pair<std::string, std::uint64_t>, Made> made_;                           // by slot and group: its record is not known yet
+  // by slot and group: its record is not known yet
+  std::map<std::pair<std::string, std::uint64_t>, Made> made_;
   std::set<exec::Waiter*> listeners_;
 };
 

@@ -5,15 +5,15 @@
 //     asks the head where they live, plans (formation.h)
 //     "make the memory of your node" ------------------>    lowest rank of each node that shares memory
 //     puts the record into the key-value table, where the one before still stands (GA-1)
-//     "formed: this record" --------------------------->    all: are expected by their daemons, end the older epoch (epochs.h)
-//     "ended" ----------------------------------------->    those that were members of the older epoch only, and its founder
+//     "formed: this record" --------------------------->    all: are expected by their daemons, end the older epoch
+//     "ended" ----------------------------------------->    members of the older epoch only, and its founder
 //     watches every actor: a death fails the group, and is told to all
 //
 // It returns when all have answered, so that no handle of the older epoch is of use afterwards.
 //
 // Invariants
-//   GA-1  A record is replaced only by one of a larger epoch; the older epoch is ended (kStale) after that. Of several founders
-//         at the same moment one succeeds: the record is put only where the one that it follows still stands.
+//   GA-1  A record is replaced only by one of a larger epoch; the older epoch is ended (kStale) after that. Of several
+//         founders at the same moment one succeeds: the record is put only where the one that it follows still stands.
 // Thread rule: any thread of a driver or worker.
 #include "collective/group/forming.h"
 
@@ -40,8 +40,10 @@ namespace {
 
 using troupe::detail::HandlePtr;
 
-constexpr auto kReadyTimeout = std::chrono::seconds(60);  // of all actors' constructors, and of those that are restarted
-constexpr auto kTellTimeout = std::chrono::seconds(10);   // for a member's process to take in a word; one that is frozen does not
+// of all actors' constructors, and of those that are restarted
+constexpr auto kReadyTimeout = std::chrono::seconds(60);
+// for a member's process to take in a word; one that is frozen does not
+constexpr auto kTellTimeout = std::chrono::seconds(10);
 constexpr auto kEndTimeout = std::chrono::seconds(2);     // the older epoch is gone anyway: its members may be frozen
 constexpr auto kHeadTimeout = std::chrono::seconds(30);
 constexpr auto kForcedBackend = "TROUPE_COLLECTIVE_BACKEND";
@@ -67,7 +69,8 @@ std::vector<Result<wire::GroupAnswer>> ask_all(worker::Core& core, const Words& 
         answers->got[i].emplace(std::move(answer));
         if (--answers->left == 0 && answers->waiter) answers->waiter->notify();
       };
-      if (core.frames().is_dead(words[i].first)) done(WorkerCrashedError("the process " + to_string(words[i].first) + " is dead"));
+      if (core.frames().is_dead(words[i].first))
+        done(WorkerCrashedError("the process " + to_string(words[i].first) + " is dead"));
       else core.requests().send<wire::GroupAnswer>(words[i].first, wire::Method::kGroupWord, words[i].second, done);
     }
   }
@@ -78,7 +81,8 @@ std::vector<Result<wire::GroupAnswer>> ask_all(worker::Core& core, const Words& 
     worker::CoreLock lock(core);
     if (!over && answers->left != 0) continue;
     answers->waiter = nullptr;
-    for (auto& one : answers->got) out.push_back(one ? std::move(*one) : Result<wire::GroupAnswer>(GetTimeoutError("no answer in time")));
+    for (auto& one : answers->got)
+      out.push_back(one ? std::move(*one) : Result<wire::GroupAnswer>(GetTimeoutError("no answer in time")));
     return out;
   }
 }
@@ -86,84 +90,118 @@ std::vector<Result<wire::GroupAnswer>> ask_all(worker::Core& core, const Words& 
 /// All constructors are done; the first error passes through as it is.
 void await_ready(const std::string& name, const std::vector<HandlePtr>& members) {
   std::vector<ObjectRef<void>> ready;
-  for (const HandlePtr& member : members) ready.push_back(troupe::detail::make_ref<void>(troupe::detail::actor_ready(member)));
+  for (const HandlePtr& member : members)
+    ready.push_back(troupe::detail::make_ref<void>(troupe::detail::actor_ready(member)));
   try {
     troupe::get(ready, {.timeout = kReadyTimeout});
   } catch (const GetTimeoutError&) {
     std::vector<int> missing;
     for (std::size_t r = 0; r < ready.size(); ++r)
       if (!try_get(ready[r], {.timeout = Duration::zero()}).ok()) missing.push_back(int(r));
-    throw CollectiveError::from({.reason = Reason::kTimeout, .group = name, .operation = "create_group", .missing_ranks = missing}, "some actors were not constructed in time");
+    throw CollectiveError::from(
+        {.reason = Reason::kTimeout, .group = name, .operation = "create_group", .missing_ranks = missing},
+        "some actors were not constructed in time");
   }
 }
 
 std::vector<std::string> ids_of(const std::vector<HandlePtr>& members) {
   if (members.empty()) throw InvalidArgumentError("a group without members");
-  if (members.size() > std::size_t(kTcpRanksMax)) throw InvalidArgumentError(fmt::format("{} members, and a group has at most {}", members.size(), kTcpRanksMax));
+  if (members.size() > std::size_t(kTcpRanksMax))
+    throw InvalidArgumentError(fmt::format("{} members, and a group has at most {}", members.size(), kTcpRanksMax));
   std::vector<std::string> ids;
   for (const HandlePtr& member : members) {
     if (!member) throw InvalidArgumentError("an empty actor handle");
     ids.push_back(troupe::detail::handle_id(member));
   }
-  if (std::set<std::string>(ids.begin(), ids.end()).size() != ids.size()) throw InvalidArgumentError("an actor is twice among the members of a group");
+  if (std::set<std::string>(ids.begin(), ids.end()).size() != ids.size())
+    throw InvalidArgumentError("an actor is twice among the members of a group");
   return ids;
 }
 
 /// Where an actor lives now. One that is being restarted is waited for: its move wakes us.
-wire::ActorLocation locate(worker::Core& core, const std::string& group, int rank, const HandlePtr& handle, exec::Waiter& waiter, exec::Deadline deadline) {
+wire::ActorLocation locate(worker::Core& core, const std::string& group, int rank, const HandlePtr& handle,
+                           exec::Waiter& waiter, exec::Deadline deadline) {
   const worker::ActorClient& client = worker::client_of(handle);
   wire::ActorLocation location;
   {
     worker::CoreLock lock(core);
-    if (worker::ActorClient& known = worker::client_of(handle); known.light() && known.desc().host != ProcessId{}) {  // these never move
+    // these never move
+    if (worker::ActorClient& known = worker::client_of(handle); known.light() && known.desc().host != ProcessId{}) {
       location.state = wire::ActorState::kAlive;
       location.process = known.desc().host;
       return location;
     }
   }
   for (;;) {
-    location = core.requests().call<wire::ActorLocation>(kHead, wire::Method::kResolveActor, wire::ResolveActor{client.id()}, kHeadTimeout).value();
+    location = core.requests()
+                   .call<wire::ActorLocation>(kHead, wire::Method::kResolveActor, wire::ResolveActor{client.id()},
+                                              kHeadTimeout)
+                   .value();
     if (location.state == wire::ActorState::kAlive) return location;
     if (location.state == wire::ActorState::kDead) {
       if (location.error) Error::make(*location.error)->raise();
-      throw CollectiveError::from({.reason = Reason::kDied, .group = group, .operation = "create_group", .missing_ranks = {rank}}, fmt::format("rank {} is dead", rank));
+      throw CollectiveError::from(
+          {.reason = Reason::kDied, .group = group, .operation = "create_group", .missing_ranks = {rank}},
+          fmt::format("rank {} is dead", rank));
     }
     if (!waiter.wait(deadline))
-      throw CollectiveError::from({.reason = Reason::kTimeout, .group = group, .operation = "create_group", .missing_ranks = {rank}}, fmt::format("rank {} is being restarted", rank));
+      throw CollectiveError::from(
+          {.reason = Reason::kTimeout, .group = group, .operation = "create_group", .missing_ranks = {rank}},
+          fmt::format("rank {} is being restarted", rank));
   }
 }
 
-std::vector<GroupMember> places_of(worker::Core& core, const std::string& name, const std::vector<HandlePtr>& handles, const std::vector<std::string>& ids) {
-  const auto cluster = core.requests().call<wire::ClusterInfo>(kHead, wire::Method::kClusterInfo, wire::Empty{}, kHeadTimeout).value();
+std::vector<GroupMember> places_of(worker::Core& core, const std::string& name, const std::vector<HandlePtr>& handles,
+                                   const std::vector<std::string>& ids) {
+  const auto cluster =
+      core.requests().call<wire::ClusterInfo>(kHead, wire::Method::kClusterInfo, wire::Empty{}, kHeadTimeout).value();
   exec::Waiter waiter(core);
   const Epochs::Listener listener(Epochs::instance(), waiter);
   const auto deadline = exec::deadline_after(kReadyTimeout);
   std::vector<GroupMember> members;
   for (std::size_t r = 0; r < handles.size(); ++r) {
     const wire::ActorLocation location = locate(core, name, int(r), handles[r], waiter, deadline);
-    GroupMember member{.actor = ids[r], .node = {}, .data_address = {}, .process = location.process, .restarts = location.restarts, .gpu = worker::client_of(handles[r]).holds_gpu()};
+    GroupMember member{.actor = ids[r],
+                       .node = {},
+                       .data_address = {},
+                       .process = location.process,
+                       .restarts = location.restarts,
+                       .gpu = worker::client_of(handles[r]).holds_gpu()};
     for (const wire::NodeInfo& node : cluster.nodes)
       if (node.node == location.process.node) member.node = node.node_id, member.data_address = node.data_address;
     if (member.node.empty())
-      throw CollectiveError::from({.reason = Reason::kDied, .group = name, .operation = "create_group", .missing_ranks = {int(r)}}, fmt::format("the node of rank {} (actor {}) is gone", r, ids[r]));
+      throw CollectiveError::from(
+          {.reason = Reason::kDied, .group = name, .operation = "create_group", .missing_ranks = {int(r)}},
+          fmt::format("the node of rank {} (actor {}) is gone", r, ids[r]));
     members.push_back(std::move(member));
   }
   return members;
 }
 
 /// The lowest rank of each node that shares memory makes it, and holds its descriptor.
-void make_memories(worker::Core& core, const std::string& name, const std::string& key, const FormationPlan& plan, GroupRecord& record) {
+void make_memories(worker::Core& core, const std::string& name, const std::string& key, const FormationPlan& plan,
+                   GroupRecord& record) {
   Words words;
   for (const MemoryPlan& memory : plan.memories)
     words.push_back({record.members[std::size_t(memory.ranks.front())].process,
-                     {.kind = wire::GroupWordKind::kMemory, .key = key, .group = record.id, .epoch = record.epoch, .memory_key = memory_key(record, memory.node), .ranks = int(memory.ranks.size())}});
+                     {.kind = wire::GroupWordKind::kMemory,
+                      .key = key,
+                      .group = record.id,
+                      .epoch = record.epoch,
+                      .memory_key = memory_key(record, memory.node),
+                      .ranks = int(memory.ranks.size())}});
   const auto answers = ask_all(core, words, kTellTimeout);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const int rank = plan.memories[i].ranks.front();
     if (!answers[i].ok()) {
       const bool late = answers[i].error().code() == ErrorCode::kGetTimeout;
-      throw CollectiveError::from({.reason = late ? Reason::kTimeout : Reason::kDied, .group = name, .epoch = record.epoch, .operation = "create_group", .missing_ranks = {rank}},
-                                  fmt::format("rank {} made no memory for node {}: {}", rank, plan.memories[i].node, answers[i].error().message()));
+      throw CollectiveError::from({.reason = late ? Reason::kTimeout : Reason::kDied,
+                                   .group = name,
+                                   .epoch = record.epoch,
+                                   .operation = "create_group",
+                                   .missing_ranks = {rank}},
+                                  fmt::format("rank {} made no memory for node {}: {}", rank, plan.memories[i].node,
+                                              answers[i].error().message()));
     }
     record.memories.push_back({plan.memories[i].node, answers[i]->pid, answers[i]->fd});
   }
@@ -180,22 +218,30 @@ Words ends_of(const std::string& key, const GroupRecord& old, const std::set<Pro
   std::set<ProcessId> processes = processes_of(old);
   processes.insert(old.founder);
   for (ProcessId process : processes)
-    if (!but.contains(process)) words.push_back({process, {.kind = wire::GroupWordKind::kEnded, .key = key, .group = old.id, .epoch = old.epoch}});
+    if (!but.contains(process))
+      words.push_back(
+          {process, {.kind = wire::GroupWordKind::kEnded, .key = key, .group = old.id, .epoch = old.epoch}});
   return words;
 }
 
 /// A death is a failure from the moment it is known, also of a rank that has not entered yet.
-void watch(worker::Core& core, const std::string& key, const GroupRecord& record, const std::vector<HandlePtr>& members) {
+void watch(worker::Core& core, const std::string& key, const GroupRecord& record,
+           const std::vector<HandlePtr>& members) {
   for (std::size_t r = 0; r < members.size(); ++r) {
     const auto death = troupe::detail::make_ref<ActorDeath>(troupe::detail::monitor_actor(members[r]));
-    on_ready(death, [&core, key, id = record.id, rank = int(r), actor = record.members[r].actor](Result<ActorDeath>&& died) {
-      if (died.ok()) Epochs::instance().fail(core, key, id, {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", rank, actor, died->message), {rank}});
-    });
+    on_ready(death,
+             [&core, key, id = record.id, rank = int(r), actor = record.members[r].actor](Result<ActorDeath>&& died) {
+               if (died.ok())
+                 Epochs::instance().fail(
+                     core, key, id,
+                     {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", rank, actor, died->message), {rank}});
+             });
   }
 }
 
 /// Formed is what all members' processes know of; else the epoch fails, and the caller hears who is missing.
-void expect_taken(worker::Core& core, const std::string& name, const std::string& key, const GroupRecord& record, const Words& words, const std::vector<Result<wire::GroupAnswer>>& answers) {
+void expect_taken(worker::Core& core, const std::string& name, const std::string& key, const GroupRecord& record,
+                  const Words& words, const std::vector<Result<wire::GroupAnswer>>& answers) {
   Failure failure{Reason::kTimeout, {}, {}};
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok()) continue;
@@ -206,9 +252,15 @@ void expect_taken(worker::Core& core, const std::string& name, const std::string
   }
   if (failure.missing_ranks.empty()) return;
   std::ranges::sort(failure.missing_ranks);
-  failure.text = fmt::format("ranks {} did not take their places: {}", fmt::join(failure.missing_ranks, ", "), failure.text);
+  failure.text =
+      fmt::format("ranks {} did not take their places: {}", fmt::join(failure.missing_ranks, ", "), failure.text);
   Epochs::instance().fail(core, key, record.id, failure);
-  throw CollectiveError::from({.reason = failure.reason, .group = name, .epoch = record.epoch, .operation = "create_group", .missing_ranks = failure.missing_ranks}, failure.text);
+  throw CollectiveError::from({.reason = failure.reason,
+                               .group = name,
+                               .epoch = record.epoch,
+                               .operation = "create_group",
+                               .missing_ranks = failure.missing_ranks},
+                              failure.text);
 }
 
 struct Wanted {
@@ -226,14 +278,19 @@ void put_record(worker::Core& core, const Wanted& wanted, const GroupRecord& rec
   const auto before = wanted.old ? std::optional(encode(*wanted.old)) : std::nullopt;
   if (troupe::detail::kv_swap(wanted.key, before, text) == text) return;
   (void)ask_all(core, ends_of(wanted.key, record, {}), kEndTimeout);
-  throw CollectiveError::from({.reason = Reason::kStale, .group = wanted.name, .epoch = record.epoch, .operation = wanted.old ? "reform" : "create_group"},
+  throw CollectiveError::from({.reason = Reason::kStale,
+                               .group = wanted.name,
+                               .epoch = record.epoch,
+                               .operation = wanted.old ? "reform" : "create_group"},
                               "another process formed the group at the same moment");
 }
 
 /// What cannot be is refused by the name under which it was asked for.
 FormationPlan plan_for(const Wanted& wanted, const std::vector<GroupMember>& members) {
   auto plan = plan_formation(members, wanted.backend);
-  if (!plan.ok() && wanted.forced) throw InvalidArgumentError(fmt::format("{}={}: {}", kForcedBackend, backend_name(wanted.backend), plan.error().message()));
+  if (!plan.ok() && wanted.forced)
+    throw InvalidArgumentError(
+        fmt::format("{}={}: {}", kForcedBackend, backend_name(wanted.backend), plan.error().message()));
   return std::move(plan).value();
 }
 
@@ -242,8 +299,14 @@ void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
   const std::vector<std::string> ids = ids_of(handles);
   await_ready(wanted.name, handles);
   const Secret secret = make_secret().value();
-  GroupRecord record{.epoch = wanted.old ? wanted.old->epoch + 1 : 1, .timeout_ns = wanted.timeout.count(), .deterministic = wanted.deterministic, .id = number_of(secret, "id"),
-                     .secret = hex_of(secret), .founder = core.self(), .memories = {}, .members = places_of(core, wanted.name, handles, ids)};
+  GroupRecord record{.epoch = wanted.old ? wanted.old->epoch + 1 : 1,
+                     .timeout_ns = wanted.timeout.count(),
+                     .deterministic = wanted.deterministic,
+                     .id = number_of(secret, "id"),
+                     .secret = hex_of(secret),
+                     .founder = core.self(),
+                     .memories = {},
+                     .members = places_of(core, wanted.name, handles, ids)};
   const FormationPlan plan = plan_for(wanted, record.members);
   record.backend = plan.backend;
   record.asked = wanted.backend;
@@ -252,10 +315,17 @@ void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
 
   Words words;
   const std::set<ProcessId> processes = processes_of(record);
-  for (ProcessId process : processes) words.push_back({process, {.kind = wire::GroupWordKind::kFormed, .key = wanted.key, .group = record.id, .epoch = record.epoch, .record = encode(record)}});
+  for (ProcessId process : processes)
+    words.push_back({process,
+                     {.kind = wire::GroupWordKind::kFormed,
+                      .key = wanted.key,
+                      .group = record.id,
+                      .epoch = record.epoch,
+                      .record = encode(record)}});
   Epochs::instance().found(core, wanted.key, record);
   const auto answers = ask_all(core, words, kTellTimeout);
-  if (wanted.old && !wanted.old->destroyed) (void)ask_all(core, ends_of(wanted.key, *wanted.old, processes), kEndTimeout);
+  if (wanted.old && !wanted.old->destroyed)
+    (void)ask_all(core, ends_of(wanted.key, *wanted.old, processes), kEndTimeout);
   watch(core, wanted.key, record, handles);
   expect_taken(core, wanted.name, wanted.key, record, words, answers);
 }
@@ -279,7 +349,9 @@ std::optional<GroupRecord> find_record(const std::string& key) {
   return decode_record(*text).value();
 }
 
-std::uint64_t memory_key(const GroupRecord& record, const std::string& node) { return number_of(secret_of(record.secret).value(), "memory " + node); }
+std::uint64_t memory_key(const GroupRecord& record, const std::string& node) {
+  return number_of(secret_of(record.secret).value(), "memory " + node);
+}
 
 namespace detail {
 
@@ -287,8 +359,11 @@ void create_group(const std::vector<HandlePtr>& members, const GroupOptions& opt
   const std::string key = group_key(options.name);
   if (options.timeout <= Duration::zero()) throw InvalidArgumentError("the timeout of a group is positive");
   const auto existing = find_record(key);
-  if (existing && !existing->destroyed) throw InvalidArgumentError(fmt::format("there is a group '{}' already", options.name));
-  form({options.name, key, chosen(options.backend), options.deterministic, options.timeout, existing, options.backend == Backend::kAuto}, members);
+  if (existing && !existing->destroyed)
+    throw InvalidArgumentError(fmt::format("there is a group '{}' already", options.name));
+  form({options.name, key, chosen(options.backend), options.deterministic, options.timeout, existing,
+        options.backend == Backend::kAuto},
+       members);
 }
 
 void reform(const std::string& name, const std::vector<HandlePtr>& members) {

@@ -14,10 +14,11 @@ Member& checked(const std::shared_ptr<Member>& member) {
 }
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------------------------------ Work
+// ---------------------------------------------------------------------------------------------------------------- Work
 
 Work::Work() noexcept = default;
-Work::Work(std::shared_ptr<Member> member, std::shared_ptr<detail::Pending> pending) noexcept : member_(std::move(member)), pending_(std::move(pending)) {}
+Work::Work(std::shared_ptr<Member> member, std::shared_ptr<detail::Pending> pending) noexcept
+    : member_(std::move(member)), pending_(std::move(pending)) {}
 Work::Work(Work&&) noexcept = default;
 Work& Work::operator=(Work&& other) noexcept {
   if (this != &other) {
@@ -46,7 +47,7 @@ void Work::wait_on(Stream stream) {
   if (pending_) checked(member_).wait_on(*pending_, stream);
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- Group
+// --------------------------------------------------------------------------------------------------------------- Group
 
 int Group::rank() const { return checked(member_).communicator().rank(); }
 int Group::size() const { return checked(member_).communicator().size(); }

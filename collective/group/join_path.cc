@@ -24,7 +24,8 @@ constexpr int kTriesMax = 100;  // to name the socket, against others that do th
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) throw InvalidArgumentError(fmt::format("join: '{}' is too long for a socket's path", path));
+  if (path.size() >= sizeof address.sun_path)
+    throw InvalidArgumentError(fmt::format("join: '{}' is too long for a socket's path", path));
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
@@ -53,7 +54,9 @@ There look_at(const MeetingPlan& plan, const std::string& path) {
 }
 
 void check_not_foreign(const MeetingPlan& plan) {
-  if (look_at(plan, plan.address) == There::kForeign) throw InvalidArgumentError(fmt::format("join: {} is there and is no socket: it is left alone; name another path", plan.address));
+  if (look_at(plan, plan.address) == There::kForeign)
+    throw InvalidArgumentError(
+        fmt::format("join: {} is there and is no socket: it is left alone; name another path", plan.address));
 }
 
 /// The socket of rank 0, under its name as long as this lives.
@@ -65,8 +68,9 @@ class ListeningSocket {
     socket_ = new_socket(plan);
     const sockaddr_un address = address_of(aside_);
     struct stat facts {};
-    if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || ::chmod(aside_.c_str(), 0600) != 0 ||
-        ::lstat(aside_.c_str(), &facts) != 0 || ::listen(socket_.get(), SOMAXCONN) != 0)
+    if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+        ::chmod(aside_.c_str(), 0600) != 0 || ::lstat(aside_.c_str(), &facts) != 0 ||
+        ::listen(socket_.get(), SOMAXCONN) != 0)
       give_up(plan, Reason::kBackend, fmt::format("cannot listen at {}: {}", path_, std::strerror(errno)));
     inode_ = facts.st_ino;
     take_name(plan);
@@ -88,11 +92,13 @@ class ListeningSocket {
 
   void take_name(const MeetingPlan& plan) {
     for (int tries = 0; ::link(aside_.c_str(), path_.c_str()) != 0; ++tries) {
-      if (errno != EEXIST || tries == kTriesMax) give_up(plan, Reason::kBackend, fmt::format("cannot listen at {}: {}", path_, std::strerror(errno)));
+      if (errno != EEXIST || tries == kTriesMax)
+        give_up(plan, Reason::kBackend, fmt::format("cannot listen at {}: {}", path_, std::strerror(errno)));
       switch (look_at(plan, path_)) {
         case There::kNothing: break;
         case There::kForeign: ::unlink(aside_.c_str()); check_not_foreign(plan); break;
-        case There::kLiving: give_up(plan, Reason::kMismatch, fmt::format("another rank 0 listens at {} already", path_));
+        case There::kLiving:
+          give_up(plan, Reason::kMismatch, fmt::format("another rank 0 listens at {} already", path_));
         case There::kDead: remove_dead(plan); break;
       }
     }
@@ -151,7 +157,8 @@ std::shared_ptr<ShmSegment> receive_all(const MeetingPlan& plan) {
   verdict.backend = std::uint32_t(Backend::kShm);
   verdict.key = key;
   for (int r = 1; r < plan.size; ++r)
-    if (!send_welcome(arrivals.sockets[std::size_t(r)].get(), verdict, segment->fd())) fail_meeting(plan, Reason::kDied, fmt::format("rank {} hung up", r), {r});
+    if (!send_welcome(arrivals.sockets[std::size_t(r)].get(), verdict, segment->fd()))
+      fail_meeting(plan, Reason::kDied, fmt::format("rank {} hung up", r), {r});
   return segment;
 }
 
@@ -161,9 +168,11 @@ UniqueFd dial_rank_0(const MeetingPlan& plan) {
     UniqueFd socket = new_socket(plan);
     const int error = connect_to(socket, plan.address);
     if (error == 0) return socket;
-    if (error != ENOENT && error != ECONNREFUSED && error != EAGAIN) fail_meeting(plan, Reason::kBackend, fmt::format("cannot connect to {}: {}", plan.address, std::strerror(error)));
+    if (error != ENOENT && error != ECONNREFUSED && error != EAGAIN)
+      fail_meeting(plan, Reason::kBackend, fmt::format("cannot connect to {}: {}", plan.address, std::strerror(error)));
     check_not_foreign(plan);
-    if (Clock::now() >= plan.deadline) fail_meeting(plan, Reason::kTimeout, fmt::format("rank 0 does not listen at {}", plan.address), {0});
+    if (Clock::now() >= plan.deadline)
+      fail_meeting(plan, Reason::kTimeout, fmt::format("rank 0 does not listen at {}", plan.address), {0});
     (void)::poll(nullptr, 0, std::min(int(kAgain.count()), milliseconds_until(plan.deadline)));
   }
 }
@@ -174,15 +183,18 @@ UniqueFd receive_verdict(const MeetingPlan& plan, int socket, Verdict& verdict) 
   for (std::size_t got = 0; got < sizeof verdict;) {
     MessageWithOne message(reinterpret_cast<char*>(&verdict) + got, sizeof verdict - got);
     const ssize_t n = ::recvmsg(socket, &message.header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+      fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
     if (n > 0) {
       got += std::size_t(n);
       const cmsghdr* header = CMSG_FIRSTHDR(&message.header);
       int fd = -1;
-      if (header && header->cmsg_type == SCM_RIGHTS) std::memcpy(&fd, CMSG_DATA(header), sizeof fd), descriptor.reset(fd);
+      if (header && header->cmsg_type == SCM_RIGHTS)
+        std::memcpy(&fd, CMSG_DATA(header), sizeof fd), descriptor.reset(fd);
       continue;
     }
-    if (Clock::now() >= plan.deadline) fail_meeting(plan, Reason::kTimeout, "rank 0 does not answer: not all ranks have come", {0});
+    if (Clock::now() >= plan.deadline)
+      fail_meeting(plan, Reason::kTimeout, "rank 0 does not answer: not all ranks have come", {0});
     pollfd one{socket, POLLIN, 0};
     (void)::poll(&one, 1, milliseconds_until(plan.deadline));
   }

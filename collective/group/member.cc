@@ -14,7 +14,8 @@ namespace troupe::collective::detail {
 namespace {
 constexpr std::size_t kCountsShown = 64;
 constexpr auto kCheckEvery = std::chrono::milliseconds(100);  // a thread that waits looks for a cancel this often
-constexpr std::size_t kHandedMax = 64;                        // with a device at once: staging memory is not without end
+// with a device at once: staging memory is not without end
+constexpr std::size_t kHandedMax = 64;
 
 Clock::time_point after(Duration timeout) {
   const auto now = Clock::now();
@@ -22,15 +23,19 @@ Clock::time_point after(Duration timeout) {
 }
 std::string beginning_of(const std::vector<std::size_t>& counts) {
   const std::size_t shown = std::min(counts.size(), kCountsShown);
-  return fmt::format("{}{}", fmt::join(counts.begin(), counts.begin() + std::ptrdiff_t(shown), ", "), shown < counts.size() ? ", ..." : "");
+  return fmt::format("{}{}", fmt::join(counts.begin(), counts.begin() + std::ptrdiff_t(shown), ", "),
+                     shown < counts.size() ? ", ..." : "");
 }
 bool is_message(const Operation& operation) { return operation.kind == Kind::kSend || operation.kind == Kind::kRecv; }
 Duration time_left(const Pending& pending) {
-  return pending.deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), pending.deadline - Clock::now());
+  return pending.deadline == Clock::time_point::max()
+             ? kForever
+             : std::max<Duration>(Duration::zero(), pending.deadline - Clock::now());
 }
 }  // namespace
 
-Member::Member(std::unique_ptr<Communicator> communicator, MemberOptions options) : communicator_(std::move(communicator)), options_(std::move(options)) {}
+Member::Member(std::unique_ptr<Communicator> communicator, MemberOptions options)
+    : communicator_(std::move(communicator)), options_(std::move(options)) {}
 
 Member::~Member() {
   {
@@ -49,7 +54,9 @@ void Member::tell_failure(const Failure& failure) {
 
 /// The call that waits was cancelled, or its deadline passed: that ends the group.
 void Member::interrupted(const std::exception& error) {
-  const Failure why{Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()), {}};
+  const Failure why{Reason::kAborted,
+                    fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()),
+                    {}};
   communicator_->fail(why);
   tell_failure(why);
 }
@@ -59,13 +66,22 @@ CollectiveError Member::error_of(const Operation& operation, std::uint64_t numbe
   tell_failure(failure);
   // Signatures hold sums of counts only: each rank's error adds its own.
   const bool counted = failure.reason == Reason::kMismatch && !operation.counts.empty();
-  return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
-                               counted ? fmt::format("{}; the counts of rank {} are {}", failure.text, communicator_->rank(), beginning_of(operation.counts)) : failure.text);
+  return CollectiveError::from({failure.reason, options_.group, communicator_->epoch(), number,
+                                kind_name(operation.kind), communicator_->rank(), failure.missing_ranks},
+                               counted ? fmt::format("{}; the counts of rank {} are {}", failure.text,
+                                                     communicator_->rank(), beginning_of(operation.counts))
+                                       : failure.text);
 }
 
 void Member::check_usable(const Operation& operation, std::uint64_t number) {
   if (!communicator_->stale()) return;
-  throw CollectiveError::from({Reason::kStale, options_.group, communicator_->epoch(), number, kind_name(operation.kind), communicator_->rank(), {}},
+  throw CollectiveError::from({Reason::kStale,
+                               options_.group,
+                               communicator_->epoch(),
+                               number,
+                               kind_name(operation.kind),
+                               communicator_->rank(),
+                               {}},
                               "the group has been formed again or destroyed: look it up anew");
 }
 
@@ -85,7 +101,9 @@ void Member::run(const Operation& operation) {
       Patience patience(timeout_of(operation), options_.environment.get());
       try {
         const bool handing = communicator_->hands_over(operation);
-        if (handing ? run_handed(operation, communicator_->take_number(), patience) : communicator_->run(operation, patience)) return;
+        if (handing ? run_handed(operation, communicator_->take_number(), patience)
+                    : communicator_->run(operation, patience))
+          return;
       } catch (const std::exception& error) {  // what Patience::check throws
         interrupted(error);
         throw;
@@ -96,8 +114,8 @@ void Member::run(const Operation& operation) {
   wait_out(enqueue(operation));
 }
 
-/// Waits to its end, also when this call is interrupted: the group has failed by that, and the memory is the caller's again once the
-/// operation has noticed.
+/// Waits to its end, also when this call is interrupted: the group has failed by that, and the memory is the caller's
+/// again once the operation has noticed.
 void Member::wait_out(const std::shared_ptr<Pending>& pending) {
   try {
     wait(*pending, kForever);
@@ -130,8 +148,15 @@ std::shared_ptr<Pending> Member::enqueue(Operation operation) {
                                 : op.type == DType::kF16 || op.type == DType::kBF16               ? 2
                                 : op.type == DType::kI8 || op.type == DType::kU8                  ? 1
                                                                                                   : 4;
-    pending->transfer = {.sends = op.kind == Kind::kSend, .peer = op.peer, .tag = op.tag, .type = op.type, .from = static_cast<const std::byte*>(op.in),
-                         .to = static_cast<std::byte*>(op.out), .stream = op.options.stream, .bytes = op.in_count * element, .deadline = pending->deadline};
+    pending->transfer = {.sends = op.kind == Kind::kSend,
+                         .peer = op.peer,
+                         .tag = op.tag,
+                         .type = op.type,
+                         .from = static_cast<const std::byte*>(op.in),
+                         .to = static_cast<std::byte*>(op.out),
+                         .stream = op.options.stream,
+                         .bytes = op.in_count * element,
+                         .deadline = pending->deadline};
   }
   {
     std::lock_guard lock(mutex_);
@@ -179,7 +204,8 @@ bool Member::wait(Pending& pending, Duration timeout) {
         std::unique_lock lock(mutex_);
         waiters_.fetch_add(1, std::memory_order_seq_cst);
         waiters_wake_.wait_until(lock, std::min(deadline, Clock::now() + kCheckEvery), [&] {
-          return pending.done.load(std::memory_order_acquire) || (timeout == kForever && !role_.load(std::memory_order_seq_cst));
+          return pending.done.load(std::memory_order_acquire) ||
+                 (timeout == kForever && !role_.load(std::memory_order_seq_cst));
         });
         waiters_.fetch_sub(1, std::memory_order_seq_cst);
       }
@@ -233,16 +259,21 @@ bool Member::drain_messages(Environment* environment, const Pending* until) {
   for (const auto& one : active_) {
     next_deadline = std::min(next_deadline, one->deadline);
     if (!one->transfer.done && now >= one->deadline)
-      communicator_->fail({Reason::kTimeout, fmt::format("rank {} waited too long for rank {} in {}", communicator_->rank(), one->operation.peer, kind_name(one->operation.kind)), {one->operation.peer}});
+      communicator_->fail({Reason::kTimeout,
+                           fmt::format("rank {} waited too long for rank {} in {}", communicator_->rank(),
+                                       one->operation.peer, kind_name(one->operation.kind)),
+                           {one->operation.peer}});
   }
   const bool failed = communicator_->failure().has_value();
   std::erase_if(active_, [&](const std::shared_ptr<Pending>& one) {
     if (!one->transfer.done && !failed) return false;
-    finish(one, one->transfer.done ? nullptr : std::make_shared<const CollectiveError>(error_of(one->operation, one->number)));
+    finish(one, one->transfer.done ? nullptr
+                                   : std::make_shared<const CollectiveError>(error_of(one->operation, one->number)));
     return true;
   });
   if (active_.empty()) return true;
-  if (!moved && !(until && until->done.load(std::memory_order_acquire))) communicator_->wait_messages(next_deadline, environment);
+  if (!moved && !(until && until->done.load(std::memory_order_acquire)))
+    communicator_->wait_messages(next_deadline, environment);
   return false;
 }
 
@@ -283,8 +314,12 @@ void Member::drain(const Pending* until, Environment* environment) {
     ErrorPtr error;
     try {
       const auto now = Clock::now();
-      Patience patience(next->deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), next->deadline - now), environment);
-      if (!carry_out(*next, patience)) error = std::make_shared<const CollectiveError>(error_of(next->operation, next->number));
+      Patience patience(next->deadline == Clock::time_point::max()
+                            ? kForever
+                            : std::max<Duration>(Duration::zero(), next->deadline - now),
+                        environment);
+      if (!carry_out(*next, patience))
+        error = std::make_shared<const CollectiveError>(error_of(next->operation, next->number));
     } catch (...) {  // this thread was interrupted, and the group has failed by that
       finish(next, std::make_shared<const CollectiveError>(error_of(next->operation, next->number)));
       throw;
@@ -300,7 +335,9 @@ void Member::start_helper() {
 }
 
 void Member::help() {
-  const auto wanted = [&] { return stopping_ || (queued_.load(std::memory_order_seq_cst) != 0 && !role_.load(std::memory_order_seq_cst)); };
+  const auto wanted = [&] {
+    return stopping_ || (queued_.load(std::memory_order_seq_cst) != 0 && !role_.load(std::memory_order_seq_cst));
+  };
   std::unique_lock lock(mutex_);
   for (;;) {
     helper_wakes_.wait(lock, wanted);
@@ -320,7 +357,8 @@ bool Member::carry_out(Pending& pending, Patience& patience) {
   return !communicator_->failure();
 }
 
-/// In order with everything else, and carried out like it: a fiber is suspended, as other ranks may be fibers of the same thread.
+/// In order with everything else, and carried out like it: a fiber is suspended, as other ranks may be fibers of the
+/// same thread.
 Group Member::split(int color, int key, const OpOptions& options) {
   Operation operation;
   operation.kind = Kind::kSplit;
@@ -336,7 +374,7 @@ Group Member::split(int color, int key, const OpOptions& options) {
   return Group(std::make_shared<Member>(std::move(pending->child), std::move(child_options)));
 }
 
-// ------------------------------------------------------------------------------------------------------ what a device carries out
+// ------------------------------------------------------------------------------------------- what a device carries out
 
 /// What a device carries out, from beginning to end.
 bool Member::run_handed(const Operation& operation, std::unique_ptr<LaunchNumber> number, Patience& patience) {
@@ -366,7 +404,8 @@ void Member::hand(const std::shared_ptr<Pending>& pending, Environment* environm
     finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
     throw;
   }
-  if (!handed) return finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
+  if (!handed)
+    return finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
   handed_.push_back(pending);
   std::lock_guard lock(mutex_);
   pending->handed = std::move(handed);
@@ -378,7 +417,9 @@ void Member::settle_handed() {
   while (!handed_.empty() && handed_.front()->handed->over()) {
     const std::shared_ptr<Pending> first = std::move(handed_.front());
     handed_.pop_front();
-    finish(first, first->handed->settle() ? nullptr : std::make_shared<const CollectiveError>(error_of(first->operation, first->number)));
+    finish(first, first->handed->settle()
+                      ? nullptr
+                      : std::make_shared<const CollectiveError>(error_of(first->operation, first->number)));
   }
 }
 
@@ -395,7 +436,10 @@ void Member::wait_on(Pending& pending, Stream stream) {
     start_helper();
     helper_wakes_.notify_one();
     waiters_.fetch_add(1, std::memory_order_seq_cst);
-    const auto known = [&] { return pending.handed || pending.done.load(std::memory_order_acquire) || !communicator_->hands_over(pending.operation); };
+    const auto known = [&] {
+      return pending.handed || pending.done.load(std::memory_order_acquire) ||
+             !communicator_->hands_over(pending.operation);
+    };
     while (!waiters_wake_.wait_for(lock, kCheckEvery, known)) {}  // the operation ends at its deadline
     waiters_.fetch_sub(1, std::memory_order_seq_cst);
     handed = pending.handed;

@@ -1,19 +1,23 @@
 // Member: this process's side of one group: the order of its operations, who carries them out, and its errors.
 //
-// Operations are carried out by whoever holds the *role*: the thread of a blocking operation when nothing is queued, else a
-// thread in Work::wait, else a helper thread, which starts with the first asynchronous operation and never spins.
+// Operations are carried out by whoever holds the *role*: the thread of a blocking operation when nothing is queued,
+// else a thread in Work::wait, else a helper thread, which starts with the first asynchronous operation and never
+// spins.
 //
-//   run() ---- nothing queued, role free ----------------------------> carried out by the caller
-//   start() -> queue ---- role taken by Work::wait or the helper ----> carried out in order; messages under way together
+//   run() ---- nothing queued, role free ---------------------------> carried out by the caller
+//   start() -> queue ---- role taken by Work::wait or the helper ---> carried out in order; messages under way together
 //
 // Invariants
-//   GMB-1  One thread holds the role; only it touches the communicator's run, post, pump and wait_messages, `active_` and `handed_`.
+//   GMB-1  One thread holds the role; only it touches the communicator's run, post, pump and wait_messages, `active_`
+//          and `handed_`.
 //   GMB-2  Operations begin in the order of the queue; a collective begins when the messages before it are done.
 //   GMB-3  A Pending is done exactly once; after that its memory is not touched.
-//   GMB-4  Whoever lets go of the role looks at the queue afterwards; whoever fills the queue looks at the role afterwards.
-//   GMB-5  What a device carries out is handed over in the order of the queue and ends in that order; whatever it does not carry out waits
-//          until all of that is over.
-//   GMB-6  No operation, a split neither, blocks the thread of a fiber: the helper carries it out, as other ranks may be fibers there.
+//   GMB-4  Whoever lets go of the role looks at the queue afterwards; whoever fills the queue looks at the role
+//          afterwards.
+//   GMB-5  What a device carries out is handed over in the order of the queue and ends in that order; whatever it does
+//          not carry out waits until all of that is over.
+//   GMB-6  No operation, a split neither, blocks the thread of a fiber: the helper carries it out, as other ranks may
+//          be fibers there.
 // Thread rule: any thread or fiber.
 #pragma once
 #include <atomic>
@@ -48,7 +52,8 @@ struct MemberOptions {
   std::string group;
   Duration timeout = std::chrono::seconds(30);
   std::shared_ptr<Environment> environment;  // may be null
-  std::function<void(const Failure&)> on_failed = {};  // called once, when this rank first sees that the group has failed
+  // called once, when this rank first sees that the group has failed
+  std::function<void(const Failure&)> on_failed = {};
 };
 
 class Member : public std::enable_shared_from_this<Member> {
@@ -73,7 +78,9 @@ class Member : public std::enable_shared_from_this<Member> {
   Group split(int color, int key, const OpOptions& options);
 
  private:
-  bool take_role() { return !role_.load(std::memory_order_relaxed) && !role_.exchange(true, std::memory_order_seq_cst); }
+  bool take_role() {
+    return !role_.load(std::memory_order_relaxed) && !role_.exchange(true, std::memory_order_seq_cst);
+  }
   void release_role();
   std::shared_ptr<Pending> enqueue(Operation operation);
   void drain(const Pending* until, Environment* environment);
@@ -93,7 +100,9 @@ class Member : public std::enable_shared_from_this<Member> {
   void tell_failure(const Failure& failure);
   void interrupted(const std::exception& error);
   CollectiveError error_of(const Operation& operation, std::uint64_t number);
-  Duration timeout_of(const Operation& operation) const { return operation.options.timeout == kGroupTimeout ? options_.timeout : operation.options.timeout; }
+  Duration timeout_of(const Operation& operation) const {
+    return operation.options.timeout == kGroupTimeout ? options_.timeout : operation.options.timeout;
+  }
   bool on_fiber() const;
 
   std::unique_ptr<Communicator> communicator_;

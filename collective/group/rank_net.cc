@@ -18,7 +18,8 @@ namespace {
 constexpr Channel kChannels[] = {Channel::kData, Channel::kControl};
 
 net::PairKey key_of(const RankIdentity& identity, int from, int to, Channel channel) {
-  return net::hmac_sha256(identity.secret, fmt::format("troupe ranks {} {} {} {} {}", identity.id, identity.epoch, from, to, int(channel)));
+  return net::hmac_sha256(
+      identity.secret, fmt::format("troupe ranks {} {} {} {} {}", identity.id, identity.epoch, from, to, int(channel)));
 }
 
 /// Ends what open_rank began (RN-1).
@@ -36,7 +37,8 @@ class Registration {
 /// Who of this process is where: for connections that arrive, and for splits.
 struct Present {
   std::mutex mutex;
-  std::map<std::pair<std::uint64_t, int>, std::pair<std::weak_ptr<TcpLinks>, std::weak_ptr<Registration>>> ranks;  // by group's number and rank
+  // by group's number and rank
+  std::map<std::pair<std::uint64_t, int>, std::pair<std::weak_ptr<TcpLinks>, std::weak_ptr<Registration>>> ranks;
 };
 Present& present() {
   static Present& instance = *new Present;  // threads of user code may outlive main
@@ -61,7 +63,8 @@ std::shared_ptr<Registration> registration_of(const TcpLinks& links) {
 }
 
 Result<UniqueFd> dial_rank(const RankIdentity& identity, int to, Channel channel, Clock::time_point deadline) {
-  auto introduction = net::introduce({identity.id, identity.epoch, identity.rank, to, std::uint16_t(channel)}, key_of(identity, identity.rank, to, channel));
+  auto introduction = net::introduce({identity.id, identity.epoch, identity.rank, to, std::uint16_t(channel)},
+                                     key_of(identity, identity.rank, to, channel));
   if (!introduction.ok()) return introduction.error_ptr();
   return net::dial_hand_over(identity.addresses[std::size_t(to)], net::bytes_of_introduction(*introduction), deadline);
 }
@@ -82,8 +85,10 @@ std::string hex_of(const Secret& secret) {
 
 Result<Secret> secret_of(const std::string& hex) {
   Secret secret{};
-  if (hex.size() != 2 * secret.size() || hex.find_first_not_of("0123456789abcdef") != std::string::npos) return SerializationError("the secret of a group's record is none");
-  for (std::size_t i = 0; i < secret.size(); ++i) secret[i] = std::uint8_t(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  if (hex.size() != 2 * secret.size() || hex.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return SerializationError("the secret of a group's record is none");
+  for (std::size_t i = 0; i < secret.size(); ++i)
+    secret[i] = std::uint8_t(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
   return secret;
 }
 
@@ -95,7 +100,12 @@ std::uint64_t number_of(const Secret& secret, const std::string& purpose) {
 }
 
 RankIdentity identity_in(const GroupRecord& record, const std::string& name, int rank) {
-  RankIdentity identity{.name = name, .id = record.id, .epoch = record.epoch, .secret = secret_of(record.secret).value(), .rank = rank, .addresses = {}};
+  RankIdentity identity{.name = name,
+                        .id = record.id,
+                        .epoch = record.epoch,
+                        .secret = secret_of(record.secret).value(),
+                        .rank = rank,
+                        .addresses = {}};
   for (const GroupMember& member : record.members) identity.addresses.push_back(member.data_address);
   return identity;
 }
@@ -104,11 +114,13 @@ std::shared_ptr<TcpLinks> open_rank(worker::Core& core, RankIdentity identity) {
   const int rank = identity.rank, ranks = int(identity.addresses.size());
   auto links = TcpLinks::create({rank, ranks, identity.epoch});
   std::vector<int> nodes;  // a node has one daemon
-  for (const std::string& address : identity.addresses) nodes.push_back(int(std::ranges::find(identity.addresses, address) - identity.addresses.begin()));
+  for (const std::string& address : identity.addresses)
+    nodes.push_back(int(std::ranges::find(identity.addresses, address) - identity.addresses.begin()));
   links->know_nodes(std::move(nodes));
   wire::ExpectRanks expected{identity.id, identity.epoch, identity.name, rank, {}};
   for (int from = rank + 1; from < ranks; ++from)
-    for (Channel channel : kChannels) expected.from.push_back({from, std::uint16_t(channel), key_of(identity, from, rank, channel)});
+    for (Channel channel : kChannels)
+      expected.from.push_back({from, std::uint16_t(channel), key_of(identity, from, rank, channel)});
   auto registration = std::make_shared<Registration>(core, std::move(identity));
   links->keep(registration);
   {
@@ -122,13 +134,19 @@ std::shared_ptr<TcpLinks> open_rank(worker::Core& core, RankIdentity identity) {
 
 Status dial_lower_ranks(TcpLinks& links, Clock::time_point deadline) {
   const std::shared_ptr<Registration> registration = registration_of(links);
-  if (!registration) return CollectiveError::from({.reason = Reason::kStale, .operation = "connect"}, "the group was formed again or destroyed");
+  if (!registration)
+    return CollectiveError::from({.reason = Reason::kStale, .operation = "connect"},
+                                 "the group was formed again or destroyed");
   for (int to = 0; to < links.rank(); ++to)
     for (Channel channel : kChannels) {
       auto socket = dial_rank(registration->identity(), to, channel, deadline);
       if (!socket.ok()) {
         const bool late = socket.error().code() == ErrorCode::kDeadlineExceeded;
-        return CollectiveError::from({.reason = late ? Reason::kTimeout : Reason::kDied, .group = registration->identity().name, .epoch = registration->identity().epoch, .operation = "connect", .rank = links.rank(),
+        return CollectiveError::from({.reason = late ? Reason::kTimeout : Reason::kDied,
+                                      .group = registration->identity().name,
+                                      .epoch = registration->identity().epoch,
+                                      .operation = "connect",
+                                      .rank = links.rank(),
                                       .missing_ranks = {to}},
                                      fmt::format("rank {} is not to be reached: {}", to, socket.error().message()));
       }
@@ -138,15 +156,22 @@ Status dial_lower_ranks(TcpLinks& links, Clock::time_point deadline) {
 }
 
 Connect connect_by_daemons(worker::Core& core) {
-  return [&core](TcpLinks& old, const Subgroup& subgroup, Clock::time_point deadline) -> Result<std::shared_ptr<TcpLinks>> {
+  return [&core](TcpLinks& old, const Subgroup& subgroup,
+                 Clock::time_point deadline) -> Result<std::shared_ptr<TcpLinks>> {
     const std::shared_ptr<Registration> registration = registration_of(old);
-    if (!registration) return CollectiveError::from({.reason = Reason::kStale, .operation = "split"}, "the group was formed again or destroyed");
+    if (!registration)
+      return CollectiveError::from({.reason = Reason::kStale, .operation = "split"},
+                                   "the group was formed again or destroyed");
     std::shared_ptr<TcpLinks> links;
     if (!subgroup.members.empty()) {
       const RankIdentity& parent = registration->identity();
       const std::string purpose = fmt::format("split {}", subgroup.key);
-      RankIdentity identity{.name = parent.name + "/split", .id = number_of(parent.secret, purpose), .epoch = parent.epoch, .secret = net::hmac_sha256(parent.secret, "troupe " + purpose),
-                      .rank = subgroup.rank, .addresses = {}};
+      RankIdentity identity{.name = parent.name + "/split",
+                            .id = number_of(parent.secret, purpose),
+                            .epoch = parent.epoch,
+                            .secret = net::hmac_sha256(parent.secret, "troupe " + purpose),
+                            .rank = subgroup.rank,
+                            .addresses = {}};
       for (int r : subgroup.members) identity.addresses.push_back(parent.addresses[std::size_t(r)]);
       links = open_rank(core, std::move(identity));
     }
@@ -163,9 +188,11 @@ void rank_arrived(const wire::RankSocket& what, UniqueFd fd) {
   std::shared_ptr<TcpLinks> links;
   {
     std::lock_guard lock(present().mutex);
-    if (const auto found = present().ranks.find({what.group, what.to}); found != present().ranks.end()) links = found->second.first.lock();
+    if (const auto found = present().ranks.find({what.group, what.to}); found != present().ranks.end())
+      links = found->second.first.lock();
   }
-  const bool ours = links && links->epoch() == what.epoch && what.from >= 0 && what.from < links->ranks() && what.channel <= std::uint16_t(Channel::kControl);
+  const bool ours = links && links->epoch() == what.epoch && what.from >= 0 && what.from < links->ranks() &&
+                    what.channel <= std::uint16_t(Channel::kControl);
   if (ours) links->arrive(what.from, Channel(what.channel), std::move(fd));  // RN-2
 }
 

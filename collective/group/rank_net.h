@@ -1,5 +1,5 @@
-// RankNet: how a rank of a group of actors gets its sockets. Workers listen on no port: the others reach them at the data port of
-// their node's daemon, which checks the introduction and passes the connection on.
+// RankNet: how a rank of a group of actors gets its sockets. Workers listen on no port: the others reach them at the
+// data port of their node's daemon, which checks the introduction and passes the connection on.
 //
 //   rank 1 (worker)            daemon of rank 0              rank 0 (worker)
 //                                          <-- expect 1 by this key --|        open(), when the group is formed
@@ -7,11 +7,13 @@
 //      |                                      |-- the descriptor ------->      arrived() -> TcpLinks
 //      |<================ data, control (two connections) ============>|
 //
-// The higher ranks dial the lower ones. All keys are made of the epoch's secret, which only the job's processes can read.
+// The higher ranks dial the lower ones. All keys are made of the epoch's secret, which only the job's processes can
+// read.
 //
 // Invariants
 //   RN-1  A rank is expected from open() until its links are gone or it has left, and not longer.
-//   RN-2  A socket goes to the links of exactly the rank, group and epoch that its introduction named; else it is closed.
+//   RN-2  A socket goes to the links of exactly the rank, group and epoch that its introduction named; else it is
+//         closed.
 // Thread rule: any thread; dial() waits until its deadline at most. Nothing of it is called with the core's lock held.
 #pragma once
 #include <array>

@@ -25,7 +25,10 @@ using Ruling = Judgement::Ruling;
 constexpr std::size_t kGuestsMax = 1024;  // connections that have not shown their card: strangers, most of them
 
 /// What ranks must agree on beyond the version: the layout of what they exchange.
-std::uint64_t build_number() { return std::uint64_t(sizeof(Card)) << 32 | std::uint64_t(sizeof(ShmControl)) << 16 | sizeof(RankLines) << 4 | sizeof(void*); }
+std::uint64_t build_number() {
+  return std::uint64_t(sizeof(Card)) << 32 | std::uint64_t(sizeof(ShmControl)) << 16 | sizeof(RankLines) << 4 |
+         sizeof(void*);
+}
 
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325u;
@@ -39,7 +42,9 @@ bool same_layout(const Card& a, const Card& b) { return a.version == b.version &
 
 bool same_token(const Card& a, const Card& b) {
   unsigned char difference = 0;
-  for (std::size_t i = 0; i < sizeof a.token; ++i) difference = static_cast<unsigned char>(difference | (static_cast<unsigned char>(a.token[i]) ^ static_cast<unsigned char>(b.token[i])));
+  for (std::size_t i = 0; i < sizeof a.token; ++i)
+    difference = static_cast<unsigned char>(
+        difference | (static_cast<unsigned char>(a.token[i]) ^ static_cast<unsigned char>(b.token[i])));
   return difference == 0;
 }
 
@@ -47,13 +52,15 @@ void tell(int fd, Reason reason, const std::string& error) {
   Verdict verdict;
   verdict.reason = std::uint32_t(reason);
   error.copy(verdict.error, sizeof verdict.error - 1);
-  (void)send_whole(fd, &verdict, sizeof verdict, Clock::now() + kStranger);  // its buffer takes it at once, or nobody is there
+  // its buffer takes it at once, or nobody is there
+  (void)send_whole(fd, &verdict, sizeof verdict, Clock::now() + kStranger);
 }
 
 /// Rank 0's side while ranks come in.
 class Reception {
  public:
-  Reception(const MeetingPlan& plan, const Card& own, int listener) : plan_(plan), own_(own), listener_(listener), until_(plan.deadline), here_(std::size_t(plan.size), false) {
+  Reception(const MeetingPlan& plan, const Card& own, int listener)
+      : plan_(plan), own_(own), listener_(listener), until_(plan.deadline), here_(std::size_t(plan.size), false) {
     arrivals_.cards.resize(std::size_t(plan.size));
     arrivals_.sockets.resize(std::size_t(plan.size));
     arrivals_.cards[0] = own;
@@ -90,10 +97,12 @@ class Reception {
   void wait() {
     polled_.assign(1, {listener_, POLLIN, 0});
     auto until = until_;
-    for (const Guest& guest : guests_) polled_.push_back({guest.fd.get(), POLLIN, 0}), until = std::min(until, guest.until);
+    for (const Guest& guest : guests_)
+      polled_.push_back({guest.fd.get(), POLLIN, 0}), until = std::min(until, guest.until);
     for (const UniqueFd& socket : arrivals_.sockets)
       if (socket) polled_.push_back({socket.get(), POLLRDHUP, 0});
-    (void)::poll(polled_.data(), polled_.size(), milliseconds_until(until));  // a signal, a deadline, an event: everything is looked at
+    // a signal, a deadline, an event: everything is looked at
+    (void)::poll(polled_.data(), polled_.size(), milliseconds_until(until));
   }
 
   void greet() {
@@ -119,7 +128,8 @@ class Reception {
     std::erase_if(guests_, [&](Guest& guest) {
       while (guest.got < sizeof guest.card) {
         if (guest.got >= offsetof(Card, pid) && !same_layout(guest.card, own_)) break;  // it may be shorter than ours
-        const ssize_t n = ::recv(guest.fd.get(), reinterpret_cast<char*>(&guest.card) + guest.got, sizeof guest.card - guest.got, MSG_DONTWAIT);
+        const ssize_t n = ::recv(guest.fd.get(), reinterpret_cast<char*>(&guest.card) + guest.got,
+                                 sizeof guest.card - guest.got, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno == EAGAIN) return now >= guest.until;  // RC-1
         if (n <= 0) return true;
@@ -173,7 +183,12 @@ class Reception {
 }  // namespace
 
 void fail_meeting(const MeetingPlan& plan, Reason reason, const std::string& text, std::vector<int> missing) {
-  throw CollectiveError::from({.reason = reason, .group = plan.group, .operation = "join", .rank = plan.rank, .missing_ranks = std::move(missing)}, text);
+  throw CollectiveError::from({.reason = reason,
+                               .group = plan.group,
+                               .operation = "join",
+                               .rank = plan.rank,
+                               .missing_ranks = std::move(missing)},
+                              text);
 }
 
 Card card_of(const MeetingPlan& plan) {
@@ -196,24 +211,33 @@ Card card_of(const MeetingPlan& plan) {
 }
 
 bool same_machine(const Card& a, const Card& b) {
-  return a.boot[0] != 0 && std::memcmp(a.boot, b.boot, sizeof a.boot) == 0 && a.process_namespace == b.process_namespace && a.user == b.user;
+  return a.boot[0] != 0 && std::memcmp(a.boot, b.boot, sizeof a.boot) == 0 &&
+         a.process_namespace == b.process_namespace && a.user == b.user;
 }
 
 Judgement judge(const Card& card, const Card& own, const std::vector<bool>& here) {
   if (card.magic != Card::kMagic) return {Ruling::kRefused, "this is not Troupe"};
   if (!same_layout(card, own))
     return {own.token[0] == 0 ? Ruling::kDisagrees : Ruling::kRefused,
-            fmt::format("version mismatch: rank {} has version {} (build {:x}), rank 0 has version {} (build {:x})", card.rank, card.version, card.build, own.version, own.build)};
+            fmt::format("version mismatch: rank {} has version {} (build {:x}), rank 0 has version {} (build {:x})",
+                        card.rank, card.version, card.build, own.version, own.build)};
   if (!same_token(card, own)) return {Ruling::kRefused, "another token than rank 0's"};
-  if (card.group_hash != own.group_hash) return {Ruling::kDisagrees, fmt::format("rank {} joins the group '{}', rank 0 '{}'", card.rank, text_of(card.group), text_of(own.group))};
-  if (card.size != own.size) return {Ruling::kDisagrees, fmt::format("rank {} says {} ranks, rank 0 says {}", card.rank, card.size, own.size)};
-  if (card.backend != own.backend) return {Ruling::kDisagrees, fmt::format("rank {} wants another backend than rank 0", card.rank)};
-  if (card.rank < 1 || card.rank >= own.size) return {Ruling::kRefused, fmt::format("there is no rank {} of {}", card.rank, own.size)};
+  if (card.group_hash != own.group_hash)
+    return {Ruling::kDisagrees, fmt::format("rank {} joins the group '{}', rank 0 '{}'", card.rank, text_of(card.group),
+                                            text_of(own.group))};
+  if (card.size != own.size)
+    return {Ruling::kDisagrees, fmt::format("rank {} says {} ranks, rank 0 says {}", card.rank, card.size, own.size)};
+  if (card.backend != own.backend)
+    return {Ruling::kDisagrees, fmt::format("rank {} wants another backend than rank 0", card.rank)};
+  if (card.rank < 1 || card.rank >= own.size)
+    return {Ruling::kRefused, fmt::format("there is no rank {} of {}", card.rank, own.size)};
   if (here[std::size_t(card.rank)]) return {Ruling::kRefused, fmt::format("rank {} has come twice", card.rank)};
   return {};
 }
 
-Arrivals receive_cards(const MeetingPlan& plan, const Card& own, int listener) { return Reception(plan, own, listener).run(); }
+Arrivals receive_cards(const MeetingPlan& plan, const Card& own, int listener) {
+  return Reception(plan, own, listener).run();
+}
 
 void refuse_all(const Arrivals& arrivals, Reason reason, const std::string& text) {
   for (const UniqueFd& socket : arrivals.sockets)
@@ -221,7 +245,8 @@ void refuse_all(const Arrivals& arrivals, Reason reason, const std::string& text
 }
 
 void check_verdict(const MeetingPlan& plan, const Verdict& verdict) {
-  if (verdict.error[0] != 0) fail_meeting(plan, Reason(std::min(verdict.reason, std::uint32_t(Reason::kBackend))), text_of(verdict.error));
+  if (verdict.error[0] != 0)
+    fail_meeting(plan, Reason(std::min(verdict.reason, std::uint32_t(Reason::kBackend))), text_of(verdict.error));
 }
 
 }  // namespace troupe::collective

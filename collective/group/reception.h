@@ -1,8 +1,10 @@
-// Reception: what rank 0 and the others tell each other when a group of processes meets, at HOST:PORT (rendezvous.h) or at a
-// path (join_path.h), and rank 0's side of it: it takes in who connects, all at once, until all have come.
+// Reception: what rank 0 and the others tell each other when a group of processes meets, at HOST:PORT (rendezvous.h) or
+// at a path (join_path.h), and rank 0's side of it: it takes in who connects, all at once, until all have come.
 //
-//   rank r -> rank 0    Card     | magic | version | build | rank | size | backend | group | token | machine | pid | where r listens |
-//   rank 0 -> rank r    Verdict  | an error text, or nothing | backend | key | descriptor of the memory |, then what the meeting adds
+//   rank r -> rank 0    Card     | magic | version | build | rank | size | backend | group | token | machine | pid |
+//                                where r listens |
+//   rank 0 -> rank r    Verdict  | an error text, or nothing | backend | key | descriptor of the memory |, then what
+//                                the meeting adds
 //
 //   a connection --whole Card--> welcome --all have come--> the meeting
 //                            \-> refused, alone
@@ -10,10 +12,11 @@
 //
 // Invariants
 //   RC-1  A connection that says nothing delays nobody; it is closed after kStranger.
-//   RC-2  Who has another token, is not Troupe, or comes as a rank that is here already is refused alone: no stranger ends a
-//         meeting. (Of another version only the first words can be read: no token, so where one was asked for, no trust.)
-//   RC-3  Who disagrees on version, group, size or backend ends the meeting: rank 0, all that have come, and all that come
-//         within kFarewell hear the same text.
+//   RC-2  Who has another token, is not Troupe, or comes as a rank that is here already is refused alone: no stranger
+//         ends a meeting. (Of another version only the first words can be read: no token, so where one was asked for,
+//         no trust.)
+//   RC-3  Who disagrees on version, group, size or backend ends the meeting: rank 0, all that have come, and all that
+//         come within kFarewell hear the same text.
 //   RC-4  A rank that hung up before all had come may come again.
 // Thread rule: any thread; waits until the deadline at most.
 #pragma once
@@ -61,7 +64,8 @@ Card card_of(const MeetingPlan& plan);
 /// Can each of the two open what the other has open?
 bool same_machine(const Card& a, const Card& b);
 
-/// What becomes of who shows this card (RC-2, RC-3). Pure; the time that it takes does not depend on where two tokens differ.
+/// What becomes of who shows this card (RC-2, RC-3). Pure; the time that it takes does not depend on where two tokens
+/// differ.
 struct Judgement {
   enum class Ruling { kWelcome, kRefused, kDisagrees } ruling = Ruling::kWelcome;
   std::string text = {};
@@ -72,8 +76,8 @@ struct Arrivals {
   std::vector<Card> cards;        ///< by rank; the tokens are wiped
   std::vector<UniqueFd> sockets;  ///< by rank; none of rank 0
 };
-/// Rank 0: takes in all others. Throws CollectiveError: kTimeout names who did not come, kMismatch says what differs, kBackend
-/// that the listener does not work.
+/// Rank 0: takes in all others. Throws CollectiveError: kTimeout names who did not come, kMismatch says what differs,
+/// kBackend that the listener does not work.
 Arrivals receive_cards(const MeetingPlan& plan, const Card& own, int listener);
 /// Tells all ranks that have come why there will be no group.
 void refuse_all(const Arrivals& arrivals, Reason reason, const std::string& text);
@@ -81,6 +85,7 @@ void refuse_all(const Arrivals& arrivals, Reason reason, const std::string& text
 /// The others: rank 0's no is thrown as CollectiveError.
 void check_verdict(const MeetingPlan& plan, const Verdict& verdict);
 
-[[noreturn]] void fail_meeting(const MeetingPlan& plan, Reason reason, const std::string& text, std::vector<int> missing = {});
+[[noreturn]] void fail_meeting(const MeetingPlan& plan, Reason reason, const std::string& text,
+                               std::vector<int> missing = {});
 
 }  // namespace troupe::collective

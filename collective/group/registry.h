@@ -1,4 +1,5 @@
-// What a group's founder leaves in the cluster's key-value table, so that members find it, and how that is written down.
+// What a group's founder leaves in the cluster's key-value table, so that members find it, and how that is written
+// down.
 //
 // Pure; any thread.
 #pragma once
@@ -12,8 +13,8 @@
 
 namespace troupe::collective {
 
-/// A rank: which actor, in which of its lives, in which process, where others reach that process's daemon, and whether it was made
-/// with a GPU or a part of one.
+/// A rank: which actor, in which of its lives, in which process, where others reach that process's daemon, and whether
+/// it was made with a GPU or a part of one.
 struct GroupMember {
   std::string actor, node, data_address;
   ProcessId process;

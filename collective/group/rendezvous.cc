@@ -27,14 +27,17 @@ UniqueFd listen_at(const MeetingPlan& plan) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   const auto colon = plan.address.rfind(':');
-  if (const int error = ::getaddrinfo(plan.address.substr(0, colon).c_str(), plan.address.substr(colon + 1).c_str(), &hints, &found); error != 0)
+  if (const int error =
+          ::getaddrinfo(plan.address.substr(0, colon).c_str(), plan.address.substr(colon + 1).c_str(), &hints, &found);
+      error != 0)
     throw InvalidArgumentError(fmt::format("join: '{}': {}", plan.address, ::gai_strerror(error)));
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!fd || ::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), 1024) != 0)
-    fail_meeting(plan, Reason::kBackend, fmt::format("rank 0 cannot listen at {}: {}", plan.address, std::strerror(errno)));
+    fail_meeting(plan, Reason::kBackend,
+                 fmt::format("rank 0 cannot listen at {}: {}", plan.address, std::strerror(errno)));
   return fd;
 }
 
@@ -64,7 +67,8 @@ Table receive_all(const MeetingPlan& plan, const Card& own) {
     refuse_all(arrivals, Reason::kBackend, text);
     fail_meeting(plan, Reason::kBackend, text);
   }
-  table.backend = plan.backend == Backend::kShm || (plan.backend != Backend::kTcp && together) ? Backend::kShm : Backend::kTcp;
+  table.backend =
+      plan.backend == Backend::kShm || (plan.backend != Backend::kTcp && together) ? Backend::kShm : Backend::kTcp;
   if (table.backend == Backend::kShm) {
     auto segment = ShmSegment::create({.ranks = plan.size, .epoch = 1, .key = table.key});
     if (!segment.ok()) refuse_all(arrivals, Reason::kBackend, segment.error().message());
@@ -77,7 +81,8 @@ Table receive_all(const MeetingPlan& plan, const Card& own) {
   verdict.founder_fd = table.founder_fd;
   for (int r = 1; r < plan.size; ++r) {
     const int fd = arrivals.sockets[std::size_t(r)].get();
-    if (!send_whole(fd, &verdict, sizeof verdict, plan.deadline) || !send_whole(fd, table.cards.data(), table.cards.size() * sizeof(Card), plan.deadline))
+    if (!send_whole(fd, &verdict, sizeof verdict, plan.deadline) ||
+        !send_whole(fd, table.cards.data(), table.cards.size() * sizeof(Card), plan.deadline))
       fail_meeting(plan, Reason::kDied, fmt::format("rank {} hung up", r), {r});
   }
   return table;
@@ -92,13 +97,16 @@ Table ask(const MeetingPlan& plan, const Card& own) {
       break;
     }
     if (dialled.error().code() == ErrorCode::kInvalidArgument) dialled.error().raise();
-    if (Clock::now() >= plan.deadline) fail_meeting(plan, Reason::kTimeout, fmt::format("rank 0 does not listen at {}", plan.address), {0});
+    if (Clock::now() >= plan.deadline)
+      fail_meeting(plan, Reason::kTimeout, fmt::format("rank 0 does not listen at {}", plan.address), {0});
     (void)::poll(nullptr, 0, kAgainMs);
   }
   Table table;
   Verdict verdict;
-  if (!send_whole(socket.get(), &own, sizeof own, plan.deadline) || !receive_whole(socket.get(), &verdict, sizeof verdict, plan.deadline)) {
-    if (Clock::now() >= plan.deadline) fail_meeting(plan, Reason::kTimeout, "rank 0 does not answer: not all ranks have come", {0});
+  if (!send_whole(socket.get(), &own, sizeof own, plan.deadline) ||
+      !receive_whole(socket.get(), &verdict, sizeof verdict, plan.deadline)) {
+    if (Clock::now() >= plan.deadline)
+      fail_meeting(plan, Reason::kTimeout, "rank 0 does not answer: not all ranks have come", {0});
     fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
   }
   check_verdict(plan, verdict);
@@ -106,7 +114,8 @@ Table ask(const MeetingPlan& plan, const Card& own) {
   table.key = verdict.key;
   table.founder_fd = verdict.founder_fd;
   table.cards.resize(static_cast<std::size_t>(plan.size));
-  if (!receive_whole(socket.get(), table.cards.data(), table.cards.size() * sizeof(Card), plan.deadline)) fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
+  if (!receive_whole(socket.get(), table.cards.data(), table.cards.size() * sizeof(Card), plan.deadline))
+    fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
   return table;
 }
 
@@ -115,13 +124,15 @@ std::string listening_host(const MeetingPlan& plan) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_DGRAM;  // nothing is sent: the route tells the address
   const auto colon = plan.address.rfind(':');
-  if (::getaddrinfo(host_of(plan.address).c_str(), plan.address.substr(colon + 1).c_str(), &hints, &found) != 0) throw InvalidArgumentError(fmt::format("join: '{}' is no address", plan.address));
+  if (::getaddrinfo(host_of(plan.address).c_str(), plan.address.substr(colon + 1).c_str(), &hints, &found) != 0)
+    throw InvalidArgumentError(fmt::format("join: '{}' is no address", plan.address));
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   UniqueFd fd(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   char host[48] = {};
-  if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+  if (::connect(fd.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
       ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0)
     fail_meeting(plan, Reason::kBackend, fmt::format("no way to {}: {}", plan.address, std::strerror(errno)));
   return host;
@@ -130,7 +141,8 @@ std::string listening_host(const MeetingPlan& plan) {
 }  // namespace
 
 std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
-  if (plan.size > kTcpRanksMax) throw InvalidArgumentError(fmt::format("join: {} ranks, and at most {} can meet", plan.size, kTcpRanksMax));
+  if (plan.size > kTcpRanksMax)
+    throw InvalidArgumentError(fmt::format("join: {} ranks, and at most {} can meet", plan.size, kTcpRanksMax));
   MeshListener listener = MeshListener::open(listening_host(plan)).value();
   Card own = card_of(plan);
   own.address = listener.address();
@@ -138,7 +150,8 @@ std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
   if (table.backend == Backend::kShm) {
     if (table.segment) return std::make_unique<ShmCommunicator>(table.segment, plan.rank);
     auto opened = ShmSegment::attach_from(table.cards[0].pid, table.founder_fd, table.key);
-    if (const auto why = opened.ok() ? Failure{} : failure_of_attaching(opened.error_ptr(), 0); !opened.ok()) fail_meeting(plan, why.reason, why.text, why.missing_ranks);
+    if (const auto why = opened.ok() ? Failure{} : failure_of_attaching(opened.error_ptr(), 0); !opened.ok())
+      fail_meeting(plan, why.reason, why.text, why.missing_ranks);
     return std::make_unique<ShmCommunicator>(*std::move(opened), plan.rank);
   }
   std::vector<MeshAddress> addresses;
@@ -146,7 +159,8 @@ std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
   const int here = int(std::ranges::count_if(table.cards, [&](const Card& card) { return same_machine(card, own); }));
   auto links = connect_mesh({plan.rank, plan.size, 1}, std::move(listener), addresses, table.key, plan.deadline);
   if (!links.ok()) fail_meeting(plan, Reason::kTimeout, links.error().message());
-  return std::make_unique<TcpCommunicator>(*std::move(links), TcpOptions{.deterministic = plan.deterministic, .ranks_here = here, .key = table.key});
+  return std::make_unique<TcpCommunicator>(
+      *std::move(links), TcpOptions{.deterministic = plan.deterministic, .ranks_here = here, .key = table.key});
 }
 
 }  // namespace troupe::collective

@@ -23,7 +23,8 @@ constexpr auto kSlice = std::chrono::milliseconds(100);  // watcher and listener
 
 }  // namespace
 
-HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_ptr<ShmCommunicator> inside, std::unique_ptr<TcpCommunicator> across, HierOptions options)
+HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_ptr<ShmCommunicator> inside,
+                                   std::unique_ptr<TcpCommunicator> across, HierOptions options)
     : map_(nodes, across->rank()), options_(options), inside_(std::move(inside)), across_(std::move(across)) {
   across_->links()->know_nodes(nodes);
   if (!inside_) return;
@@ -34,7 +35,8 @@ HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_pt
   inside_->belong_to({.names = map_.here(), .waiting = [this] { return waiting(); }, .missing = missing});
   across_->links()->on_failure([segment = inside_->segment()](const Failure& failure) {  // HCM-2
     segment->fail(failure);
-    if (failure.reason == Reason::kStale && segment->control().next_epoch.load() == 0) segment->supersede(ShmSegment::kDestroyed);
+    if (failure.reason == Reason::kStale && segment->control().next_epoch.load() == 0)
+      segment->supersede(ShmSegment::kDestroyed);
   });
   watcher_ = start_thread([this] { watch_inside(); });
 }
@@ -51,12 +53,19 @@ HierCommunicator::~HierCommunicator() {
   if (listener_.joinable()) listener_.join();
 }
 
-Result<std::unique_ptr<HierCommunicator>> HierCommunicator::over(const std::vector<int>& nodes, std::unique_ptr<TcpCommunicator> across, Patience& patience, HierOptions options) {
+Result<std::unique_ptr<HierCommunicator>> HierCommunicator::over(const std::vector<int>& nodes,
+                                                                 std::unique_ptr<TcpCommunicator> across,
+                                                                 Patience& patience, HierOptions options) {
   struct Entry { std::int64_t pid, fd; std::uint64_t key; };
   const NodeMap map(nodes, across->rank());
   const auto why = [&] {
     const Failure failure = across->failure().value_or(Failure{Reason::kBackend, "no reason was given", {}});
-    return CollectiveError::from({.reason = failure.reason, .epoch = across->epoch(), .operation = "join", .rank = across->rank(), .missing_ranks = failure.missing_ranks}, failure.text);
+    return CollectiveError::from({.reason = failure.reason,
+                                  .epoch = across->epoch(),
+                                  .operation = "join",
+                                  .rank = across->rank(),
+                                  .missing_ranks = failure.missing_ranks},
+                                 failure.text);
   };
   Entry own{::getpid(), -1, 0};
   std::vector<Entry> all(nodes.size());
@@ -70,7 +79,12 @@ Result<std::unique_ptr<HierCommunicator>> HierCommunicator::over(const std::vect
     take(ShmSegment::create({.ranks = int(map.here().size()), .epoch = across->epoch(), .key = own.key}));
     if (segment) own.fd = segment->fd();
   }
-  const detail::Operation table{.kind = Kind::kAllGather, .type = detail::DType::kU8, .in = &own, .in_count = sizeof own, .out = all.data(), .out_count = all.size() * sizeof own};
+  const detail::Operation table{.kind = Kind::kAllGather,
+                                .type = detail::DType::kU8,
+                                .in = &own,
+                                .in_count = sizeof own,
+                                .out = all.data(),
+                                .out_count = all.size() * sizeof own};
   if (!across->run(table, patience)) return why();
   const Entry& first = all[std::size_t(map.here().front())];
   if (map.place() != 0) take(ShmSegment::attach_from(int(first.pid), int(first.fd), first.key));
@@ -121,7 +135,8 @@ Progress HierCommunicator::next_step() {
 /// A rank that sleeps inside is not heard across: after a while it says where it is (HCM-3).
 Clock::time_point HierCommunicator::waiting() {
   const auto now = Clock::now();
-  if (tell_at_ == Clock::time_point{}) tell_at_ = now + std::min<Clock::duration>(kTellAfter, std::chrono::duration_cast<Clock::duration>(timeout_) / 4);
+  if (tell_at_ == Clock::time_point{})
+    tell_at_ = now + std::min<Clock::duration>(kTellAfter, std::chrono::duration_cast<Clock::duration>(timeout_) / 4);
   if (now < tell_at_) return tell_at_;
   across_->links()->tell_progress();
   return Clock::time_point::max();
@@ -158,7 +173,8 @@ bool HierCommunicator::run(const detail::Operation& operation, Patience& patienc
   type_ = kernels::DType(operation.type);
   element_ = kernels::size_of(type_);
   timeout_ = patience.timeout();
-  const Call call{operation, static_cast<const std::byte*>(operation.in), static_cast<std::byte*>(operation.out), patience};
+  const Call call{operation, static_cast<const std::byte*>(operation.in), static_cast<std::byte*>(operation.out),
+                  patience};
   return as_one([&] { return dispatch(call); });
 }
 
@@ -175,13 +191,19 @@ std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patien
   if (!child) return nullptr;
   const std::int32_t own = map_.node();
   std::vector<std::int32_t> nodes(static_cast<std::size_t>(child->size()));
-  const detail::Operation table{.kind = Kind::kAllGather, .type = detail::DType::kI32, .in = &own, .in_count = 1, .out = nodes.data(), .out_count = nodes.size()};
+  const detail::Operation table{.kind = Kind::kAllGather,
+                                .type = detail::DType::kI32,
+                                .in = &own,
+                                .in_count = 1,
+                                .out = nodes.data(),
+                                .out_count = nodes.size()};
   if (!child->run(table, patience)) {
     across_->fail(*child->failure());
     return nullptr;
   }
   // A failure of this group fails the sockets of the child, which fail its memory.
-  auto made = over(nodes, std::unique_ptr<TcpCommunicator>(static_cast<TcpCommunicator*>(child.release())), patience, options_);
+  auto made =
+      over(nodes, std::unique_ptr<TcpCommunicator>(static_cast<TcpCommunicator*>(child.release())), patience, options_);
   if (made.ok()) return *std::move(made);
   across_->fail({Reason::kBackend, made.error().message(), {}});
   return nullptr;
@@ -193,9 +215,9 @@ std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patien
 
 namespace {
 
-// All-reduces from here on go by columns. Two said nodes of two ranks on two cores with other work, loopback between them, median
-// of 300 (30 from 1 MiB on), leaders and columns alternating: 64 KiB 0.31 and 0.49 ms, 128 KiB 0.99 and 1.00, 256 KiB 1.59 and 1.39,
-// 512 KiB 2.44 and 2.57, 1 MiB 6.7 and 6.1, 4 MiB 21 and 16, 16 MiB 56 and 43.
+// All-reduces from here on go by columns. Two said nodes of two ranks on two cores with other work, loopback between
+// them, median of 300 (30 from 1 MiB on), leaders and columns alternating: 64 KiB 0.31 and 0.49 ms, 128 KiB 0.99 and
+// 1.00, 256 KiB 1.59 and 1.39, 512 KiB 2.44 and 2.57, 1 MiB 6.7 and 6.1, 4 MiB 21 and 16, 16 MiB 56 and 43.
 constexpr std::size_t kColumnsMin = 256u << 10;
 constexpr std::size_t kRoundBytes = 4u << 20;      // what a leader reduces in one round: bounds the scratch
 constexpr std::size_t kOrderedBytes = 16u << 20;  // of the input, in one round of a reduction in rank order
@@ -222,12 +244,14 @@ std::byte* HierCommunicator::scratch(std::size_t bytes) {
 bool HierCommunicator::dispatch(const Call& call) {
   const detail::Operation& operation = call.operation;
   if (operation.kind != Kind::kSplit && map_.nodes() == map_.ranks()) return across_->run(operation, call.patience);
-  if (operation.kind != Kind::kSplit && map_.nodes() == 1) return inside_->run(operation, next_step().signature, call.patience);
+  if (operation.kind != Kind::kSplit && map_.nodes() == 1)
+    return inside_->run(operation, next_step().signature, call.patience);
   const bool in_order = across_->options().deterministic;
   switch (operation.kind) {
     case Kind::kAllReduce: return in_order ? reduce_in_order(call) : all_reduce(call);
     case Kind::kReduce: return in_order ? reduce_in_order(call) : reduce_by_leaders(call, 0);
-    case Kind::kReduceScatter: return in_order || !map_.regular() ? reduce_scatter_in_order(call) : reduce_scatter(call);
+    case Kind::kReduceScatter:
+      return in_order || !map_.regular() ? reduce_scatter_in_order(call) : reduce_scatter(call);
     default: break;
   }
   if (!agree(call.patience)) return false;
@@ -246,7 +270,9 @@ bool HierCommunicator::dispatch(const Call& call) {
 }
 
 /// An operation of one part, with the memories and counts still open.
-detail::Operation HierCommunicator::step_of(const Call& call, Kind kind, Op op) const { return {.kind = kind, .type = call.operation.type, .op = op}; }
+detail::Operation HierCommunicator::step_of(const Call& call, Kind kind, Op op) const {
+  return {.kind = kind, .type = call.operation.type, .op = op};
+}
 
 /// The last step of an average: by the number of all ranks.
 void HierCommunicator::average(const Call& call, std::byte* sum, std::size_t count) const {
@@ -255,7 +281,7 @@ void HierCommunicator::average(const Call& call, std::byte* sum, std::size_t cou
   kernels::reduce(sum, one, count, type_, {.op = kernels::ReduceOp::kAvg, .ranks = size()});
 }
 
-// ------------------------------------------------------------------------------------------------------- reductions, node by node
+// -------------------------------------------------------------------------------------------- reductions, node by node
 
 bool HierCommunicator::all_reduce(const Call& call) {
   const std::size_t count = call.operation.in_count, places = map_.here().size();
@@ -319,11 +345,13 @@ bool HierCommunicator::all_reduce_by_columns(const Call& call, std::size_t count
     n = std::min(kRoundBytes / element_, (count - at) / places);
     const Progress as = next_step();
     std::byte* const own = scratch(n * element_);
-    detail::Operation down = step_of(call, Kind::kReduceScatter, within(op)), level = step_of(call, Kind::kAllReduce, between(op)), up = step_of(call, Kind::kAllGather, {});
+    detail::Operation down = step_of(call, Kind::kReduceScatter, within(op)),
+                      level = step_of(call, Kind::kAllReduce, between(op)), up = step_of(call, Kind::kAllGather, {});
     down.in = call.in + at * element_, down.in_count = n * places, down.out = own, down.out_count = n;
     level.in = level.out = own, level.in_count = level.out_count = n;
     up.in = own, up.in_count = n, up.out = call.out + at * element_, up.out_count = n * places;
-    if (!inside_->run(down, as.signature, call.patience) || !across_->run_among(column, as, level, call.patience)) return false;
+    if (!inside_->run(down, as.signature, call.patience) || !across_->run_among(column, as, level, call.patience))
+      return false;
     average(call, own, n);
     if (!inside_->run(up, as.signature, call.patience)) return false;
   }
@@ -337,29 +365,35 @@ bool HierCommunicator::reduce_scatter(const Call& call) {
   const std::vector<int> column = map_.column();
   std::size_t at = 0;
   do {
-    const std::size_t n = std::min(std::max<std::size_t>(1, kRoundBytes / element_ / nodes), part - at), bytes = n * element_;
+    const std::size_t n = std::min(std::max<std::size_t>(1, kRoundBytes / element_ / nodes), part - at),
+                      bytes = n * element_;
     const Progress as = next_step();
     std::byte *const packed = scratch((places + 1) * nodes * bytes), *const own = packed + places * nodes * bytes;
     for (int r = 0; r < size(); ++r)
-      copy_bytes(packed + (std::size_t(map_.place_of(r)) * nodes + std::size_t(map_.node_of(r))) * bytes, call.in + (std::size_t(r) * part + at) * element_, bytes);
-    detail::Operation down = step_of(call, Kind::kReduceScatter, within(op)), level = step_of(call, Kind::kReduceScatter, between(op));
+      copy_bytes(packed + (std::size_t(map_.place_of(r)) * nodes + std::size_t(map_.node_of(r))) * bytes,
+                 call.in + (std::size_t(r) * part + at) * element_, bytes);
+    detail::Operation down = step_of(call, Kind::kReduceScatter, within(op)),
+                      level = step_of(call, Kind::kReduceScatter, between(op));
     down.in = packed, down.in_count = places * nodes * n, down.out = own, down.out_count = nodes * n;
     level.in = own, level.in_count = nodes * n, level.out = call.out + at * element_, level.out_count = n;
-    if (!inside_->run(down, as.signature, call.patience) || !across_->run_among(column, as, level, call.patience)) return false;
+    if (!inside_->run(down, as.signature, call.patience) || !across_->run_among(column, as, level, call.patience))
+      return false;
     average(call, call.out + at * element_, n);
     at += n;
   } while (at < part);
   return true;
 }
 
-// ------------------------------------------------------------------------------------------------------ reductions, in rank order
+// ------------------------------------------------------------------------------------------- reductions, in rank order
 
 /// out = the contributions of all ranks, `stride` elements from each other.
-void HierCommunicator::reduce_all(const Call& call, std::byte* out, const std::byte* all, std::size_t count, std::size_t stride) const {
+void HierCommunicator::reduce_all(const Call& call, std::byte* out, const std::byte* all, std::size_t count,
+                                  std::size_t stride) const {
   if (count == 0) return;
   std::vector<const void*> inputs;
   for (int r = 0; r < size(); ++r) inputs.push_back(all + std::size_t(r) * stride * element_);
-  kernels::reduce(out, inputs, count, type_, {kernels::ReduceOp(call.operation.op.kind()), call.operation.op.scale(), size(), false});
+  kernels::reduce(out, inputs, count, type_,
+                  {kernels::ReduceOp(call.operation.op.kind()), call.operation.op.scale(), size(), false});
 }
 
 bool HierCommunicator::reduce_in_order(const Call& call) {
@@ -368,7 +402,8 @@ bool HierCommunicator::reduce_in_order(const Call& call) {
   if (count * element_ * ranks > kOneShotMax) return reduce_shares_in_order(call);
   const Progress as = next_step();
   std::byte* const all = scratch(count * element_ * ranks);
-  if (!move(as, all_gather_plan(map_, std::vector<std::size_t>(ranks, count)), call.in, all, call.patience)) return false;
+  if (!move(as, all_gather_plan(map_, std::vector<std::size_t>(ranks, count)), call.in, all, call.patience))
+    return false;
   if (operation.kind == Kind::kAllReduce || operation.peer == rank()) reduce_all(call, call.out, all, count, count);
   return true;
 }
@@ -385,10 +420,14 @@ bool HierCommunicator::reduce_shares_in_order(const Call& call) {
     const std::vector<std::size_t> begins = offsets_of(sizes);
     std::byte *const all = scratch(ranks * sizes[me] * element_), *const own = all + slots[me] * element_;
     const auto size_for = [&](int, int to) { return std::optional(sizes[std::size_t(to)]); };
-    if (!move(next_step(), pairs_plan(map_, {size_for, begins, slots}), call.in + at * element_, all, call.patience)) return false;
+    if (!move(next_step(), pairs_plan(map_, {size_for, begins, slots}), call.in + at * element_, all, call.patience))
+      return false;
     reduce_all(call, own, all, sizes[me], sizes[me]);
-    const auto size_to_root = [&](int from, int to) { return to == operation.peer ? std::optional(sizes[std::size_t(from)]) : std::nullopt; };
-    const MovePlan back = to_all ? all_gather_plan(map_, sizes) : pairs_plan(map_, {size_to_root, std::vector<std::size_t>(ranks, 0), begins});
+    const auto size_to_root = [&](int from, int to) {
+      return to == operation.peer ? std::optional(sizes[std::size_t(from)]) : std::nullopt;
+    };
+    const MovePlan back = to_all ? all_gather_plan(map_, sizes)
+                                 : pairs_plan(map_, {size_to_root, std::vector<std::size_t>(ranks, 0), begins});
     std::byte* const out = to_all || operation.peer == rank() ? call.out + at * element_ : nullptr;
     if (!move(next_step(), back, own, out, call.patience)) return false;
   }
@@ -403,24 +442,27 @@ bool HierCommunicator::reduce_scatter_in_order(const Call& call) {
     const std::size_t n = std::min(std::max<std::size_t>(1, kOrderedBytes / element_ / ranks), part - at);
     for (std::size_t r = 0; r < ranks; ++r) ins[r] = r * part + at, slots[r] = r * n;
     std::byte* const all = scratch(ranks * n * element_);
-    if (!move(next_step(), pairs_plan(map_, {[&](int, int) { return std::optional(n); }, ins, slots}), call.in, all, call.patience)) return false;
+    if (!move(next_step(), pairs_plan(map_, {[&](int, int) { return std::optional(n); }, ins, slots}), call.in, all,
+              call.patience))
+      return false;
     reduce_all(call, call.out + at * element_, all, n, n);
     at += n;
   } while (at < part);
   return true;
 }
 
-// --------------------------------------------------------------------------------------------------------------- what only moves
+// ----------------------------------------------------------------------------------------------------- what only moves
 
-bool HierCommunicator::move(const Progress& as, const MovePlan& plan, const std::byte* in, std::byte* data, Patience& patience) {
+bool HierCommunicator::move(const Progress& as, const MovePlan& plan, const std::byte* in, std::byte* data,
+                            Patience& patience) {
   if (!across_->run_moves(as, plan.across, {in, data, nullptr, element_}, patience)) return false;
   if (!inside_) return true;
   std::vector<std::vector<ShmParcel>> parcels(plan.inside.size());
   for (std::size_t giver = 0; giver < parcels.size(); ++giver)
     for (const Parcel& parcel : plan.inside[giver]) {
       const std::byte* const base = parcel.from.memory == Memory::kInput ? in : data;
-      parcels[giver].push_back({giver == std::size_t(map_.place()) ? base + parcel.from.begin * element_ : nullptr, parcel.wanted ? data + parcel.to * element_ : nullptr,
-                                parcel.from.size() * element_});
+      parcels[giver].push_back({giver == std::size_t(map_.place()) ? base + parcel.from.begin * element_ : nullptr,
+                                parcel.wanted ? data + parcel.to * element_ : nullptr, parcel.from.size() * element_});
     }
   return inside_->deliver(parcels, as.signature, patience);
 }
@@ -438,36 +480,50 @@ bool HierCommunicator::broadcast(const Call& call) {
 
 bool HierCommunicator::all_gather(const Call& call) {
   const detail::Operation& operation = call.operation;
-  const auto counts = operation.counts.empty() ? std::vector<std::size_t>(std::size_t(size()), operation.in_count) : operation.counts;
+  const auto counts =
+      operation.counts.empty() ? std::vector<std::size_t>(std::size_t(size()), operation.in_count) : operation.counts;
   return move(next_step(), all_gather_plan(map_, counts), call.in, call.out, call.patience);
 }
 
 bool HierCommunicator::gather(const Call& call) {
   const detail::Operation& operation = call.operation;
-  const auto counts = operation.counts.empty() ? std::vector<std::size_t>(std::size_t(size()), operation.in_count) : operation.counts;
-  const auto sizes = [&](int from, int to) { return to == operation.peer ? std::optional(counts[std::size_t(from)]) : std::nullopt; };
-  return move(next_step(), pairs_plan(map_, {sizes, std::vector<std::size_t>(counts.size(), 0), offsets_of(counts)}), call.in, call.out, call.patience);
+  const auto counts =
+      operation.counts.empty() ? std::vector<std::size_t>(std::size_t(size()), operation.in_count) : operation.counts;
+  const auto sizes = [&](int from, int to) {
+    return to == operation.peer ? std::optional(counts[std::size_t(from)]) : std::nullopt;
+  };
+  return move(next_step(), pairs_plan(map_, {sizes, std::vector<std::size_t>(counts.size(), 0), offsets_of(counts)}),
+              call.in, call.out, call.patience);
 }
 
 bool HierCommunicator::scatter(const Call& call) {
   const detail::Operation& operation = call.operation;
-  const auto counts = operation.counts.empty() ? std::vector<std::size_t>(std::size_t(size()), operation.out_count) : operation.counts;
-  const auto sizes = [&](int from, int to) { return from == operation.peer ? std::optional(counts[std::size_t(to)]) : std::nullopt; };
-  return move(next_step(), pairs_plan(map_, {sizes, offsets_of(counts), std::vector<std::size_t>(counts.size(), 0)}), call.in, call.out, call.patience);
+  const auto counts =
+      operation.counts.empty() ? std::vector<std::size_t>(std::size_t(size()), operation.out_count) : operation.counts;
+  const auto sizes = [&](int from, int to) {
+    return from == operation.peer ? std::optional(counts[std::size_t(to)]) : std::nullopt;
+  };
+  return move(next_step(), pairs_plan(map_, {sizes, offsets_of(counts), std::vector<std::size_t>(counts.size(), 0)}),
+              call.in, call.out, call.patience);
 }
 
 bool HierCommunicator::all_to_all(const Call& call) {
   const detail::Operation& operation = call.operation;
   const std::size_t ranks = std::size_t(size());
   const bool equal = operation.kind == Kind::kAllToAll;
-  const std::vector<std::size_t> part(ranks, operation.in_count / ranks), &out = equal ? part : operation.counts, &in = equal ? part : operation.recv_counts;
+  const std::vector<std::size_t> part(ranks, operation.in_count / ranks), &out = equal ? part : operation.counts,
+                                                                          &in = equal ? part : operation.recv_counts;
   std::vector<std::uint64_t> sent;
   if (!equal && !exchange_counts(call, sent)) return false;
-  const auto sizes = [&](int from, int to) { return std::optional<std::size_t>(equal ? part[0] : sent[2 * ranks * std::size_t(from) + std::size_t(to)]); };
-  return move(next_step(), pairs_plan(map_, {sizes, offsets_of(out), offsets_of(in)}), call.in, call.out, call.patience);
+  const auto sizes = [&](int from, int to) {
+    return std::optional<std::size_t>(equal ? part[0] : sent[2 * ranks * std::size_t(from) + std::size_t(to)]);
+  };
+  return move(next_step(), pairs_plan(map_, {sizes, offsets_of(out), offsets_of(in)}), call.in, call.out,
+              call.patience);
 }
 
-/// What every rank sends to each, then what it wants of each, rank after rank: all find the same mismatch before any data moves.
+/// What every rank sends to each, then what it wants of each, rank after rank: all find the same mismatch before any
+/// data moves.
 bool HierCommunicator::exchange_counts(const Call& call, std::vector<std::uint64_t>& all) {
   const std::size_t ranks = std::size_t(size());
   std::vector<std::uint64_t> own(call.operation.counts.begin(), call.operation.counts.end());
@@ -475,13 +531,17 @@ bool HierCommunicator::exchange_counts(const Call& call, std::vector<std::uint64
   all.resize(2 * ranks * ranks);
   const std::size_t element = std::exchange(element_, sizeof all[0]);
   const auto* const from_here = reinterpret_cast<const std::byte*>(own.data());
-  const bool ok = move(next_step(), all_gather_plan(map_, std::vector<std::size_t>(ranks, 2 * ranks)), from_here, reinterpret_cast<std::byte*>(all.data()), call.patience);
+  const bool ok = move(next_step(), all_gather_plan(map_, std::vector<std::size_t>(ranks, 2 * ranks)), from_here,
+                       reinterpret_cast<std::byte*>(all.data()), call.patience);
   element_ = element;
   for (std::size_t from = 0; ok && from < ranks; ++from)
     for (std::size_t to = 0; to < ranks; ++to) {
       const std::uint64_t sent = all[2 * ranks * from + to], wanted = all[2 * ranks * to + ranks + from];
       if (sent == wanted) continue;
-      across_->fail({Reason::kMismatch, fmt::format("all_to_all_v: rank {} sends {} elements to rank {}, which wants {}", from, sent, to, wanted), {}});
+      across_->fail(
+          {Reason::kMismatch,
+           fmt::format("all_to_all_v: rank {} sends {} elements to rank {}, which wants {}", from, sent, to, wanted),
+           {}});
       return false;
     }
   return ok;
@@ -489,7 +549,8 @@ bool HierCommunicator::exchange_counts(const Call& call, std::vector<std::uint64
 
 // ------------------------------------------------------------------------------------------------------------ messages
 
-// Messages of HierCommunicator: by memory between ranks of a node, else by sockets, and how one rank waits for both (HCM-5).
+// Messages of HierCommunicator: by memory between ranks of a node, else by sockets, and how one rank waits for both
+// (HCM-5).
 
 namespace {
 }
@@ -517,7 +578,8 @@ bool HierCommunicator::wait_messages(Clock::time_point deadline, Environment* en
   const int place = map_.place();
   ShmSegment& segment = *inside_->segment();
   const std::uint32_t seen = segment.announce_sleep(place);
-  struct Sleep { ShmSegment& segment; int place; ~Sleep() { segment.end_sleep(place); } } sleep{segment, place};  // a cancelled call throws
+  // a cancelled call throws
+  struct Sleep { ShmSegment& segment; int place; ~Sleep() { segment.end_sleep(place); } } sleep{segment, place};
   if (inside_->messages_changed() || broken()) return !broken();
   listen_for(seen);
   (void)across_->wait_messages(deadline, environment);

@@ -7,27 +7,32 @@
 //
 // An operation is a row of *steps*, each with a number that all ranks count alike:
 //
-//   all_reduce       small, or nodes of unequal size: to a leader of each node, all-reduce of the leaders, from the leader to its node
-//                    from kColumnsMin, equal nodes: reduce-scatter in the node, all-reduce of the ranks with the same place, all-gather
+//   all_reduce       small, or nodes of unequal size: to a leader of each node, all-reduce of the leaders, from the
+//                    leader to its node;
+//                    from kColumnsMin on, equal nodes: reduce-scatter in the node, all-reduce of the ranks with the
+//                    same place, all-gather
 //   reduce, broadcast                 by leaders; the root is its node's
 //   reduce_scatter   equal nodes: in the node first, then by place
-//   reductions in rank order          every rank gets its share of all inputs, reduces it, and gives it to those that want it
+//   reductions in rank order          every rank gets its share of all inputs, reduces it, and gives it to those that
+//                                     want it
 //   what only moves                   as plan.h says
 //
-//   inside fails --a thread that waits for that, or this rank's next look--> across fails with the same, and tells all nodes
+//   inside fails --a thread that waits for that, or this rank's next look--> across fails, and tells all nodes
 //   across fails --TcpLinks::on_failure------------------------------------> inside fails with the same
 //
 // Invariants
-//   HCM-1  Both parts carry the signature of the whole operation. The output is written when this node's ranks have compared
-//          theirs and the leader of the node has compared it with the other nodes.
-//   HCM-2  One failure: when a part fails the other does, also while nobody is in an operation; ranks are named as in this group.
-//   HCM-3  Nobody leaves an operation before all have come to it. A rank that waits tells all so in time; so those of which
-//          nothing was heard at a deadline are those that are missing.
-//   HCM-4  With `deterministic` (of `across`) every element is reduced in rank order, as in shared memory. Without, node by node,
-//          each in rank order: equal bits on all ranks and runs of one configuration; 16-bit floats are rounded once a node and
-//          once more.
-//   HCM-5  All messages of a pair take the same way, so that each part's order is the group's. A rank that waits for messages of
-//          both parts sleeps on the sockets, and a thread of its own listens for its bell in memory meanwhile.
+//   HCM-1  Both parts carry the signature of the whole operation. The output is written when this node's ranks have
+//          compared theirs and the leader of the node has compared it with the other nodes.
+//   HCM-2  One failure: when a part fails the other does, also while nobody is in an operation; ranks are named as in
+//          this group.
+//   HCM-3  Nobody leaves an operation before all have come to it. A rank that waits tells all so in time; so those of
+//          which nothing was heard at a deadline are those that are missing.
+//   HCM-4  With `deterministic` (of `across`) every element is reduced in rank order, as in shared memory. Without,
+//          node by node, each in rank order: equal bits on all ranks and runs of one configuration; 16-bit floats are
+//          rounded once a node and once more.
+//   HCM-5  All messages of a pair take the same way, so that each part's order is the group's. A rank that waits for
+//          messages of both parts sleeps on the sockets, and a thread of its own listens for its bell in memory
+//          meanwhile.
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>
@@ -55,14 +60,17 @@ struct HierOptions {
 
 class HierCommunicator final : public Communicator {
  public:
-  /// nodes: a number for the node of each rank. `inside` has this node's ranks in the order of the group; null when this rank is
-  /// alone there.
-  HierCommunicator(const std::vector<int>& nodes, std::unique_ptr<ShmCommunicator> inside, std::unique_ptr<TcpCommunicator> across, HierOptions options = {});
+  /// nodes: a number for the node of each rank. `inside` has this node's ranks in the order of the group; null when
+  /// this rank is alone there.
+  HierCommunicator(const std::vector<int>& nodes, std::unique_ptr<ShmCommunicator> inside,
+                   std::unique_ptr<TcpCommunicator> across, HierOptions options = {});
   ~HierCommunicator() override;
 
-  /// All ranks of `across` call it: the first of each node makes the memory, the others open it through that process. What went
-  /// wrong is told to all, and returned.
-  static Result<std::unique_ptr<HierCommunicator>> over(const std::vector<int>& nodes, std::unique_ptr<TcpCommunicator> across, Patience& patience, HierOptions options = {});
+  /// All ranks of `across` call it: the first of each node makes the memory, the others open it through that process.
+  /// What went wrong is told to all, and returned.
+  static Result<std::unique_ptr<HierCommunicator>> over(const std::vector<int>& nodes,
+                                                        std::unique_ptr<TcpCommunicator> across, Patience& patience,
+                                                        HierOptions options = {});
 
   int rank() const override { return map_.rank(); }
   int size() const override { return map_.ranks(); }
@@ -127,7 +135,8 @@ class HierCommunicator final : public Communicator {
   std::thread watcher_;
   std::mutex listener_mutex_;
   std::condition_variable listener_wakes_;
-  std::optional<std::uint32_t> listen_from_;   // what the bell stood at when the rank went to sleep; none: nobody sleeps, or it is listened for
+  // what the bell stood at when the rank went to sleep; none: nobody sleeps, or it is listened for
+  std::optional<std::uint32_t> listen_from_;
   std::thread listener_;                            // begins with the first wait for both parts
 };
 

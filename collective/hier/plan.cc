@@ -26,7 +26,8 @@ NodeMap::NodeMap(const std::vector<int>& nodes, int rank) : rank_(rank) {
 }
 
 bool NodeMap::regular() const {
-  return members_.front().size() > 1 && std::ranges::all_of(members_, [&](const auto& one) { return one.size() == members_.front().size(); });
+  return members_.front().size() > 1 &&
+         std::ranges::all_of(members_, [&](const auto& one) { return one.size() == members_.front().size(); });
 }
 
 int NodeMap::stand_in(int node, int giver) const {
@@ -68,14 +69,16 @@ MovePlan all_gather_plan(const NodeMap& map, const std::vector<std::size_t>& cou
     const int to = (map.node() + step) % map.nodes(), from = (map.node() + map.nodes() - step) % map.nodes();
     plan.across.steps.push_back(send(map.stand_in(to, me), input(0, count(me))));
     for (const int giver : map.members(from))
-      if (map.stand_in(map.node(), giver) == me) plan.across.steps.push_back(receive(giver, data(offset(giver), count(giver))));
+      if (map.stand_in(map.node(), giver) == me)
+        plan.across.steps.push_back(receive(giver, data(offset(giver), count(giver))));
   }
   plan.across.steps.push_back(copy(data(offset(me), count(me)), input(0, count(me))));
   for (const int giver : map.here()) {
     auto& parcels = plan.inside.emplace_back();
     parcels.push_back({input(0, count(giver)), offset(giver), giver != me});
     for (int r = 0; r < map.ranks(); ++r)
-      if (!map.together(r, giver) && map.stand_in(map.node(), r) == giver) parcels.push_back({data(offset(r), count(r)), offset(r), giver != me});
+      if (!map.together(r, giver) && map.stand_in(map.node(), r) == giver)
+        parcels.push_back({data(offset(r), count(r)), offset(r), giver != me});
   }
   return plan;
 }
@@ -87,16 +90,20 @@ MovePlan pairs_plan(const NodeMap& map, const Pairs& pairs) {
   const auto out_at = [&](int r) { return pairs.out_at[std::size_t(r)]; };
   for (int step = 1; step < n; ++step) {
     const int to = (me + step) % n, from = (me + n - step) % n;
-    if (const auto size = map.together(me, to) ? std::nullopt : pairs.size(me, to)) plan.across.steps.push_back(send(to, input(in_at(to), *size)));
-    if (const auto size = map.together(me, from) ? std::nullopt : pairs.size(from, me)) plan.across.steps.push_back(receive(from, data(out_at(from), *size)));
+    if (const auto size = map.together(me, to) ? std::nullopt : pairs.size(me, to))
+      plan.across.steps.push_back(send(to, input(in_at(to), *size)));
+    if (const auto size = map.together(me, from) ? std::nullopt : pairs.size(from, me))
+      plan.across.steps.push_back(receive(from, data(out_at(from), *size)));
   }
-  if (const auto size = pairs.size(me, me)) plan.across.steps.push_back(copy(data(out_at(me), *size), input(in_at(me), *size)));
+  if (const auto size = pairs.size(me, me))
+    plan.across.steps.push_back(copy(data(out_at(me), *size), input(in_at(me), *size)));
   for (int place = 0; place < places; ++place) {
     auto& parcels = plan.inside.emplace_back();
     const int from = map.here()[std::size_t(place)];
     for (int step = 1; step < places; ++step) {
       const int to = map.here()[std::size_t((place + step) % places)];
-      if (const auto size = pairs.size(from, to)) parcels.push_back({input(from == me ? in_at(to) : 0, *size), to == me ? out_at(from) : 0, to == me});
+      if (const auto size = pairs.size(from, to))
+        parcels.push_back({input(from == me ? in_at(to) : 0, *size), to == me ? out_at(from) : 0, to == me});
     }
   }
   return plan;

@@ -1,8 +1,11 @@
-// HierPlan: what travels where in a group that spans nodes: between nodes in messages (a Schedule over all ranks), within a node
-// in memory (parcels). Pure functions of who is on which node; a backend carries them out, tests carry them out on simulated ranks.
+// HierPlan: what travels where in a group that spans nodes: between nodes in messages (a Schedule over all ranks),
+// within a node in memory (parcels). Pure functions of who is on which node; a backend carries them out, tests carry
+// them out on simulated ranks.
 //
-//   all_gather      a rank sends its part once to each other node, to its *stand-in* there: the rank with its place in the node,
-//                   modulo the node's size. Each rank then hands what it has, its own part and what it stood in for, to the node.
+//   all_gather      a rank sends its part once to each other node, to its *stand-in* there: the rank with its place in
+//                   the node,
+//                   modulo the node's size. Each rank then hands what it has, its own part and what it stood in for, to
+//                   the node.
 //   gather, scatter, all_to_all     each pair directly: by message between nodes, by parcel within one
 //
 // Elements, half-open ranges, memories: as in schedule.h.
@@ -10,8 +13,8 @@
 // Invariants
 //   HP-1  Every part comes to every rank that wants it exactly once; to a node of an all_gather as well.
 //   HP-2  A plan has at most one message from one rank to another, of a size that both know.
-//   HP-3  All ranks of a node have the same parcels in the same order; only who gives one knows where it lies, only who wants
-//         it where it goes.
+//   HP-3  All ranks of a node have the same parcels in the same order; only who gives one knows where it lies, only who
+//         wants it where it goes.
 // Thread rule: pure.
 #pragma once
 #include <cstddef>
@@ -23,7 +26,8 @@
 
 namespace troupe::collective {
 
-/// Who is where. Nodes are numbered by their first rank, places in a node by rank; ranks of a node need not follow each other.
+/// Who is where. Nodes are numbered by their first rank, places in a node by rank; ranks of a node need not follow each
+/// other.
 class NodeMap {
  public:
   /// `nodes`: any number that stands for the node of each rank.
@@ -71,10 +75,11 @@ struct MovePlan {
 MovePlan all_gather_plan(const NodeMap& map, const std::vector<std::size_t>& counts);
 
 struct Pairs {
-  /// Elements from one rank to another; nothing: these two have no part for each other. Asked for pairs with this rank in it,
-  /// and for pairs of this node.
+  /// Elements from one rank to another; nothing: these two have no part for each other. Asked for pairs with this rank
+  /// in it, and for pairs of this node.
   std::function<std::optional<std::size_t>(int from, int to)> size;
-  std::vector<std::size_t> in_at, out_at;  ///< by rank: where the part for it lies in the input, where the part from it goes in the data
+  /// by rank: where the part for it lies in the input, where the part from it goes in the data
+  std::vector<std::size_t> in_at, out_at;
 };
 MovePlan pairs_plan(const NodeMap& map, const Pairs& pairs);
 

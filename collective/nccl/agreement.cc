@@ -23,12 +23,20 @@ NcclAgreement agree(std::span<const NcclCard> cards) {
   if (!without.empty()) object(Reason::kBackend, "the nccl backend is not there on all ranks: " + lacks, without);
   for (std::size_t r = 1; r < cards.size(); ++r)
     if (cards[r].able && cards[0].able && cards[r].version != cards[0].version)
-      object(Reason::kMismatch, fmt::format("rank 0 has NCCL {}, rank {} has NCCL {}", version_text(cards[0].version), r, version_text(cards[r].version)), {});
+      object(Reason::kMismatch,
+             fmt::format("rank 0 has NCCL {}, rank {} has NCCL {}", version_text(cards[0].version), r,
+                         version_text(cards[r].version)),
+             {});
   for (std::size_t a = 0; a < cards.size(); ++a)
     for (std::size_t b = a + 1; b < cards.size(); ++b)
-      if (cards[a].able && cards[b].able && cards[a].host == cards[b].host && std::memcmp(cards[a].gpu, cards[b].gpu, sizeof cards[a].gpu) == 0 &&
+      if (cards[a].able && cards[b].able && cards[a].host == cards[b].host &&
+          std::memcmp(cards[a].gpu, cards[b].gpu, sizeof cards[a].gpu) == 0 &&
           std::strncmp(cards[a].host_id, cards[b].host_id, sizeof cards[a].host_id) == 0)
-        object(Reason::kBackend, fmt::format("ranks {} and {} are on the same GPU: NCCL takes one rank a GPU, unless every process has an NCCL_HOSTID of its own", a, b), {});
+        object(Reason::kBackend,
+               fmt::format("ranks {} and {} are on the same GPU: NCCL takes one rank a GPU, unless every process has "
+                           "an NCCL_HOSTID of its own",
+                           a, b),
+               {});
   return out;
 }
 

@@ -1,5 +1,5 @@
-// What the ranks of a group tell each other before NCCL is asked for anything, and what follows from it: does every rank have what
-// NCCL needs, do they fit together, and which variables NCCL must find in its environment.
+// What the ranks of a group tell each other before NCCL is asked for anything, and what follows from it: does every
+// rank have what NCCL needs, do they fit together, and which variables NCCL must find in its environment.
 //
 // Pure.
 #pragma once
@@ -28,7 +28,8 @@ struct NcclAgreement {
   std::optional<Failure> objection;  ///< the same on all ranks
 };
 
-/// kBackend: some rank lacks something, or two ranks share a GPU and NCCL would refuse that. kMismatch: different versions.
+/// kBackend: some rank lacks something, or two ranks share a GPU and NCCL would refuse that. kMismatch: different
+/// versions.
 NcclAgreement agree(std::span<const NcclCard> cards);
 
 /// Set before the first call of NCCL, unless the user has set them.

@@ -13,14 +13,17 @@ namespace {
 // NCCL has no event for "no longer in progress": it is asked, soon at first.
 constexpr std::chrono::microseconds kAskFirst{20}, kAskMax{2000};
 
-Clock::time_point later(Clock::time_point now, Duration time) { return time >= Clock::time_point::max() - now ? Clock::time_point::max() : now + time; }
+Clock::time_point later(Clock::time_point now, Duration time) {
+  return time >= Clock::time_point::max() - now ? Clock::time_point::max() : now + time;
+}
 
 }  // namespace
 
 std::shared_ptr<NcclComm> NcclComm::begin(GpuDevice& device, NcclBirth birth, std::weak_ptr<Communicator> control) {
   std::shared_ptr<NcclComm> comm(new NcclComm(device, std::move(birth), std::move(control)));
   comm->limit_ = later(Clock::now(), comm->device_->limits().init);
-  comm->device_->side().run(fmt::format("init of NCCL's communicator '{}'", comm->birth_.name), [comm] { comm->init(); });
+  comm->device_->side().run(fmt::format("init of NCCL's communicator '{}'", comm->birth_.name),
+                            [comm] { comm->init(); });
   comm->device_->watchdog().watch(comm);
   return comm;
 }
@@ -50,10 +53,11 @@ bool given_up(int result) { return result == NcclOutcome::kLate || result == Ncc
 
 std::string NcclComm::text_of(const char* what, int result, NcclHandle handle) const {
   const char* const last = device_->nccl().get_last_error(handle);
-  return fmt::format("{}: {}{}{}", what, device_->nccl().get_error_string(result), last && *last ? ": " : "", last ? last : "");
+  return fmt::format("{}: {}{}{}", what, device_->nccl().get_error_string(result), last && *last ? ": " : "",
+                     last ? last : "");
 }
 
-// ------------------------------------------------------------------------------------------------------------------------ life
+// ---------------------------------------------------------------------------------------------------------------- life
 
 void NcclComm::apply(LifeEvent event) {
   LifeStep step{};
@@ -68,10 +72,18 @@ void NcclComm::apply(LifeEvent event) {
   auto self = shared_from_this();
   switch (step.effect) {
     case LifeEffect::kNone: break;
-    case LifeEffect::kAbort: device_->side().run(fmt::format("abort of NCCL's communicator '{}'", birth_.name), [self] { self->abort(); }); break;
-    case LifeEffect::kFinalize: device_->side().run(fmt::format("finalize of NCCL's communicator '{}'", birth_.name), [self] { self->finalize(); }); break;
+    case LifeEffect::kAbort:
+      device_->side().run(fmt::format("abort of NCCL's communicator '{}'", birth_.name), [self] { self->abort(); });
+      break;
+    case LifeEffect::kFinalize:
+      device_->side().run(fmt::format("finalize of NCCL's communicator '{}'", birth_.name),
+                          [self] { self->finalize(); });
+      break;
     case LifeEffect::kReport:
-      write_log(LogLevel::kError, "ncclCommAbort of '{}' (rank {}) has not returned in time: its GPU may stay busy until this process ends", birth_.name, birth_.rank);
+      write_log(
+          LogLevel::kError,
+          "ncclCommAbort of '{}' (rank {}) has not returned in time: its GPU may stay busy until this process ends",
+          birth_.name, birth_.rank);
       break;
   }
 }
@@ -83,7 +95,8 @@ bool NcclComm::pause(Life while_in, std::chrono::microseconds time) {
 }
 
 /// Until NCCL is through with what was asked of it, leaving `calls` free in between.
-int NcclComm::settle(NcclHandle handle, int result, Life while_in, Clock::time_point deadline, std::unique_lock<std::mutex>& calls) {
+int NcclComm::settle(NcclHandle handle, int result, Life while_in, Clock::time_point deadline,
+                     std::unique_lock<std::mutex>& calls) {
   for (auto time = kAskFirst; result == kNcclInProgress; time = std::min(time * 2, kAskMax)) {
     if (const int asked = device_->nccl().comm_get_async_error(handle, &result); asked != kNcclSuccess) return asked;
     if (result != kNcclInProgress) break;
@@ -106,8 +119,10 @@ void NcclComm::init() {
   if (life() != Life::kInit) return;
   if (birth_.parent) {
     // The parent is busy until the child is born; only then may the child be touched.
-    const NcclOutcome split = birth_.parent->call("ncclCommSplit", later(Clock::now(), device_->limits().init),
-                                                  [&](NcclHandle parent) { return nccl.comm_split(parent, birth_.color, birth_.key, &making->handle, &making->config); });
+    const NcclOutcome split =
+        birth_.parent->call("ncclCommSplit", later(Clock::now(), device_->limits().init), [&](NcclHandle parent) {
+          return nccl.comm_split(parent, birth_.color, birth_.key, &making->handle, &making->config);
+        });
     result = split.result;
     text = split.text;
   } else {
@@ -118,7 +133,8 @@ void NcclComm::init() {
     std::lock_guard lock(mutex_);
     handle_ = handle;
   }
-  if (handle && (result == kNcclSuccess || result == kNcclInProgress)) result = settle(handle, kNcclInProgress, Life::kInit, Clock::time_point::max(), calls);
+  if (handle && (result == kNcclSuccess || result == kNcclInProgress))
+    result = settle(handle, kNcclInProgress, Life::kInit, Clock::time_point::max(), calls);
   if (given_up(result)) Making::keep(std::move(making));
   if (text.empty() && result > 0) text = text_of("ncclCommInitRankConfig", result, handle);
   calls.unlock();
@@ -147,7 +163,8 @@ void NcclComm::finalize() {
   {
     std::unique_lock calls(calls_);
     if (life() != Life::kClosing) return;
-    const int result = settle(handle_, device_->nccl().comm_finalize(handle_), Life::kClosing, Clock::time_point::max(), calls);
+    const int result =
+        settle(handle_, device_->nccl().comm_finalize(handle_), Life::kClosing, Clock::time_point::max(), calls);
     if (life() != Life::kClosing) return;
     if (result == kNcclSuccess) {
       NcclHandle handle = nullptr;
@@ -164,15 +181,18 @@ void NcclComm::finalize() {
   apply(LifeEvent::kFinalized);
 }
 
-// --------------------------------------------------------------------------------------------------------------------- calling
+// ------------------------------------------------------------------------------------------------------------- calling
 
-NcclOutcome NcclComm::call(const char* what, Clock::time_point deadline, const std::function<int(NcclHandle)>& function) {
+NcclOutcome NcclComm::call(const char* what, Clock::time_point deadline,
+                           const std::function<int(NcclHandle)>& function) {
   std::unique_lock calls(calls_);
-  if (life() != Life::kReady) return {NcclOutcome::kRefused, fmt::format("{}: the communicator is {}", what, life_name(life()))};
+  if (life() != Life::kReady)
+    return {NcclOutcome::kRefused, fmt::format("{}: the communicator is {}", what, life_name(life()))};
   const int result = settle(handle_, function(handle_), Life::kReady, deadline, calls);
   if (result == kNcclSuccess) return {};
   if (result == NcclOutcome::kLate) return {result, fmt::format("{} did not come through in time", what)};
-  if (result == NcclOutcome::kRefused) return {result, fmt::format("{}: the communicator is {}", what, life_name(life()))};
+  if (result == NcclOutcome::kRefused)
+    return {result, fmt::format("{}: the communicator is {}", what, life_name(life()))};
   return {result, text_of(what, result, handle_)};
 }
 
@@ -180,7 +200,8 @@ bool NcclComm::await_ready(Patience& patience) {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, std::min({patience.deadline(), limit_, Clock::now() + Watchdog::kLookEvery}), [&] { return life_ != Life::kInit; });
+      changed_.wait_until(lock, std::min({patience.deadline(), limit_, Clock::now() + Watchdog::kLookEvery}),
+                          [&] { return life_ != Life::kInit; });
       if (life_ != Life::kInit) return life_ == Life::kReady;
     }
     const auto control = control_.lock();
@@ -191,20 +212,26 @@ bool NcclComm::await_ready(Patience& patience) {
     try {
       patience.check();
     } catch (const std::exception& error) {
-      control->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", birth_.rank, error.what()), {}});
+      control->fail(
+          {Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", birth_.rank, error.what()), {}});
       fail();
       throw;
     }
     if (Clock::now() < std::min(patience.deadline(), limit_)) continue;
-    control->fail({Reason::kTimeout, fmt::format("rank {}: NCCL's communicator of {} ranks was not ready in time", birth_.rank, birth_.ranks), {}});
+    control->fail(
+        {Reason::kTimeout,
+         fmt::format("rank {}: NCCL's communicator of {} ranks was not ready in time", birth_.rank, birth_.ranks),
+         {}});
     fail();
   }
 }
 
 void NcclComm::stand_aside(const std::shared_ptr<NcclComm>& parent) {
   auto making = std::make_unique<Making>(std::string());
-  const NcclOutcome outcome = parent->call("ncclCommSplit", later(Clock::now(), parent->device_->limits().init),
-                                           [&](NcclHandle handle) { return parent->device_->nccl().comm_split(handle, kNcclNoColor, 0, &making->handle, nullptr); });
+  const NcclOutcome outcome =
+      parent->call("ncclCommSplit", later(Clock::now(), parent->device_->limits().init), [&](NcclHandle handle) {
+        return parent->device_->nccl().comm_split(handle, kNcclNoColor, 0, &making->handle, nullptr);
+      });
   if (given_up(outcome.result)) Making::keep(std::move(making));
   if (!outcome.ok()) parent->report(outcome);
 }
@@ -229,7 +256,8 @@ bool NcclComm::over() {
 
 /// NM-3
 void NcclComm::report(const NcclOutcome& outcome) {
-  if (const auto control = control_.lock()) control->fail({outcome.reason(), fmt::format("rank {}: {}", birth_.rank, outcome.text), {}});
+  if (const auto control = control_.lock())
+    control->fail({outcome.reason(), fmt::format("rank {}: {}", birth_.rank, outcome.text), {}});
 }
 
 void NcclComm::look(Clock::time_point now) {

@@ -1,14 +1,15 @@
-// NcclComm: one communicator of NCCL through its life (nccl/life.h). It is non-blocking for NCCL, and whatever may hang all the same -
-// init, finalize, abort - runs on threads of its own.
+// NcclComm: one communicator of NCCL through its life (nccl/life.h). It is non-blocking for NCCL, and whatever may hang
+// all the same - init, finalize, abort - runs on threads of its own.
 //
-// Who notices that something is wrong (an operation, the watchdog, the group's control links) calls fail(); the first one counts.
-// From then on no call enters NCCL on this communicator, and abort is begun when the last one has left it.
+// Who notices that something is wrong (an operation, the watchdog, the group's control links) calls fail(); the first
+// one counts. From then on no call enters NCCL on this communicator, and abort is begun when the last one has left it.
 //
 // Invariants
 //   NM-1  One thread at a time is inside NCCL with this communicator (calls_).
 //   NM-2  kNcclInvalidArgument leaves it usable; every other error ends it.
 //   NM-3  An error of NCCL is told to the group's control links: so all ranks hear of it.
-//   NM-4  NCCL is given no address of a stack: what a split that is given up in the middle still writes to stays for good.
+//   NM-4  NCCL is given no address of a stack: what a split that is given up in the middle still writes to stays for
+//         good.
 // Thread rule: any thread.
 #pragma once
 #include <condition_variable>
@@ -28,7 +29,9 @@ struct NcclOutcome {
   int result = kNcclSuccess;
   std::string text = {};
   bool ok() const { return result == kNcclSuccess; }
-  Reason reason() const { return result == kLate ? Reason::kTimeout : result == kNcclRemoteError ? Reason::kDied : Reason::kBackend; }
+  Reason reason() const {
+    return result == kLate ? Reason::kTimeout : result == kNcclRemoteError ? Reason::kDied : Reason::kBackend;
+  }
 };
 
 struct NcclBirth {
@@ -48,8 +51,8 @@ class NcclComm final : public Watched, public std::enable_shared_from_this<NcclC
 
   /// False: it failed, or the deadline passed (then it has failed by that). `control` knows why.
   bool await_ready(Patience& patience);
-  /// One or several calls of NCCL on this communicator; comes back when they are through, at the deadline at the latest. What the
-  /// function returns beyond success and "in progress" is an error. Waits for the device never.
+  /// One or several calls of NCCL on this communicator; comes back when they are through, at the deadline at the
+  /// latest. What the function returns beyond success and "in progress" is an error. Waits for the device never.
   NcclOutcome call(const char* what, Clock::time_point deadline, const std::function<int(NcclHandle)>& function);
   /// The group has failed: abort. Idempotent.
   void fail();
@@ -70,7 +73,8 @@ class NcclComm final : public Watched, public std::enable_shared_from_this<NcclC
   void abort();
   void finalize();
   bool pause(Life while_in, std::chrono::microseconds time);
-  int settle(NcclHandle handle, int result, Life while_in, Clock::time_point deadline, std::unique_lock<std::mutex>& calls);
+  int settle(NcclHandle handle, int result, Life while_in, Clock::time_point deadline,
+             std::unique_lock<std::mutex>& calls);
   void report(const NcclOutcome& outcome);
   std::string text_of(const char* what, int result, NcclHandle handle) const;
 

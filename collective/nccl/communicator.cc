@@ -20,7 +20,9 @@ constexpr auto kSpin = std::chrono::microseconds(100);
 constexpr auto kMoment = std::chrono::microseconds(500);  // the end of an event wakes nobody: it is asked for
 constexpr auto kNcclSlice = std::chrono::milliseconds(100);   // a thread that waits looks for a cancel this often
 
-bool moves_data(Kind kind) { return kind != Kind::kBarrier && kind != Kind::kSend && kind != Kind::kRecv && kind != Kind::kSplit; }
+bool moves_data(Kind kind) {
+  return kind != Kind::kBarrier && kind != Kind::kSend && kind != Kind::kRecv && kind != Kind::kSplit;
+}
 
 /// On the launcher's thread.
 void launch(Launched& launched, NcclComm& comm, int rank, int ranks, Clock::time_point deadline) {
@@ -29,11 +31,17 @@ void launch(Launched& launched, NcclComm& comm, int rank, int ranks, Clock::time
   device.use();
   const char* const name = detail::kind_name(launched.operation().kind);
   if (const int status = launched.order_behind_user(); status != 0)
-    return launched.finish({kNcclUnhandledCudaError, fmt::format("cudaStreamWaitEvent: {}", device.cuda().error_text(status))});
+    return launched.finish(
+        {kNcclUnhandledCudaError, fmt::format("cudaStreamWaitEvent: {}", device.cuda().error_text(status))});
   std::vector<int> made;
-  NcclOutcome outcome = comm.call(name, deadline, [&](NcclHandle handle) { return enqueue_on_nccl(device.nccl(), handle, launched.operation(), rank, ranks, device.stream(), made); });
-  for (const int op : made) (void)comm.call("ncclRedOpDestroy", deadline, [&](NcclHandle handle) { return device.nccl().red_op_destroy(op, handle); });
-  if (const int status = outcome.ok() ? launched.record() : 0; status != 0) outcome = {kNcclUnhandledCudaError, fmt::format("cudaEventRecord: {}", device.cuda().error_text(status))};
+  NcclOutcome outcome = comm.call(name, deadline, [&](NcclHandle handle) {
+    return enqueue_on_nccl(device.nccl(), handle, launched.operation(), rank, ranks, device.stream(), made);
+  });
+  for (const int op : made)
+    (void)comm.call("ncclRedOpDestroy", deadline,
+                    [&](NcclHandle handle) { return device.nccl().red_op_destroy(op, handle); });
+  if (const int status = outcome.ok() ? launched.record() : 0; status != 0)
+    outcome = {kNcclUnhandledCudaError, fmt::format("cudaEventRecord: {}", device.cuda().error_text(status))};
   launched.finish(std::move(outcome));
 }
 
@@ -45,8 +53,14 @@ struct NcclCommunicator::Staged {
   std::unique_ptr<std::byte[]> memory;
 };
 
-NcclCommunicator::NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group, NcclScope scope)
-    : control_(std::move(control)), comm_(std::move(comm)), device_(std::move(device)), group_(std::move(group)), scope_(scope), staging_(*device_) {}
+NcclCommunicator::NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm,
+                                   std::shared_ptr<GpuDevice> device, std::string group, NcclScope scope)
+    : control_(std::move(control)),
+      comm_(std::move(comm)),
+      device_(std::move(device)),
+      group_(std::move(group)),
+      scope_(scope),
+      staging_(*device_) {}
 
 NcclCommunicator::~NcclCommunicator() {
   if (!comm_) return;
@@ -80,18 +94,22 @@ void NcclCommunicator::nudge() {
   control_->nudge();
 }
 
-// ------------------------------------------------------------------------------------------------------------------- operations
+// ---------------------------------------------------------------------------------------------------------- operations
 
 bool NcclCommunicator::hands_over(const detail::Operation& operation) const {
-  return moves_data(operation.kind) && (scope_ == NcclScope::kEverything || side_of(operation, rank(), device_.get()) == Side::kDevice);
+  return moves_data(operation.kind) &&
+         (scope_ == NcclScope::kEverything || side_of(operation, rank(), device_.get()) == Side::kDevice);
 }
 
 void NcclCommunicator::check_memory(const detail::Operation& operation) const {
   for (const void* pointer : {operation.in, static_cast<const void*>(operation.out)})
     if (device_->side_of(pointer) == GpuDevice::Side::kElsewhere)
-      throw InvalidArgumentError(fmt::format("{}: memory of another GPU than the group's, which is GPU {} on rank {}", detail::kind_name(operation.kind), device_->index(), rank()));
+      throw InvalidArgumentError(fmt::format("{}: memory of another GPU than the group's, which is GPU {} on rank {}",
+                                             detail::kind_name(operation.kind), device_->index(), rank()));
   if (scope_ == NcclScope::kDeviceMemory && side_of(operation, rank(), device_.get()) == Side::kBoth)
-    throw InvalidArgumentError(fmt::format("{}: the input and the output are not both in memory of the host or both of the GPU", detail::kind_name(operation.kind)));
+    throw InvalidArgumentError(
+        fmt::format("{}: the input and the output are not both in memory of the host or both of the GPU",
+                    detail::kind_name(operation.kind)));
 }
 
 /// NC-1, NC-5
@@ -119,7 +137,8 @@ bool NcclCommunicator::run(const detail::Operation& operation, Patience& patienc
   return handed->settle();
 }
 
-std::shared_ptr<Handed> NcclCommunicator::hand_over(const detail::Operation& operation, std::unique_ptr<LaunchNumber> number, Patience& patience) {
+std::shared_ptr<Handed> NcclCommunicator::hand_over(const detail::Operation& operation,
+                                                    std::unique_ptr<LaunchNumber> number, Patience& patience) {
   try {
     if (!agree(operation, patience) || !ready(patience)) {
       abort_comm();
@@ -142,9 +161,10 @@ std::shared_ptr<Handed> NcclCommunicator::hand_over(const detail::Operation& ope
     give_up({Reason::kBackend, fmt::format("rank {}: {}", rank(), error.what()), {}});
     return nullptr;
   }
-  device_->launcher().submit(static_cast<Launcher::Number&>(*number), [launched, comm, rank = rank(), ranks = size(), deadline = patience.deadline()] {
-    launch(*launched, *comm, rank, ranks, deadline);
-  });
+  device_->launcher().submit(static_cast<Launcher::Number&>(*number),
+                             [launched, comm, rank = rank(), ranks = size(), deadline = patience.deadline()] {
+                               launch(*launched, *comm, rank, ranks, deadline);
+                             });
   return await_launch(*launched, patience) ? launched : nullptr;
 }
 
@@ -171,7 +191,10 @@ bool NcclCommunicator::await_launch(Launched& launched, Patience& patience) {
       interrupted = std::current_exception();
     }
     if (Clock::now() >= patience.deadline())
-      give_up({Reason::kTimeout, fmt::format("rank {} could not launch {} in time: operations of other groups on its GPU come first", rank(), detail::kind_name(launched.operation().kind)), {}});
+      give_up({Reason::kTimeout,
+               fmt::format("rank {} could not launch {} in time: operations of other groups on its GPU come first",
+                           rank(), detail::kind_name(launched.operation().kind)),
+               {}});
     if (!control_->failure()) continue;
     comm->fail();
     if (launched.cancel()) break;
@@ -207,16 +230,20 @@ void NcclCommunicator::await(Handed& handed, Patience& patience) {
     throw;
   }
   if (Clock::now() < patience.deadline()) return;
-  give_up({Reason::kTimeout, fmt::format("rank {}: all ranks came, and its GPU was not through with {} in {} ms", rank(), detail::kind_name(launched.operation().kind),
-                                         std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count()), {}});
+  give_up({Reason::kTimeout,
+           fmt::format("rank {}: all ranks came, and its GPU was not through with {} in {} ms", rank(),
+                       detail::kind_name(launched.operation().kind),
+                       std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count()),
+           {}});
 }
 
-// --------------------------------------------------------------------------------------------------------------------- messages
+// ------------------------------------------------------------------------------------------------------------ messages
 
 void NcclCommunicator::post(Transfer& transfer) {
   const void* const pointer = transfer.sends ? transfer.from : transfer.to;
   if (transfer.bytes == 0 || device_->side_of(pointer) == GpuDevice::Side::kHost) return control_->post(transfer);
-  auto staged = std::make_unique<Staged>(Staged{&transfer, transfer, std::make_unique_for_overwrite<std::byte[]>(transfer.bytes)});
+  auto staged = std::make_unique<Staged>(
+      Staged{&transfer, transfer, std::make_unique_for_overwrite<std::byte[]>(transfer.bytes)});
   try {
     device_->use();
     if (transfer.stream.handle()) {
@@ -261,7 +288,14 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, Patien
   const std::string name = fmt::format("{}/{}", group_, color);
   if (parent && color < 0) NcclComm::stand_aside(parent);
   if (parent && color >= 0) {
-    part = NcclComm::begin(*device_, {.name = fmt::format("{}@{}", name, epoch()), .ranks = child->size(), .rank = child->rank(), .parent = parent, .color = color, .key = key}, child);
+    part = NcclComm::begin(*device_,
+                           {.name = fmt::format("{}@{}", name, epoch()),
+                            .ranks = child->size(),
+                            .rank = child->rank(),
+                            .parent = parent,
+                            .color = color,
+                            .key = key},
+                           child);
     if (!part->await_ready(patience)) {
       give_up(child->failure().value_or(Failure{Reason::kBackend, "the communicator of the split was not made", {}}));
       return nullptr;

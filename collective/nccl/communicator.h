@@ -1,10 +1,11 @@
-// NcclCommunicator: a group whose data is moved by NCCL, between GPUs. It stands on the *control* links of the group, a communicator
-// in shared memory or over sockets: by them the ranks agree on every operation before NCCL is asked for it, hear of deaths and
-// failures, and exchange what NCCL needs to begin.
+// NcclCommunicator: a group whose data is moved by NCCL, between GPUs. It stands on the *control* links of the group, a
+// communicator in shared memory or over sockets: by them the ranks agree on every operation before NCCL is asked for
+// it, hear of deaths and failures, and exchange what NCCL needs to begin.
 //
-// NcclScope says what is for NCCL: kEverything where the backend was asked for, memory of the host being staged; kDeviceMemory where
-// all members hold GPUs and nothing was asked for: memory of the host goes by the control links as in any group, and NCCL's
-// communicator is made by the first operation on device memory, so that groups without one never pay for it.
+// NcclScope says what is for NCCL: kEverything where the backend was asked for, memory of the host being staged;
+// kDeviceMemory where all members hold GPUs and nothing was asked for: memory of the host goes by the control links as
+// in any group, and NCCL's communicator is made by the first operation on device memory, so that groups without one
+// never pay for it.
 //
 //   role's thread                          launcher (one a device)               device
 //     agree: signatures of all ranks
@@ -14,19 +15,20 @@
 //     await: the event  <------------------- record the event  <---------------
 //     host memory: copy back
 //
-// Messages (send, recv) go by the control links, from and to device memory by copies: NCCL knows no tags, and sends and receives that
-// ranks issue in different orders would wait for each other on the stream.
+// Messages (send, recv) go by the control links, from and to device memory by copies: NCCL knows no tags, and sends and
+// receives that ranks issue in different orders would wait for each other on the stream.
 //
 // Invariants
-//   NC-1  No data moves before all ranks have shown the same signature: a mismatch fails the group with both signatures, and a rank
-//         that does not come is named by the control links at the deadline.
-//   NC-2  A failure of one rank, whoever notices it, becomes a failure of the control links, and so of all ranks; every rank then
-//         aborts NCCL's communicator.
-//   NC-3  Device memory of an operation is the user's again when its event is through; after a failure, when the abort has made it so
-//         or was given up (kStuck, which is reported).
+//   NC-1  No data moves before all ranks have shown the same signature: a mismatch fails the group with both
+//         signatures, and a rank that does not come is named by the control links at the deadline.
+//   NC-2  A failure of one rank, whoever notices it, becomes a failure of the control links, and so of all ranks; every
+//         rank then aborts NCCL's communicator.
+//   NC-3  Device memory of an operation is the user's again when its event is through; after a failure, when the abort
+//         has made it so or was given up (kStuck, which is reported).
 //   NC-4  NCCL is not entered before every rank has shown that it has what NCCL needs.
-//   NC-5  With kDeviceMemory the side is part of the signature: ranks that mix memory of the host and of devices in one operation hear
-//         of a mismatch, whether it is the control links' operation or the agreement before NCCL's that finds it.
+//   NC-5  With kDeviceMemory the side is part of the signature: ranks that mix memory of the host and of devices in one
+//         operation hear of a mismatch, whether it is the control links' operation or the agreement before NCCL's that
+//         finds it.
 // Thread rule: see communicator.h.
 #pragma once
 #include <condition_variable>
@@ -55,19 +57,23 @@ struct NcclPlan {
   std::function<void(const std::string& name, const std::string& value)> set_variable = {};
 };
 
-/// All ranks of `control` call it. kEverything: throws CollectiveError on all ranks: kBackend says what is missing where, kMismatch which
-/// versions differ, kTimeout who did not come or that NCCL was not ready in time. kDeviceMemory: where NCCL is not to be had rank 0 logs
-/// why, and the group makes do (without_nccl.h); one whose ranks did not all come has failed. Besides, what Patience throws.
-std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator> control, const NcclPlan& plan, Patience& patience);
+/// All ranks of `control` call it. kEverything: throws CollectiveError on all ranks: kBackend says what is missing
+/// where, kMismatch which versions differ, kTimeout who did not come or that NCCL was not ready in time. kDeviceMemory:
+/// where NCCL is not to be had rank 0 logs why, and the group makes do (without_nccl.h); one whose ranks did not all
+/// come has failed. Besides, what Patience throws.
+std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator> control, const NcclPlan& plan,
+                                        Patience& patience);
 
-/// NCCL's communicator of the ranks of `control`; all of them call it, having agreed to. Null: `control` has failed. May throw what
-/// Patience throws; `control` has failed then, too.
-std::shared_ptr<NcclComm> connect_nccl(const std::shared_ptr<Communicator>& control, GpuDevice& device, const std::string& group, Patience& patience);
+/// NCCL's communicator of the ranks of `control`; all of them call it, having agreed to. Null: `control` has failed.
+/// May throw what Patience throws; `control` has failed then, too.
+std::shared_ptr<NcclComm> connect_nccl(const std::shared_ptr<Communicator>& control, GpuDevice& device,
+                                       const std::string& group, Patience& patience);
 
 class NcclCommunicator final : public Communicator {
  public:
   /// `comm` null: with kDeviceMemory, to be made when it is needed.
-  NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm, std::shared_ptr<GpuDevice> device, std::string group, NcclScope scope);
+  NcclCommunicator(std::shared_ptr<Communicator> control, std::shared_ptr<NcclComm> comm,
+                   std::shared_ptr<GpuDevice> device, std::string group, NcclScope scope);
   ~NcclCommunicator() override;
 
   int rank() const override { return control_->rank(); }
@@ -79,13 +85,16 @@ class NcclCommunicator final : public Communicator {
   bool hands_over(const detail::Operation& operation) const override;
   bool takes_device_memory() const override { return true; }
   std::unique_ptr<LaunchNumber> take_number() override { return device_->launcher().take_number(); }
-  std::shared_ptr<Handed> hand_over(const detail::Operation& operation, std::unique_ptr<LaunchNumber> number, Patience& patience) override;
+  std::shared_ptr<Handed> hand_over(const detail::Operation& operation, std::unique_ptr<LaunchNumber> number,
+                                    Patience& patience) override;
   void await(Handed& handed, Patience& patience) override;
   void check_memory(const detail::Operation& operation) const override;
 
   void post(Transfer& transfer) override;
   bool pump() override;
-  bool wait_messages(Clock::time_point deadline, Environment* environment) override { return control_->wait_messages(deadline, environment); }
+  bool wait_messages(Clock::time_point deadline, Environment* environment) override {
+    return control_->wait_messages(deadline, environment);
+  }
   void nudge() override;
   bool stale() override { return control_->stale(); }
   void fail(const Failure& failure) override;

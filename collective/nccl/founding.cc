@@ -47,7 +47,9 @@ NcclCard own_card(const NcclPlan& plan) {
 }
 
 [[noreturn]] void refuse(const NcclPlan& plan, Communicator& control, const Failure& failure) {
-  throw CollectiveError::from({failure.reason, plan.group, control.epoch(), 0, kOperation, control.rank(), failure.missing_ranks}, failure.text);
+  throw CollectiveError::from(
+      {failure.reason, plan.group, control.epoch(), 0, kOperation, control.rank(), failure.missing_ranks},
+      failure.text);
 }
 [[noreturn]] void refuse(const NcclPlan& plan, Communicator& control) {
   refuse(plan, control, control.failure().value_or(Failure{Reason::kBackend, "no reason was given", {}}));
@@ -56,7 +58,12 @@ NcclCard own_card(const NcclPlan& plan) {
 /// Empty: the control links have failed.
 template <class T> std::vector<T> exchange(Communicator& control, const T& own, Patience& patience) {
   std::vector<T> all(static_cast<std::size_t>(control.size()));
-  const detail::Operation operation{.kind = Kind::kAllGather, .type = detail::DType::kU8, .in = &own, .in_count = sizeof own, .out = all.data(), .out_count = sizeof own * all.size()};
+  const detail::Operation operation{.kind = Kind::kAllGather,
+                                    .type = detail::DType::kU8,
+                                    .in = &own,
+                                    .in_count = sizeof own,
+                                    .out = all.data(),
+                                    .out_count = sizeof own * all.size()};
   if (!control.run(operation, patience)) all.clear();
   return all;
 }
@@ -73,22 +80,36 @@ Minted mint(const GpuDevice& device) {
   minted.result = device.nccl().get_unique_id(&minted.id);
   if (minted.result == kNcclSuccess) return minted;
   const char* const last = device.nccl().get_last_error(nullptr);
-  fmt::format("ncclGetUniqueId: {}: {}", device.nccl().get_error_string(minted.result), last ? last : "").copy(minted.text, sizeof minted.text - 1);
+  fmt::format("ncclGetUniqueId: {}: {}", device.nccl().get_error_string(minted.result), last ? last : "")
+      .copy(minted.text, sizeof minted.text - 1);
   return minted;
 }
 
 }  // namespace
 
-std::shared_ptr<NcclComm> connect_nccl(const std::shared_ptr<Communicator>& control, GpuDevice& device, const std::string& group, Patience& patience) {
-  // The id is good only while the process that made it lives, and it opens a port there: rank 0 makes it when all have come.
+std::shared_ptr<NcclComm> connect_nccl(const std::shared_ptr<Communicator>& control, GpuDevice& device,
+                                       const std::string& group, Patience& patience) {
+  // The id is good only while the process that made it lives, and it opens a port there: rank 0 makes it when all have
+  // come.
   Minted minted = control->rank() == 0 ? mint(device) : Minted{};
-  const detail::Operation tell{.kind = Kind::kBroadcast, .type = detail::DType::kU8, .peer = 0, .in = &minted, .in_count = sizeof minted, .out = &minted, .out_count = sizeof minted};
+  const detail::Operation tell{.kind = Kind::kBroadcast,
+                               .type = detail::DType::kU8,
+                               .peer = 0,
+                               .in = &minted,
+                               .in_count = sizeof minted,
+                               .out = &minted,
+                               .out_count = sizeof minted};
   if (!control->run(tell, patience)) return nullptr;
   if (minted.result != kNcclSuccess) {
     control->fail({Reason::kBackend, fmt::format("rank 0: {}", minted.text), {0}});
     return nullptr;
   }
-  auto comm = NcclComm::begin(device, {.name = fmt::format("{}@{}", group, control->epoch()), .ranks = control->size(), .rank = control->rank(), .id = minted.id}, control);
+  auto comm = NcclComm::begin(device,
+                              {.name = fmt::format("{}@{}", group, control->epoch()),
+                               .ranks = control->size(),
+                               .rank = control->rank(),
+                               .id = minted.id},
+                              control);
   struct Guard { NcclComm& comm; bool all_ready = false; ~Guard() { if (!all_ready) comm.fail(); } } guard{*comm};
   if (!comm->await_ready(patience)) return nullptr;
   guard.all_ready = !exchange(*control, std::uint8_t(1), patience).empty();  // nobody goes on before all are ready
@@ -103,8 +124,11 @@ std::unique_ptr<Communicator> over_nccl(std::unique_ptr<Communicator> owned, con
   if (agreement.objection && asked_for) refuse(plan, *owned, *agreement.objection);
   if (agreement.objection || cards.empty()) {
     const Failure lacks = agreement.objection.value_or(Failure{});  // of a group that has failed nobody will ask it
-    if (agreement.objection && owned->rank() == 0) write_log(LogLevel::kWarn, "group '{}' makes do with {}, for memory of the host alone: {}", plan.group, backend_name(owned->backend()), lacks.text);
-    return std::make_unique<WithoutNccl>(std::move(owned), plan.device, Failure{Reason::kBackend, lacks.text, lacks.missing_ranks});
+    if (agreement.objection && owned->rank() == 0)
+      write_log(LogLevel::kWarn, "group '{}' makes do with {}, for memory of the host alone: {}", plan.group,
+                backend_name(owned->backend()), lacks.text);
+    return std::make_unique<WithoutNccl>(std::move(owned), plan.device,
+                                         Failure{Reason::kBackend, lacks.text, lacks.missing_ranks});
   }
   for (const auto& [name, value] : nccl_variables())
     if (plan.set_variable) plan.set_variable(name, value);

@@ -34,7 +34,8 @@ void Launched::prepare(const detail::Operation& operation, int rank) {
   operation_ = operation;
   event_ = device().take_event();
   const Uses uses = uses_of(operation, rank);
-  const std::size_t element = kernels::size_of(kernels::DType(operation.type)), in_bytes = uses.in * element, out_bytes = uses.out * element;
+  const std::size_t element = kernels::size_of(kernels::DType(operation.type)), in_bytes = uses.in * element,
+                    out_bytes = uses.out * element;
   const bool in_place = operation.in == operation.out && in_bytes == out_bytes;
   if (out_bytes != 0 && device().side_of(operation.out) == GpuDevice::Side::kHost) {
     operation_.out = stage(operation.out, out_bytes, uses.reads_output || in_place, out_block_);
@@ -46,15 +47,18 @@ void Launched::prepare(const detail::Operation& operation, int rank) {
   } else if (in_bytes != 0 && device().side_of(operation.in) == GpuDevice::Side::kHost) {
     operation_.in = stage(operation.in, in_bytes, true, in_block_);
   }
-  if (operation.kind == Kind::kReduce && uses.out == 0) operation_.out = const_cast<void*>(operation_.in);  // not written on this rank
+  // not written on this rank
+  if (operation.kind == Kind::kReduce && uses.out == 0) operation_.out = const_cast<void*>(operation_.in);
   void* const named = operation.options.stream.handle();
-  const bool on_device = (in_bytes != 0 && !in_block_.pointer && operation_.in == operation.in) || (out_bytes != 0 && !out_block_.pointer);
+  const bool on_device =
+      (in_bytes != 0 && !in_block_.pointer && operation_.in == operation.in) || (out_bytes != 0 && !out_block_.pointer);
   if (!named && !on_device) return;
   user_event_ = device().take_event();
-  device().check(device().cuda().event_record(user_event_, named ? named : device().copy_stream()), "cudaEventRecord");  // GD-4
+  // GD-4
+  device().check(device().cuda().event_record(user_event_, named ? named : device().copy_stream()), "cudaEventRecord");
 }
 
-// -------------------------------------------------------------------------------------------------------------------- launching
+// ----------------------------------------------------------------------------------------------------------- launching
 
 bool Launched::begin() {
   std::lock_guard lock(mutex_);
@@ -91,10 +95,12 @@ Launched::State Launched::await_launch(Clock::time_point deadline) {
   return state_;
 }
 
-int Launched::order_behind_user() { return user_event_ ? device().cuda().stream_wait_event(device().stream(), user_event_) : 0; }
+int Launched::order_behind_user() {
+  return user_event_ ? device().cuda().stream_wait_event(device().stream(), user_event_) : 0;
+}
 int Launched::record() { return device().cuda().event_record(event_, device().stream()); }
 
-// ------------------------------------------------------------------------------------------------------------------------- end
+// ----------------------------------------------------------------------------------------------------------------- end
 
 bool Launched::over() {
   if (through_ || state_ == State::kRefused) return true;
@@ -106,7 +112,10 @@ bool Launched::over() {
     return true;
   }
   if (status != kCudaNotReady && !control_->failure())
-    control_->fail({Reason::kBackend, fmt::format("rank {}: the GPU failed in {}: {} ({})", control_->rank(), detail::kind_name(operation_.kind), device().cuda().error_text(status), status), {}});
+    control_->fail({Reason::kBackend,
+                    fmt::format("rank {}: the GPU failed in {}: {} ({})", control_->rank(),
+                                detail::kind_name(operation_.kind), device().cuda().error_text(status), status),
+                    {}});
   if (control_->failure()) comm_->fail();
   if (!comm_->over()) return false;
   if (comm_->life() == Life::kStuck) return true;

@@ -6,7 +6,8 @@
 //
 // Invariants
 //   LD-1  The user's memory is given to the device only between begin() and finish(), and only when begin() was true.
-//   LD-2  It is well only when its event was through while the communicator was ready: what an abort leaves behind is not a result.
+//   LD-2  It is well only when its event was through while the communicator was ready: what an abort leaves behind is
+//         not a result.
 //   LD-3  Staging memory and event go back when the device is through; after a stuck abort they are given up.
 // Thread rule: begin and finish on the launcher; settle by the role; the rest any thread.
 #pragma once

@@ -67,17 +67,22 @@ std::vector<std::string> nccl_candidates(const std::string& named, const PythonP
   std::vector<std::string> all{"libnccl.so.2"};
   for (const std::string& root : {python.virtual_environment, python.conda_prefix})
     if (!root.empty()) all.push_back(fmt::format("{}/lib/python3*/site-packages/{}", root, kInPackages));
-  if (!python.home.empty()) all.push_back(fmt::format("{}/.local/lib/python3*/site-packages/{}", python.home, kInPackages));
-  for (const char* root : {"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages", "/usr/lib/python3/dist-packages", "/opt/conda/lib/python3*/site-packages"})
+  if (!python.home.empty())
+    all.push_back(fmt::format("{}/.local/lib/python3*/site-packages/{}", python.home, kInPackages));
+  for (const char* root : {"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages",
+                           "/usr/lib/python3/dist-packages", "/opt/conda/lib/python3*/site-packages"})
     all.push_back(fmt::format("{}/{}", root, kInPackages));
   return all;
 }
 
-std::string version_text(int version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
+std::string version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 std::string version_objection(int version) {
   if (version >= kNcclOldest) return {};
-  return fmt::format("NCCL is too old: {} was found, and {} is the oldest that will do", version_text(version), version_text(kNcclOldest));
+  return fmt::format("NCCL is too old: {} was found, and {} is the oldest that will do", version_text(version),
+                     version_text(kNcclOldest));
 }
 
 Result<NcclLibrary> open_nccl(const std::string& named, const PythonPlaces& python) {
@@ -91,9 +96,12 @@ Result<NcclLibrary> open_nccl(const std::string& named, const PythonPlaces& pyth
         continue;
       }
       NcclLibrary found{.api = {}, .path = path_of(library, file)};
-      if (const std::string missing = fill(library, found.api); !missing.empty()) return Error(fmt::format("{} has no {}", found.path, missing));
-      if (const int result = found.api.get_version(&found.version); result != kNcclSuccess) return Error(fmt::format("{}: {}", found.path, found.api.get_error_string(result)));
-      if (const std::string old = version_objection(found.version); !old.empty()) return Error(fmt::format("{} ({})", old, found.path));
+      if (const std::string missing = fill(library, found.api); !missing.empty())
+        return Error(fmt::format("{} has no {}", found.path, missing));
+      if (const int result = found.api.get_version(&found.version); result != kNcclSuccess)
+        return Error(fmt::format("{}: {}", found.path, found.api.get_error_string(result)));
+      if (const std::string old = version_objection(found.version); !old.empty())
+        return Error(fmt::format("{} ({})", old, found.path));
       write_log(LogLevel::kInfo, "NCCL {} from {}", version_text(found.version), found.path);
       return found;
     }

@@ -1,5 +1,5 @@
-// NCCL, opened by name: at the path that TROUPE_NCCL_LIB says, else where the loader finds it, else in Python's nvidia packages.
-// A library that was named is the one that is wanted: when it fails nothing else is tried.
+// NCCL, opened by name: at the path that TROUPE_NCCL_LIB says, else where the loader finds it, else in Python's nvidia
+// packages. A library that was named is the one that is wanted: when it fails nothing else is tried.
 //
 // Thread rule: any thread. A library stays open until the process ends.
 #pragma once
@@ -25,7 +25,8 @@ struct PythonPlaces {
 /// Pure: what is opened, in this order; names with a * are patterns of files.
 std::vector<std::string> nccl_candidates(const std::string& named, const PythonPlaces& python);
 
-/// An Error with everything that was tried, or with both versions where NCCL is older than kNcclOldest. Logs path and version.
+/// An Error with everything that was tried, or with both versions where NCCL is older than kNcclOldest. Logs path and
+/// version.
 Result<NcclLibrary> open_nccl(const std::string& named, const PythonPlaces& python);
 
 /// What stands against this version; empty: nothing.

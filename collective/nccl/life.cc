@@ -6,7 +6,8 @@ LifeStep next(Life state, LifeEvent event) {
   switch (state) {
     case Life::kInit:
       if (event == LifeEvent::kInitialized) return {Life::kReady};
-      if (event == LifeEvent::kFailed || event == LifeEvent::kClose || event == LifeEvent::kLimit) return {Life::kFailing, LifeEffect::kAbort};
+      if (event == LifeEvent::kFailed || event == LifeEvent::kClose || event == LifeEvent::kLimit)
+        return {Life::kFailing, LifeEffect::kAbort};
       break;
     case Life::kReady:
       if (event == LifeEvent::kFailed) return {Life::kFailing, LifeEffect::kAbort};

@@ -34,7 +34,9 @@ struct LifeStep {
 LifeStep next(Life state, LifeEvent event);
 
 /// Is there nothing left that could touch memory of an operation?
-constexpr bool is_over(Life state) { return state == Life::kAborted || state == Life::kClosed || state == Life::kStuck; }
+constexpr bool is_over(Life state) {
+  return state == Life::kAborted || state == Life::kClosed || state == Life::kStuck;
+}
 const char* life_name(Life state);
 
 }  // namespace troupe::collective

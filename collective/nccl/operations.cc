@@ -59,7 +59,8 @@ int op_of(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operati
     case Op::kPreMulSum: break;
   }
   Scalar scalar = scalar_of(operation.op.scale(), operation.type);
-  const int result = nccl.red_op_create_pre_mul_sum(&op, scalar.bytes, type_of(operation.type), kNcclScalarOnHost, comm);
+  const int result =
+      nccl.red_op_create_pre_mul_sum(&op, scalar.bytes, type_of(operation.type), kNcclScalarOnHost, comm);
   if (result == kNcclSuccess) made.push_back(op);
   return result;
 }
@@ -71,7 +72,8 @@ struct Parts {
 };
 
 Parts parts_of(const detail::Operation& operation, int rank, int ranks) {
-  const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(rank), root = static_cast<std::size_t>(operation.peer);
+  const auto n = static_cast<std::size_t>(ranks), me = static_cast<std::size_t>(rank),
+             root = static_cast<std::size_t>(operation.peer);
   const auto equal = [&](std::size_t count) { return std::vector<std::size_t>(n, count); };
   const auto only = [&](std::size_t peer, std::size_t count) {
     std::vector<std::size_t> sizes(n, 0);
@@ -82,15 +84,21 @@ Parts parts_of(const detail::Operation& operation, int rank, int ranks) {
     case Kind::kAllToAll: return {equal(operation.in_count / n), equal(operation.in_count / n)};
     case Kind::kAllToAllV: return {operation.counts, operation.recv_counts};
     case Kind::kAllGatherV: return {equal(operation.in_count), operation.counts, true};
-    case Kind::kGather: return {only(root, operation.in_count), me == root ? equal(operation.in_count) : std::vector<std::size_t>{}, true};
-    case Kind::kGatherV: return {only(root, operation.in_count), me == root ? operation.counts : std::vector<std::size_t>{}, true};
-    case Kind::kScatter: return {me == root ? equal(operation.out_count) : std::vector<std::size_t>{}, only(root, operation.out_count)};
-    case Kind::kScatterV: return {me == root ? operation.counts : std::vector<std::size_t>{}, only(root, operation.out_count)};
+    case Kind::kGather:
+      return {only(root, operation.in_count), me == root ? equal(operation.in_count) : std::vector<std::size_t>{},
+              true};
+    case Kind::kGatherV:
+      return {only(root, operation.in_count), me == root ? operation.counts : std::vector<std::size_t>{}, true};
+    case Kind::kScatter:
+      return {me == root ? equal(operation.out_count) : std::vector<std::size_t>{}, only(root, operation.out_count)};
+    case Kind::kScatterV:
+      return {me == root ? operation.counts : std::vector<std::size_t>{}, only(root, operation.out_count)};
     default: return {};
   }
 }
 
-int enqueue_parts(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operation, int rank, int ranks, void* stream) {
+int enqueue_parts(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operation, int rank, int ranks,
+                  void* stream) {
   const Parts parts = parts_of(operation, rank, ranks);
   const std::size_t element = kernels::size_of(kernels::DType(operation.type));
   const int type = type_of(operation.type);
@@ -114,16 +122,21 @@ int enqueue_parts(const NcclApi& nccl, NcclHandle comm, const detail::Operation&
 
 }  // namespace
 
-int enqueue_on_nccl(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operation, int rank, int ranks, void* stream, std::vector<int>& made) {
+int enqueue_on_nccl(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operation, int rank, int ranks,
+                    void* stream, std::vector<int>& made) {
   const int type = type_of(operation.type);
   int op = kNcclSum;
   if (operation.kind == Kind::kAllReduce || operation.kind == Kind::kReduce || operation.kind == Kind::kReduceScatter)
     if (const int result = op_of(nccl, comm, operation, op, made); result != kNcclSuccess) return result;
   switch (operation.kind) {
-    case Kind::kAllReduce: return nccl.all_reduce(operation.in, operation.out, operation.in_count, type, op, comm, stream);
-    case Kind::kReduce: return nccl.reduce(operation.in, operation.out, operation.in_count, type, op, operation.peer, comm, stream);
-    case Kind::kReduceScatter: return nccl.reduce_scatter(operation.in, operation.out, operation.out_count, type, op, comm, stream);
-    case Kind::kBroadcast: return nccl.broadcast(operation.in, operation.out, operation.in_count, type, operation.peer, comm, stream);
+    case Kind::kAllReduce:
+      return nccl.all_reduce(operation.in, operation.out, operation.in_count, type, op, comm, stream);
+    case Kind::kReduce:
+      return nccl.reduce(operation.in, operation.out, operation.in_count, type, op, operation.peer, comm, stream);
+    case Kind::kReduceScatter:
+      return nccl.reduce_scatter(operation.in, operation.out, operation.out_count, type, op, comm, stream);
+    case Kind::kBroadcast:
+      return nccl.broadcast(operation.in, operation.out, operation.in_count, type, operation.peer, comm, stream);
     case Kind::kAllGather: return nccl.all_gather(operation.in, operation.out, operation.in_count, type, comm, stream);
     default: return enqueue_parts(nccl, comm, operation, rank, ranks, stream);
   }

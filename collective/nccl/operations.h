@@ -9,8 +9,9 @@
 
 namespace troupe::collective {
 
-/// The call or calls of NCCL for an operation; every pointer is device memory. Adds reduction operations that it made to `made`, to be
-/// destroyed when the call is through.
-int enqueue_on_nccl(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operation, int rank, int ranks, void* stream, std::vector<int>& made);
+/// The call or calls of NCCL for an operation; every pointer is device memory. Adds reduction operations that it made
+/// to `made`, to be destroyed when the call is through.
+int enqueue_on_nccl(const NcclApi& nccl, NcclHandle comm, const detail::Operation& operation, int rank, int ranks,
+                    void* stream, std::vector<int>& made);
 
 }  // namespace troupe::collective

@@ -42,14 +42,18 @@ Result<std::shared_ptr<GpuDevice>> own_gpu(int index) {
   const auto cuda = open_cuda_plugin();
   if (!cuda.ok()) return cuda.error_ptr();
   int count = 0;
-  if (const int status = (*cuda)->device_count(&count); status != 0) return Error(fmt::format("no GPU: {} ({})", (*cuda)->error_text(status), status));
+  if (const int status = (*cuda)->device_count(&count); status != 0)
+    return Error(fmt::format("no GPU: {} ({})", (*cuda)->error_text(status), status));
   if (count == 0) return Error("no GPU");
-  if (index >= count) return InvalidArgumentError(fmt::format("there is no GPU {}: this process sees {}", index, count));
+  if (index >= count)
+    return InvalidArgumentError(fmt::format("there is no GPU {}: this process sees {}", index, count));
   if (index < 0) index = kernels::cuda::own_device(count);
   std::lock_guard lock(own().mutex);
   auto& device = own().devices[index];
   if (device) return device;
-  if (!own().nccl) own().nccl = open_nccl(environment("TROUPE_NCCL_LIB"), {environment("VIRTUAL_ENV"), environment("CONDA_PREFIX"), environment("HOME")});
+  if (!own().nccl)
+    own().nccl = open_nccl(environment("TROUPE_NCCL_LIB"),
+                           {environment("VIRTUAL_ENV"), environment("CONDA_PREFIX"), environment("HOME")});
   GpuTables tables{.cuda = *cuda};
   if (own().nccl->ok()) {
     tables.nccl = &(*own().nccl)->api;
@@ -60,9 +64,12 @@ Result<std::shared_ptr<GpuDevice>> own_gpu(int index) {
   return opened;
 }
 
-std::unique_ptr<Communicator> over_own_gpu(std::unique_ptr<Communicator> control, const std::string& group, NcclScope scope, Patience& patience) {
+std::unique_ptr<Communicator> over_own_gpu(std::unique_ptr<Communicator> control, const std::string& group,
+                                           NcclScope scope, Patience& patience) {
   NcclPlan plan{.group = group, .scope = scope};
-  plan.set_variable = [](const std::string& name, const std::string& value) { (void)::setenv(name.c_str(), value.c_str(), 0); };
+  plan.set_variable = [](const std::string& name, const std::string& value) {
+    (void)::setenv(name.c_str(), value.c_str(), 0);
+  };
   const auto device = own_gpu();
   if (device.ok()) {
     plan.device = *device;

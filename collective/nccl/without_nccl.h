@@ -1,5 +1,5 @@
-// WithoutNccl: a group whose members all hold GPUs, where NCCL is not to be had: its CPU links, for memory of the host. An operation
-// on device memory ends the group on all ranks, with what is missing where.
+// WithoutNccl: a group whose members all hold GPUs, where NCCL is not to be had: its CPU links, for memory of the host.
+// An operation on device memory ends the group on all ranks, with what is missing where.
 //
 // Invariants
 //   WN-1  No pointer to device memory that this process can recognize reaches the CPU links.
@@ -27,7 +27,9 @@ class WithoutNccl final : public Communicator {
   bool takes_device_memory() const override { return true; }
   void post(Transfer& transfer) override;
   bool pump() override { return links_->pump(); }
-  bool wait_messages(Clock::time_point deadline, Environment* environment) override { return links_->wait_messages(deadline, environment); }
+  bool wait_messages(Clock::time_point deadline, Environment* environment) override {
+    return links_->wait_messages(deadline, environment);
+  }
   void nudge() override { links_->nudge(); }
   bool stale() override { return links_->stale(); }
   void fail(const Failure& failure) override { links_->fail(failure); }

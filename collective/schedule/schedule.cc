@@ -7,17 +7,22 @@ namespace {
 
 Step send(int peer, Range range) { return {.kind = Step::Kind::kSend, .peer = peer, .range = range}; }
 Step receive(int peer, Range range) { return {.kind = Step::Kind::kReceive, .peer = peer, .range = range}; }
-Step reduce(Range into, Range from, bool swapped = false) { return {.kind = Step::Kind::kReduce, .swapped = swapped, .range = into, .from = from}; }
+Step reduce(Range into, Range from, bool swapped = false) {
+  return {.kind = Step::Kind::kReduce, .swapped = swapped, .range = into, .from = from};
+}
 Range scratch(std::size_t size, std::size_t begin = 0) { return {Memory::kScratch, begin, begin + size}; }
 Range data(std::size_t begin, std::size_t end) { return {Memory::kData, begin, end}; }
 
-std::size_t share_size(int ranks, std::size_t count) { return count / std::size_t(ranks) + (count % std::size_t(ranks) != 0 ? 1 : 0); }
+std::size_t share_size(int ranks, std::size_t count) {
+  return count / std::size_t(ranks) + (count % std::size_t(ranks) != 0 ? 1 : 0);
+}
 
 // The share of rank r travels once round: it starts at r + 1, each rank adds its own and passes it on, r is the last.
 void ring_reduce_scatter(Schedule& out, Position p, std::size_t count) {
   const int next = (p.rank + 1) % p.ranks, before = (p.rank + p.ranks - 1) % p.ranks;
   for (int step = 1; step < p.ranks; ++step) {
-    const Range outgoing = share({p.ranks, (p.rank - step + p.ranks) % p.ranks}, count), incoming = share({p.ranks, (p.rank - step - 1 + 2 * p.ranks) % p.ranks}, count);
+    const Range outgoing = share({p.ranks, (p.rank - step + p.ranks) % p.ranks}, count),
+                incoming = share({p.ranks, (p.rank - step - 1 + 2 * p.ranks) % p.ranks}, count);
     out.steps.push_back(send(next, outgoing));
     out.steps.push_back(receive(before, scratch(incoming.size())));
     out.steps.push_back(reduce(incoming, scratch(incoming.size()), true));
@@ -39,8 +44,8 @@ void direct_all_gather(Schedule& out, Position p, std::size_t count) {
   }
 }
 
-// Any number of ranks becomes a power of two: each of the first `extra` odd ranks gives its data to the even one before it,
-// and gets the result from there. `virtual_rank` is -1 for those that wait.
+// Any number of ranks becomes a power of two: each of the first `extra` odd ranks gives its data to the even one before
+// it, and gets the result from there. `virtual_rank` is -1 for those that wait.
 struct Fold {
   int power, extra, virtual_rank;
   explicit Fold(Position p) : power(int(std::bit_floor(unsigned(p.ranks)))), extra(p.ranks - power) {
@@ -190,7 +195,9 @@ Algorithm choose_all_reduce(int ranks, std::size_t bytes, bool deterministic) {
   constexpr int kFew = 8;
   if (ranks <= kFew) return bytes <= kSmall ? Algorithm::kOneShot : Algorithm::kDirect;
   if (deterministic) return bytes * std::size_t(ranks) <= 8 * kSmall ? Algorithm::kOneShot : Algorithm::kDirect;
-  return bytes <= kSmall ? Algorithm::kRecursiveDoubling : bytes < kMiddle ? Algorithm::kHalvingDoubling : Algorithm::kRing;
+  return bytes <= kSmall   ? Algorithm::kRecursiveDoubling
+         : bytes < kMiddle ? Algorithm::kHalvingDoubling
+                           : Algorithm::kRing;
 }
 
 }  // namespace troupe::collective

@@ -1,23 +1,26 @@
-// Schedules: what one rank does in a collective that travels in messages, as a list of steps. Pure functions of the algorithm,
-// the number of ranks, the rank and the number of elements; a backend carries the steps out, tests carry them out on simulated
-// ranks.
+// Schedules: what one rank does in a collective that travels in messages, as a list of steps. Pure functions of the
+// algorithm, the number of ranks, the rank and the number of elements; a backend carries the steps out, tests carry
+// them out on simulated ranks.
 //
 //   all_reduce     kRing: 2 (n-1) steps, 2 (n-1)/n of the data out and in: large data
 //                  kRecursiveDoubling: log n steps of all the data: small data
 //                  kHalvingDoubling: 2 log n steps, as many bytes as the ring: in between
 //                  kDirect: every rank reduces its own share in rank order, as many bytes as the ring: deterministic
-//                  kOneShot: everybody sends everything to everybody and reduces it: one step, small data, deterministic
+//                  kOneShot: everybody sends everything to everybody and reduces it: one step, small data,
+//                  deterministic
 //   broadcast, reduce   kTree: binomial, log n steps; reduce also kDirect: all to the root, deterministic
 //   reduce_scatter, all_gather   kRing, kDirect
 //   barrier        dissemination, log n rounds of empty messages
 //
-// A rank has three memories: its input, its data (the output; the same memory as the input unless a schedule says otherwise) and
-// scratch. Element ranges are half open. Direct schedules come in pieces, two of them under way at once, so that sending,
-// receiving and reducing overlap and a piece is reduced while it is in the cache; they alone keep input and data apart.
+// A rank has three memories: its input, its data (the output; the same memory as the input unless a schedule says
+// otherwise) and scratch. Element ranges are half open. Direct schedules come in pieces, two of them under way at once,
+// so that sending, receiving and reducing overlap and a piece is reduced while it is in the cache; they alone keep
+// input and data apart.
 //
 // Invariants
 //   CSD-1  The k-th message that a sends to b is the k-th that b receives from a, and both have the same size.
-//   CSD-2  A step uses only what earlier steps of the same rank have made; a send is over before the next step begins or has
+//   CSD-2  A step uses only what earlier steps of the same rank have made; a send is over before the next step begins
+//          or has
 //         its bytes copied by then.
 //   CSD-3  With kDirect every element is reduced in rank order; with the others in one order that all ranks share.
 // Thread rule: pure.
@@ -37,9 +40,10 @@ struct Range {
   std::size_t size() const { return end - begin; }
 };
 
-/// kSend: `range` to `peer`. kReceive: from `peer` into `range`. kReduce: `range` = `range` op `from`, or `from` op `range`
-/// when `swapped` (the lower ranks stand on the left). kCopy: `range` = `from`. kReduceAll: `range` = the contributions of all
-/// ranks in rank order: rank r's lies in `from` at r * stride, the own one in the input at the place of `range`.
+/// kSend: `range` to `peer`. kReceive: from `peer` into `range`. kReduce: `range` = `range` op `from`, or `from` op
+/// `range` when `swapped` (the lower ranks stand on the left). kCopy: `range` = `from`. kReduceAll: `range` = the
+/// contributions of all ranks in rank order: rank r's lies in `from` at r * stride, the own one in the input at the
+/// place of `range`.
 struct Step {
   enum class Kind : std::uint8_t { kSend, kReceive, kReduce, kCopy, kReduceAll };
   Kind kind = Kind::kSend;
@@ -65,8 +69,8 @@ Schedule all_reduce_schedule(Algorithm algorithm, Position at, std::size_t count
 Schedule reduce_scatter_schedule(Algorithm algorithm, Position at, std::size_t count);
 /// In: the rank's share; afterwards all shares are there.
 Schedule all_gather_schedule(Algorithm algorithm, Position at, std::size_t count);
-/// kDirect in pieces of at most `piece` elements; kAll: everybody gets everything, kShares: each rank its share, else the root
-/// gets everything.
+/// kDirect in pieces of at most `piece` elements; kAll: everybody gets everything, kShares: each rank its share, else
+/// the root gets everything.
 struct DirectOptions {
   static constexpr int kAll = -1, kShares = -2;
   int result = kAll;

@@ -11,10 +11,10 @@ Range scratch_at(std::size_t begin, std::size_t size) { return {Memory::kScratch
 
 }  // namespace
 
-// Each rank owns a part of the result (its share, or everything where it is the root). Piece k of all parts is *collected*:
-// every rank sends the owners its contribution; and *finished*: reduced in rank order (CSD-3), and sent to all where all want it.
-// Piece k + 1 is collected before k is finished. Peers are met in a different order on each rank, so that nobody is sent to by
-// all at once.
+// Each rank owns a part of the result (its share, or everything where it is the root). Piece k of all parts is
+// *collected*: every rank sends the owners its contribution; and *finished*: reduced in rank order (CSD-3), and sent to
+// all where all want it. Piece k + 1 is collected before k is finished. Peers are met in a different order on each
+// rank, so that nobody is sent to by all at once.
 Schedule direct_schedule(Position p, std::size_t count, const DirectOptions& options) {
   Schedule out;
   const auto owned = [&](int rank) {
@@ -34,7 +34,8 @@ Schedule direct_schedule(Position p, std::size_t count, const DirectOptions& opt
     const Range own = piece(p.rank, k);
     for (int step = 1; step < p.ranks; ++step) {
       const int to = (p.rank + step) % p.ranks, from = (p.rank + p.ranks - step) % p.ranks;
-      if (const Range theirs = piece(to, k); theirs.size() != 0) out.steps.push_back({.kind = Step::Kind::kSend, .peer = to, .range = input(theirs)});
+      if (const Range theirs = piece(to, k); theirs.size() != 0)
+        out.steps.push_back({.kind = Step::Kind::kSend, .peer = to, .range = input(theirs)});
       const Range into = scratch_at(k % 2 * slots + std::size_t(from) * size, own.size());
       if (own.size() != 0) out.steps.push_back({.kind = Step::Kind::kReceive, .peer = from, .range = into});
     }
@@ -48,7 +49,8 @@ Schedule direct_schedule(Position p, std::size_t count, const DirectOptions& opt
     for (int step = 1; step < p.ranks && options.result == DirectOptions::kAll; ++step) {
       const int to = (p.rank + step) % p.ranks, from = (p.rank + p.ranks - step) % p.ranks;
       if (own.size() != 0) out.steps.push_back({.kind = Step::Kind::kSend, .peer = to, .range = own});
-      if (const Range theirs = piece(from, k); theirs.size() != 0) out.steps.push_back({.kind = Step::Kind::kReceive, .peer = from, .range = theirs});
+      if (const Range theirs = piece(from, k); theirs.size() != 0)
+        out.steps.push_back({.kind = Step::Kind::kReceive, .peer = from, .range = theirs});
     }
   };
   if (pieces != 0) collect(0);
@@ -88,7 +90,8 @@ Schedule scattered_broadcast_schedule(Position p, int root, std::size_t count) {
   for (int step = 1; step < p.ranks; ++step) {
     const int to = (p.rank + step) % p.ranks, from = (p.rank + p.ranks - step) % p.ranks;
     if (to != root) out.steps.push_back({.kind = Step::Kind::kSend, .peer = to, .range = own});
-    if (p.rank != root) out.steps.push_back({.kind = Step::Kind::kReceive, .peer = from, .range = share({p.ranks, from}, count)});
+    if (p.rank != root)
+      out.steps.push_back({.kind = Step::Kind::kReceive, .peer = from, .range = share({p.ranks, from}, count)});
   }
   return out;
 }

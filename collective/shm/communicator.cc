@@ -22,12 +22,16 @@ using detail::Kind;
 
 namespace {
 
-constexpr auto kSleepAfter = std::chrono::microseconds(100);  // a sleep costs 20 to 45 us: what is nearer than that is awaited
+// a sleep costs 20 to 45 us: what is nearer than that is awaited
+constexpr auto kSleepAfter = std::chrono::microseconds(100);
 constexpr int kEagerPolls = 200;                              // before the first pause, which may take 50 ns and more
 constexpr int kPollsPerClock = 64;
-constexpr int kYieldsMin = 2000;                              // ranks that share a core: a sleep costs more than the yields before it
-constexpr auto kYieldsLast = std::chrono::milliseconds(2);    // on a busy machine a yield takes others' whole slices, and deaths are seen asleep only
-constexpr auto kSlice = std::chrono::milliseconds(100);       // sleeping ranks look for cancels and for their parent's end
+// ranks that share a core: a sleep costs more than the yields before it
+constexpr int kYieldsMin = 2000;
+// on a busy machine a yield takes others' whole slices, and deaths are seen asleep only
+constexpr auto kYieldsLast = std::chrono::milliseconds(2);
+// sleeping ranks look for cancels and for their parent's end
+constexpr auto kSlice = std::chrono::milliseconds(100);
 
 inline void pause_core() {
 #if defined(__x86_64__)
@@ -50,7 +54,8 @@ class ShmCommunicator::Wait {
       if (group_.segment_->has_failed()) return Step::kFailed;
       const auto now = Clock::now();
       if (start_ == Clock::time_point{}) start_ = now;
-      if (now - start_ > kSleepAfter && (group_.cores_fit() || yields_ > kYieldsMin || now - start_ > kYieldsLast)) return now >= patience_.deadline() ? Step::kTimeout : Step::kSleep;
+      if (now - start_ > kSleepAfter && (group_.cores_fit() || yields_ > kYieldsMin || now - start_ > kYieldsLast))
+        return now >= patience_.deadline() ? Step::kTimeout : Step::kSleep;
     }
     if (group_.cores_fit()) {
       pause_core();
@@ -71,8 +76,13 @@ class ShmCommunicator::Wait {
 };
 
 ShmCommunicator::ShmCommunicator(std::shared_ptr<ShmSegment> segment, int rank, std::shared_ptr<ShmSegment> parent)
-    : segment_(std::move(segment)), parent_(std::move(parent)), rank_(rank), ranks_(segment_->ranks()), inputs_(std::size_t(ranks_)),
-      messages_(*segment_, rank), watched_(std::size_t(ranks_) + (parent_ ? std::size_t(parent_->ranks()) : 0)) {
+    : segment_(std::move(segment)),
+      parent_(std::move(parent)),
+      rank_(rank),
+      ranks_(segment_->ranks()),
+      inputs_(std::size_t(ranks_)),
+      messages_(*segment_, rank),
+      watched_(std::size_t(ranks_) + (parent_ ? std::size_t(parent_->ranks()) : 0)) {
   segment_->enter(rank);
 }
 
@@ -112,7 +122,9 @@ bool ShmCommunicator::meet(std::uint64_t sequence, Patience& patience) {
       if (step == Wait::Step::kTimeout) return timed_out(sequence, patience);
       if (!sleep(patience, [&] { return met(sequence); })) return false;
     }
-    if (line.signature != current_.what || line.count != current_.count || (current_.has_scale() && line.scale() != current_.scale)) return mismatch(r, sequence);
+    if (line.signature != current_.what || line.count != current_.count ||
+        (current_.has_scale() && line.scale() != current_.scale))
+      return mismatch(r, sequence);
   }
   return true;
 }
@@ -122,7 +134,8 @@ template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready rea
   try {
     patience.check();
   } catch (const std::exception& error) {
-    segment_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", name(rank_), error.what()), {}});
+    segment_->fail(
+        {Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", name(rank_), error.what()), {}});
     throw;
   }
   watch_members();
@@ -164,9 +177,12 @@ bool ShmCommunicator::timed_out(std::uint64_t sequence, Patience& patience) {
   Failure failure{Reason::kTimeout, "", part_.missing ? part_.missing() : std::vector<int>()};
   const bool asked = !failure.missing_ranks.empty();  // who waits for others is not to blame
   for (int r = 0; r < ranks_ && !asked; ++r)
-    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence) failure.missing_ranks.push_back(name(r));
-  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", name(rank_), std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
-                             failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "), describe(current_));
+    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence)
+      failure.missing_ranks.push_back(name(r));
+  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", name(rank_),
+                             std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
+                             failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "),
+                             describe(current_));
   segment_->fail(failure);
   return false;
 }
@@ -250,7 +266,12 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key, Patienc
   std::vector<Entry> all(std::size_t(ranks_), Entry{});
   // First who is in which group; then the first of each group makes its memory, and the others open it.
   const auto exchange = [&](Entry own) {
-    detail::Operation operation{.kind = Kind::kSplit, .type = detail::DType::kU8, .in = &own, .in_count = sizeof own, .out = all.data(), .out_count = all.size() * sizeof own};
+    detail::Operation operation{.kind = Kind::kSplit,
+                                .type = detail::DType::kU8,
+                                .in = &own,
+                                .in_count = sizeof own,
+                                .out = all.data(),
+                                .out_count = all.size() * sizeof own};
     return run(operation, patience);
   };
   if (!exchange({color, key, 0, 0, 0})) return nullptr;
@@ -292,18 +313,24 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key, Patienc
 
 // all_reduce, reduce and reduce_scatter in shared memory.
 //
-// Memory traffic of an all-reduce of N bytes by n ranks, when the chunks stay in the caches: every rank reads its N once and
-// writes its N once, around the cache. That is also the least there is: T_min = 2 n N / bandwidth of streaming copies.
+// Memory traffic of an all-reduce of N bytes by n ranks, when the chunks stay in the caches: every rank reads its N
+// once and writes its N once, around the cache. That is also the least there is: T_min = 2 n N / bandwidth of streaming
+// copies.
 
 namespace {
 constexpr std::size_t kOneShotMax = 1u << 20;     // over the ranks: with more of them, every rank would read too much
-constexpr std::size_t kOneShotOfTwo = 2u << 10;   // two ranks share from there on: half the lines for one meeting more (decision 012)
-constexpr std::size_t kPiece = 64u << 10;         // of a one-shot: the first pieces are reduced while the last are written
+// two ranks share from there on: half the lines for one meeting more (decision 012)
+constexpr std::size_t kOneShotOfTwo = 2u << 10;
+// of a one-shot: the first pieces are reduced while the last are written
+constexpr std::size_t kPiece = 64u << 10;
 constexpr std::size_t kStreamMin = 2u << 20;      // outputs from here on are written around the cache
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kChunkMin = 64u << 10;      // of an all-reduce in shares: a few chunks overlap, each with the cost of two meetings
+// of an all-reduce in shares: a few chunks overlap, each with the cost of two meetings
+constexpr std::size_t kChunkMin = 64u << 10;
 
-std::size_t chunk_bytes(std::size_t bytes, std::size_t slot) { return std::min(slot, std::max(kChunkMin, (bytes / 4 + kLine - 1) / kLine * kLine)); }
+std::size_t chunk_bytes(std::size_t bytes, std::size_t slot) {
+  return std::min(slot, std::max(kChunkMin, (bytes / 4 + kLine - 1) / kLine * kLine));
+}
 }  // namespace
 
 void ShmCommunicator::copy(void* to, const void* from, std::size_t bytes, bool stream) {
@@ -320,7 +347,8 @@ void ShmCommunicator::reduce_into(void* out, std::size_t count, bool stream, voi
 bool ShmCommunicator::all_reduce(const detail::Operation& operation, Patience& patience) {
   const std::size_t bytes = operation.in_count * element_;
   if (bytes <= (current_.scaled() ? kScaledPayload : kPayload)) return all_reduce_tiny(operation, patience);
-  const std::size_t one_shot = std::min(ranks_ == 2 ? kOneShotOfTwo : kOneShotMax / std::size_t(ranks_), segment_->slot_bytes());
+  const std::size_t one_shot =
+      std::min(ranks_ == 2 ? kOneShotOfTwo : kOneShotMax / std::size_t(ranks_), segment_->slot_bytes());
   return bytes <= one_shot ? all_reduce_one_shot(operation, patience) : all_reduce_shares(operation, patience);
 }
 
@@ -346,22 +374,25 @@ bool ShmCommunicator::all_reduce_one_shot(const detail::Operation& operation, Pa
       pieces, patience, [&](std::size_t i, std::byte* buffer) { copy(buffer, in + i * kPiece, length(i)); },
       [&](std::size_t i, std::uint64_t sequence) {
         if (!wants_result(operation)) return;
-        for (int r = 0; r < ranks_; ++r) inputs_[std::size_t(r)] = r == rank_ ? in + i * kPiece : segment_->buffer(r, sequence);
+        for (int r = 0; r < ranks_; ++r)
+          inputs_[std::size_t(r)] = r == rank_ ? in + i * kPiece : segment_->buffer(r, sequence);
         reduce_into(out + i * kPiece, length(i) / element_, false);
       });
 }
 
-// Chunk c takes two sequence numbers: a (inputs are there) and b (shares are reduced). A rank reduces its share of chunk c, then
-// does two things side by side (kernels::copy_both): it fetches the others' shares of chunk c - 1, whose lines come from other
-// cores' caches, and writes its input of chunk c + 1, which comes from memory. What it waits for was published a chunk's time
-// before.
+// Chunk c takes two sequence numbers: a (inputs are there) and b (shares are reduced). A rank reduces its share of
+// chunk c, then does two things side by side (kernels::copy_both): it fetches the others' shares of chunk c - 1, whose
+// lines come from other cores' caches, and writes its input of chunk c + 1, which comes from memory. What it waits for
+// was published a chunk's time before.
 //
-// Of two ranks, each leaves its share in the lines of the other's buffer that it has just read (SG-1): the other fetches it from
-// there and writes its next input over it, so that a line goes from core to core twice a chunk and not four times.
+// Of two ranks, each leaves its share in the lines of the other's buffer that it has just read (SG-1): the other
+// fetches it from there and writes its next input over it, so that a line goes from core to core twice a chunk and not
+// four times.
 bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Patience& patience) {
   const auto* in = static_cast<const std::byte*>(operation.in);
   auto* out = static_cast<std::byte*>(operation.out);
-  const std::size_t bytes = operation.in_count * element_, chunk = chunk_bytes(bytes, segment_->slot_bytes()), chunks = (bytes + chunk - 1) / chunk;
+  const std::size_t bytes = operation.in_count * element_, chunk = chunk_bytes(bytes, segment_->slot_bytes()),
+                    chunks = (bytes + chunk - 1) / chunk;
   const bool stream = bytes >= kStreamMin, wanted = wants_result(operation);
   const std::uint64_t first = sequence_ + 1;
   sequence_ += 2 * chunks;
@@ -372,17 +403,20 @@ bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Pati
     return Share{begin, rank + 1 == ranks_ ? length(c) - begin : std::min(size, length(c) - begin)};
   };
   const auto reduced = [&](std::size_t c, int rank) {
-    return ranks_ == 2 ? segment_->buffer(1 - rank, first + 2 * c) + share(c, rank).begin : segment_->buffer(rank, first + 2 * c + 1);
+    return ranks_ == 2 ? segment_->buffer(1 - rank, first + 2 * c) + share(c, rank).begin
+                       : segment_->buffer(rank, first + 2 * c + 1);
   };
-  // The others' shares of chunk `done` to the output, this rank's part in them of chunk `next` to its buffer; either may not be.
-  // The second may lie upon the first, or before it where the last chunk is shorter.
+  // The others' shares of chunk `done` to the output, this rank's part in them of chunk `next` to its buffer; either
+  // may not be. The second may lie upon the first, or before it where the last chunk is shorter.
   const std::size_t none = chunks;
   const auto fetch_and_write = [&](std::size_t done, std::size_t next) {
     for (int r = 0; r < ranks_; ++r) {
       if (r == rank_) continue;  // nobody but this rank needs its own share
       kernels::CopyJob fetch, write;
-      if (const auto [begin, size] = share(done, r); wanted && size != 0) fetch = {out + done * chunk + begin, reduced(done, r), size};
-      if (const auto [begin, size] = share(next, r); size != 0) write = {segment_->buffer(rank_, first + 2 * next) + begin, in + next * chunk + begin, size};
+      if (const auto [begin, size] = share(done, r); wanted && size != 0)
+        fetch = {out + done * chunk + begin, reduced(done, r), size};
+      if (const auto [begin, size] = share(next, r); size != 0)
+        write = {segment_->buffer(rank_, first + 2 * next) + begin, in + next * chunk + begin, size};
       kernels::copy_both(fetch, write, {.stream = stream});
     }
   };
@@ -397,7 +431,8 @@ bool ShmCommunicator::all_reduce_shares(const detail::Operation& operation, Pati
       fetch_and_write(c - 1, none);
     }
     const auto [begin, size] = share(c, rank_);
-    for (int r = 0; r < ranks_; ++r) inputs_[std::size_t(r)] = (r == rank_ ? in + c * chunk : segment_->buffer(r, a)) + begin;
+    for (int r = 0; r < ranks_; ++r)
+      inputs_[std::size_t(r)] = (r == rank_ ? in + c * chunk : segment_->buffer(r, a)) + begin;
     reduce_into(reduced(c, rank_), size / element_, stream && wanted, wanted ? out + c * chunk + begin : nullptr);
     publish(b);
     if (last) break;
@@ -426,7 +461,8 @@ bool ShmCommunicator::reduce_scatter(const detail::Operation& operation, Patienc
       },
       [&](std::size_t i, std::uint64_t sequence) {
         for (int r = 0; r < ranks_; ++r)
-          inputs_[std::size_t(r)] = r == rank_ ? in + std::size_t(rank_) * bytes + i * piece : segment_->buffer(r, sequence) + std::size_t(rank_) * piece;
+          inputs_[std::size_t(r)] = r == rank_ ? in + std::size_t(rank_) * bytes + i * piece
+                                               : segment_->buffer(r, sequence) + std::size_t(rank_) * piece;
         reduce_into(out + i * piece, length(i) / element_, false);
       });
 }
@@ -436,9 +472,13 @@ bool ShmCommunicator::reduce_scatter(const detail::Operation& operation, Patienc
 // broadcast, gather, scatter, all_to_all in shared memory: operations that only move bytes.
 
 namespace {
-std::size_t rounds_for(std::size_t bytes, std::size_t piece) { return std::max<std::size_t>(1, (bytes + piece - 1) / piece); }
+std::size_t rounds_for(std::size_t bytes, std::size_t piece) {
+  return std::max<std::size_t>(1, (bytes + piece - 1) / piece);
+}
 /// The bytes of piece i of something.
-std::size_t length(std::size_t bytes, std::size_t piece, std::size_t i) { return i * piece >= bytes ? 0 : std::min(piece, bytes - i * piece); }
+std::size_t length(std::size_t bytes, std::size_t piece, std::size_t i) {
+  return i * piece >= bytes ? 0 : std::min(piece, bytes - i * piece);
+}
 }  // namespace
 
 bool ShmCommunicator::broadcast(const detail::Operation& operation, Patience& patience) {
@@ -447,9 +487,13 @@ bool ShmCommunicator::broadcast(const detail::Operation& operation, Patience& pa
   const bool root = operation.peer == rank_;
   return rounds(
       rounds_for(bytes, piece), patience,
-      [&](std::size_t i, std::byte* buffer) { if (root) copy(buffer, data + i * piece, length(bytes, piece, i)); },
+      [&](std::size_t i, std::byte* buffer) {
+        if (root) copy(buffer, data + i * piece, length(bytes, piece, i));
+      },
       [&](std::size_t i, std::uint64_t sequence) {
-        if (!root) copy(data + i * piece, segment_->buffer(operation.peer, sequence), length(bytes, piece, i), bytes >= kStreamMin);
+        if (!root)
+          copy(data + i * piece, segment_->buffer(operation.peer, sequence), length(bytes, piece, i),
+               bytes >= kStreamMin);
       });
 }
 
@@ -457,20 +501,26 @@ bool ShmCommunicator::broadcast(const detail::Operation& operation, Patience& pa
 bool ShmCommunicator::gather(const detail::Operation& operation, Patience& patience) {
   const auto* in = static_cast<const std::byte*>(operation.in);
   auto* out = static_cast<std::byte*>(operation.out);
-  const bool all = operation.kind == Kind::kAllGather || operation.kind == Kind::kAllGatherV || operation.kind == Kind::kSplit,
+  const bool all = operation.kind == Kind::kAllGather || operation.kind == Kind::kAllGatherV ||
+                   operation.kind == Kind::kSplit,
              wanted = all || operation.peer == rank_;
   const bool equal = operation.counts.empty();
-  const auto bytes_of = [&](int r) { return (equal ? operation.in_count : operation.counts[std::size_t(r)]) * element_; };
+  const auto bytes_of = [&](int r) {
+    return (equal ? operation.in_count : operation.counts[std::size_t(r)]) * element_;
+  };
   std::size_t most = 0, total = 0;
   for (int r = 0; r < ranks_; ++r) most = std::max(most, bytes_of(r)), total += bytes_of(r);
   const std::size_t piece = segment_->slot_bytes(), own = operation.in_count * element_;
   return rounds(
-      rounds_for(most, piece), patience, [&](std::size_t i, std::byte* buffer) { copy(buffer, in + i * piece, length(own, piece, i)); },
+      rounds_for(most, piece), patience,
+      [&](std::size_t i, std::byte* buffer) { copy(buffer, in + i * piece, length(own, piece, i)); },
       [&](std::size_t i, std::uint64_t sequence) {
         std::size_t offset = 0;
         for (int r = 0; r < ranks_ && wanted; offset += bytes_of(r), ++r) {
           const std::size_t n = length(bytes_of(r), piece, i);
-          if (n != 0) copy(out + offset + i * piece, r == rank_ ? in + i * piece : segment_->buffer(r, sequence), n, total >= kStreamMin);
+          if (n != 0)
+            copy(out + offset + i * piece, r == rank_ ? in + i * piece : segment_->buffer(r, sequence), n,
+                 total >= kStreamMin);
         }
       });
 }
@@ -479,7 +529,9 @@ bool ShmCommunicator::scatter(const detail::Operation& operation, Patience& pati
   const auto* in = static_cast<const std::byte*>(operation.in);
   auto* out = static_cast<std::byte*>(operation.out);
   const bool root = operation.peer == rank_, equal = operation.counts.empty();
-  const auto bytes_of = [&](int r) { return (equal ? operation.out_count : operation.counts[std::size_t(r)]) * element_; };
+  const auto bytes_of = [&](int r) {
+    return (equal ? operation.out_count : operation.counts[std::size_t(r)]) * element_;
+  };
   std::size_t most = 0, offset_of_own = 0;
   for (int r = 0; r < ranks_; ++r) {
     most = std::max(most, bytes_of(r));
@@ -494,7 +546,8 @@ bool ShmCommunicator::scatter(const detail::Operation& operation, Patience& pati
           if (r != rank_) copy(buffer + std::size_t(r) * piece, in + offset + i * piece, length(bytes_of(r), piece, i));
       },
       [&](std::size_t i, std::uint64_t sequence) {
-        const std::byte* from = root ? in + offset_of_own + i * piece : segment_->buffer(operation.peer, sequence) + std::size_t(rank_) * piece;
+        const std::byte* from = root ? in + offset_of_own + i * piece
+                                     : segment_->buffer(operation.peer, sequence) + std::size_t(rank_) * piece;
         if (const std::size_t n = length(bytes_of(rank_), piece, i); n != 0) copy(out + i * piece, from, n);
       });
 }
@@ -502,7 +555,8 @@ bool ShmCommunicator::scatter(const detail::Operation& operation, Patience& pati
 // The numbers of elements that go from each rank to each; with all_to_all_v they are exchanged first, and compared.
 bool ShmCommunicator::all_to_all(const detail::Operation& operation, Patience& patience) {
   const auto n = std::size_t(ranks_);
-  if (operation.kind == Kind::kAllToAll) return all_to_all_parts(operation, std::vector<std::size_t>(n * n, operation.in_count / n), patience);
+  if (operation.kind == Kind::kAllToAll)
+    return all_to_all_parts(operation, std::vector<std::size_t>(n * n, operation.in_count / n), patience);
   std::vector<std::size_t> matrix(n * n), wanted(n * n);
   const auto publish_counts = [&](std::size_t, std::byte* buffer) {
     std::memcpy(buffer, operation.counts.data(), n * sizeof(std::size_t));
@@ -511,20 +565,25 @@ bool ShmCommunicator::all_to_all(const detail::Operation& operation, Patience& p
   const auto read_counts = [&](std::size_t, std::uint64_t sequence) {
     for (int r = 0; r < ranks_; ++r) {
       std::memcpy(&matrix[std::size_t(r) * n], segment_->buffer(r, sequence), n * sizeof(std::size_t));
-      std::memcpy(&wanted[std::size_t(r) * n], segment_->buffer(r, sequence) + n * sizeof(std::size_t), n * sizeof(std::size_t));
+      std::memcpy(&wanted[std::size_t(r) * n], segment_->buffer(r, sequence) + n * sizeof(std::size_t),
+                  n * sizeof(std::size_t));
     }
   };
   if (!rounds(1, patience, publish_counts, read_counts)) return false;
   for (std::size_t from = 0; from < n; ++from)
     for (std::size_t to = 0; to < n; ++to)
       if (matrix[from * n + to] != wanted[to * n + from]) {
-        segment_->fail({Reason::kMismatch, fmt::format("all_to_all_v: rank {} sends {} elements to rank {}, which wants {}", from, matrix[from * n + to], to, wanted[to * n + from]), {}});
+        segment_->fail({Reason::kMismatch,
+                        fmt::format("all_to_all_v: rank {} sends {} elements to rank {}, which wants {}", from,
+                                    matrix[from * n + to], to, wanted[to * n + from]),
+                        {}});
         return false;
       }
   return all_to_all_parts(operation, matrix, patience);
 }
 
-bool ShmCommunicator::all_to_all_parts(const detail::Operation& operation, const std::vector<std::size_t>& matrix, Patience& patience) {
+bool ShmCommunicator::all_to_all_parts(const detail::Operation& operation, const std::vector<std::size_t>& matrix,
+                                       Patience& patience) {
   const auto* in = static_cast<const std::byte*>(operation.in);
   auto* out = static_cast<std::byte*>(operation.out);
   const auto n = std::size_t(ranks_), me = std::size_t(rank_);
@@ -544,13 +603,16 @@ bool ShmCommunicator::all_to_all_parts(const detail::Operation& operation, const
         std::size_t offset = 0;
         for (std::size_t r = 0; r < n; offset += bytes(r, me), ++r) {
           const std::size_t size = length(bytes(r, me), piece, i);
-          if (size != 0) copy(out + offset + i * piece, r == me ? in + own_in + i * piece : segment_->buffer(int(r), sequence) + me * piece, size);
+          if (size != 0)
+            copy(out + offset + i * piece,
+                 r == me ? in + own_in + i * piece : segment_->buffer(int(r), sequence) + me * piece, size);
         }
       });
 }
 
 // The parcels of a giver are one stream, which goes through its buffers.
-bool ShmCommunicator::deliver(const std::vector<std::vector<ShmParcel>>& parcels, const Signature& as, Patience& patience) {
+bool ShmCommunicator::deliver(const std::vector<std::vector<ShmParcel>>& parcels, const Signature& as,
+                              Patience& patience) {
   if (segment_->has_failed()) return false;
   current_ = as;
   const std::size_t piece = segment_->slot_bytes();
@@ -573,7 +635,9 @@ bool ShmCommunicator::deliver(const std::vector<std::vector<ShmParcel>>& parcels
   return rounds(
       rounds_for(longest, piece), patience,
       [&](std::size_t i, std::byte* buffer) {
-        cut(rank_, i, [&](const ShmParcel& parcel, std::size_t in_parcel, std::size_t in_piece, std::size_t n) { copy(buffer + in_piece, parcel.from + in_parcel, n); });
+        cut(rank_, i, [&](const ShmParcel& parcel, std::size_t in_parcel, std::size_t in_piece, std::size_t n) {
+          copy(buffer + in_piece, parcel.from + in_parcel, n);
+        });
       },
       [&](std::size_t i, std::uint64_t sequence) {
         for (int r = 0; r < ranks_; ++r)

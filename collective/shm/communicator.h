@@ -1,18 +1,22 @@
-// ShmCommunicator: a group whose ranks share memory (shm/segment.h). Each rank writes only its own lines and slots and reads
-// its peers' (one exception: SG-1).
+// ShmCommunicator: a group whose ranks share memory (shm/segment.h). Each rank writes only its own lines and slots and
+// reads its peers' (one exception: SG-1).
 //
-// Everything is made of *rounds*: a rank writes its part into its own buffer, publishes a sequence number, waits until all
-// have published the same, and reads what it needs from the others. The next part is written before the wait, so that ranks
-// that are a little apart do not stop each other. An all-reduce takes
+// Everything is made of *rounds*: a rank writes its part into its own buffer, publishes a sequence number, waits until
+// all have published the same, and reads what it needs from the others. The next part is written before the wait, so
+// that ranks that are a little apart do not stop each other. An all-reduce takes
 //
 //   up to 40 bytes      the flag line itself: one cache line each way
-//   a little more       every rank publishes its input; every rank reduces all of them (two ranks: up to 2 KiB; n: to 1 MiB / n)
-//   above               chunk by chunk: publish, reduce the own share of the chunk, publish that, copy the others' shares
+//   a little more       every rank publishes its input; every rank reduces all of them (two ranks: up to 2 KiB; n: to 1
+//                       MiB / n)
+//   above               chunk by chunk: publish, reduce the own share of the chunk, publish that, copy the others'
+//                       shares
 //
-// Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter sleep on the bell.
+// Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter sleep on the
+// bell.
 //
 // Invariants
-//   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get equal bits.
+//   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get
+//          equal bits.
 //   SHC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
 //   SHC-3  No allocation, and no system call unless somebody waits for long.
 // Thread rule: see communicator.h.
@@ -33,10 +37,12 @@
 
 namespace troupe::collective {
 
-/// What a larger group tells its part on one node: so that errors speak of that group's ranks, and long waits are known there.
+/// What a larger group tells its part on one node: so that errors speak of that group's ranks, and long waits are known
+/// there.
 struct ShmPart {
   std::vector<int> names;                       ///< the ranks here, in the larger group
-  std::function<Clock::time_point()> waiting;   ///< called before each sleep, by the rank's thread; when to be called again
+  /// called before each sleep, by the rank's thread; when to be called again
+  std::function<Clock::time_point()> waiting;
   std::function<std::vector<int>()> missing;    ///< the ranks, in the larger group, that have not come to its operation
 };
 
@@ -57,13 +63,20 @@ class ShmCommunicator final : public Communicator {
   int size() const override { return ranks_; }
   Backend backend() const override { return Backend::kShm; }
   std::uint64_t epoch() const override { return segment_->epoch(); }
-  bool run(const detail::Operation& operation, Patience& patience) override { return run(operation, signature_of(operation), patience); }
-  bool agree_on(const Signature& what, Patience& patience) override { return run({.kind = detail::Kind::kBarrier}, what, patience); }
+  bool run(const detail::Operation& operation, Patience& patience) override {
+    return run(operation, signature_of(operation), patience);
+  }
+  bool agree_on(const Signature& what, Patience& patience) override {
+    return run({.kind = detail::Kind::kBarrier}, what, patience);
+  }
   void post(Transfer& transfer) override { messages_.post(transfer); }
   bool pump() override;
   bool wait_messages(Clock::time_point deadline, Environment* environment) override;
   void nudge() override;
-  bool stale() override { return segment_->control().next_epoch.load(std::memory_order_acquire) != 0 || (parent_ && parent_->control().next_epoch.load(std::memory_order_acquire) != 0); }
+  bool stale() override {
+    return segment_->control().next_epoch.load(std::memory_order_acquire) != 0 ||
+           (parent_ && parent_->control().next_epoch.load(std::memory_order_acquire) != 0);
+  }
   void fail(const Failure& failure) override { segment_->fail(failure); }
   std::optional<Failure> failure() override;
   std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
@@ -74,7 +87,8 @@ class ShmCommunicator final : public Communicator {
     part_ = std::move(part);
     messages_.call_ranks(part_.names);
   }
-  /// For a group that has messages elsewhere as well: are there any here, has anything come for them, let go of them all.
+  /// For a group that has messages elsewhere as well: are there any here, has anything come for them, let go of them
+  /// all.
   bool has_messages() const { return messages_.under_way(); }
   bool messages_changed() { return messages_.changed(); }
   void forget_messages() { messages_.clear(); }
@@ -111,7 +125,9 @@ class ShmCommunicator final : public Communicator {
   void reduce_into(void* out, std::size_t count, bool stream, void* also = nullptr);
   void copy(void* to, const void* from, std::size_t bytes, bool stream = false);
   int name(int rank) const { return part_.names.empty() ? rank : part_.names[std::size_t(rank)]; }
-  bool wants_result(const detail::Operation& operation) const { return operation.kind != detail::Kind::kReduce || operation.peer == rank_; }
+  bool wants_result(const detail::Operation& operation) const {
+    return operation.kind != detail::Kind::kReduce || operation.peer == rank_;
+  }
 
   std::shared_ptr<ShmSegment> segment_, parent_;
   int rank_, ranks_;
@@ -129,7 +145,8 @@ class ShmCommunicator final : public Communicator {
 };
 
 /// `count` rounds: write(i, own buffer), then read(i, sequence) when all have written theirs.
-template <class Write, class Read> bool ShmCommunicator::rounds(std::size_t count, Patience& patience, Write write, Read read) {
+template <class Write, class Read>
+bool ShmCommunicator::rounds(std::size_t count, Patience& patience, Write write, Read read) {
   const std::uint64_t first = sequence_ + 1;
   sequence_ += count;
   write(std::size_t(0), segment_->buffer(rank_, first));

@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kStashMax = std::size_t(256) << 20;  // unasked-for messages; a rank that gets more is out of step
 }
 
-ShmMessages::ShmMessages(ShmSegment& segment, int rank) : segment_(segment), rank_(rank), peers_(std::size_t(segment.ranks())) {}
+ShmMessages::ShmMessages(ShmSegment& segment, int rank)
+    : segment_(segment), rank_(rank), peers_(std::size_t(segment.ranks())) {}
 
 void ShmMessages::post(Transfer& transfer) {
   Peer& peer = peers_[std::size_t(transfer.peer)];
@@ -34,8 +35,10 @@ bool ShmMessages::under_way() const {
 bool ShmMessages::changed() {
   for (int p = 0; p < segment_.ranks(); ++p) {
     Peer& peer = peers_[std::size_t(p)];
-    if (!peer.sends.empty() && segment_.read(rank_, p).bytes.load(std::memory_order_acquire) != peer.seen_read) return true;
-    if (!peer.recvs.empty() && segment_.written(p, rank_).bytes.load(std::memory_order_acquire) != peer.seen_written) return true;
+    if (!peer.sends.empty() && segment_.read(rank_, p).bytes.load(std::memory_order_acquire) != peer.seen_read)
+      return true;
+    if (!peer.recvs.empty() && segment_.written(p, rank_).bytes.load(std::memory_order_acquire) != peer.seen_written)
+      return true;
   }
   return false;
 }
@@ -53,7 +56,8 @@ bool ShmMessages::pump(std::optional<Failure>& mismatch) {
 
 void ShmMessages::put(int to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;  // an empty message may have no address
-  const std::size_t ring = segment_.message_bytes(), at = peers_[std::size_t(to)].written % ring, first = std::min(bytes, ring - at);
+  const std::size_t ring = segment_.message_bytes(), at = peers_[std::size_t(to)].written % ring,
+                    first = std::min(bytes, ring - at);
   std::byte* memory = segment_.messages(rank_, to);
   std::memcpy(memory + at, from, first);
   std::memcpy(memory, static_cast<const std::byte*>(from) + first, bytes - first);
@@ -62,7 +66,8 @@ void ShmMessages::put(int to, const void* from, std::size_t bytes) {
 
 void ShmMessages::take(int from, void* to, std::size_t bytes) {
   if (bytes == 0) return;  // an empty message may have no address
-  const std::size_t ring = segment_.message_bytes(), at = peers_[std::size_t(from)].read % ring, first = std::min(bytes, ring - at);
+  const std::size_t ring = segment_.message_bytes(), at = peers_[std::size_t(from)].read % ring,
+                    first = std::min(bytes, ring - at);
   const std::byte* memory = segment_.messages(from, rank_);
   std::memcpy(to, memory + at, first);
   std::memcpy(static_cast<std::byte*>(to) + first, memory, bytes - first);
@@ -100,8 +105,12 @@ bool ShmMessages::take_stashed(int p, std::optional<Failure>& mismatch) {
   bool moved = false;
   for (auto recv = peer.recvs.begin(); recv != peer.recvs.end() && !mismatch;) {
     Transfer& transfer = **recv;
-    const auto found = std::ranges::find_if(peer.stashed, [&](const Stash& stash) { return stash.header.tag == transfer.tag; });
-    if (found == peer.stashed.end() || found->got < found->header.bytes || &transfer == peer.target) { ++recv; continue; }
+    const auto found =
+        std::ranges::find_if(peer.stashed, [&](const Stash& stash) { return stash.header.tag == transfer.tag; });
+    if (found == peer.stashed.end() || found->got < found->header.bytes || &transfer == peer.target) {
+      ++recv;
+      continue;
+    }
     if (found->header.bytes != transfer.bytes || found->header.type != std::uint32_t(transfer.type)) {
       mismatch = describe(p, found->header, transfer);
       break;
@@ -119,8 +128,10 @@ bool ShmMessages::take_stashed(int p, std::optional<Failure>& mismatch) {
 /// A header is there: where does the payload go? False when it must wait.
 bool ShmMessages::begin_message(int p, std::optional<Failure>& mismatch) {
   Peer& peer = peers_[std::size_t(p)];
-  const bool older = std::ranges::any_of(peer.stashed, [&](const Stash& stash) { return stash.header.tag == peer.header.tag; });
-  const auto recv = std::ranges::find_if(peer.recvs, [&](const Transfer* transfer) { return transfer->tag == peer.header.tag; });
+  const bool older =
+      std::ranges::any_of(peer.stashed, [&](const Stash& stash) { return stash.header.tag == peer.header.tag; });
+  const auto recv =
+      std::ranges::find_if(peer.recvs, [&](const Transfer* transfer) { return transfer->tag == peer.header.tag; });
   if (!older && recv != peer.recvs.end()) {  // SM-1: an older message of that tag goes first
     if ((*recv)->bytes != peer.header.bytes || std::uint32_t((*recv)->type) != peer.header.type) {
       mismatch = describe(p, peer.header, **recv);
@@ -175,8 +186,10 @@ Failure ShmMessages::describe(int peer, const Header& header, const Transfer& tr
     const std::size_t size = kernels::size_of(dtype);
     return fmt::format("{} {}", size ? bytes / size : bytes, size ? kernels::name_of(dtype) : "bytes");
   };
-  return {Reason::kMismatch, fmt::format("rank {} sent {} with tag {}, rank {} wanted {}", name(peer), text(header.bytes, header.type), header.tag, name(rank_),
-                                         text(transfer.bytes, std::uint32_t(transfer.type))), {}};
+  return {Reason::kMismatch,
+          fmt::format("rank {} sent {} with tag {}, rank {} wanted {}", name(peer), text(header.bytes, header.type),
+                      header.tag, name(rank_), text(transfer.bytes, std::uint32_t(transfer.type))),
+          {}};
 }
 
 }  // namespace troupe::collective

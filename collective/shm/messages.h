@@ -1,13 +1,15 @@
-// ShmMessages: send and recv between the ranks of a segment. Each ordered pair has a ring of bytes, a stream of messages:
+// ShmMessages: send and recv between the ranks of a segment. Each ordered pair has a ring of bytes, a stream of
+// messages:
 //
 //   | bytes, tag, type | payload ... | bytes, tag, type | payload ...
 //
-// A sender fills the ring as room comes; a receiver empties it into the memory of the first recv with that tag, or, when there
-// is none yet, into memory of its own (at most kStashMax, then it stops reading, and the sender waits). It reads while it has a recv
-// of that sender; what the ring does not hold waits for that.
+// A sender fills the ring as room comes; a receiver empties it into the memory of the first recv with that tag, or,
+// when there is none yet, into memory of its own (at most kStashMax, then it stops reading, and the sender waits). It
+// reads while it has a recv of that sender; what the ring does not hold waits for that.
 //
 // Invariants
-//   SM-1  Messages of one pair and tag arrive in the order in which they were sent, whole, and to the recv that was posted first.
+//   SM-1  Messages of one pair and tag arrive in the order in which they were sent, whole, and to the recv that was
+//         posted first.
 //   SM-2  A message of another size or type than the recv asks for is a mismatch.
 // Thread rule: one thread at a time.
 #pragma once

@@ -41,13 +41,21 @@ Offsets offsets_of(std::size_t ranks, std::size_t slot_bytes, std::size_t messag
   return o;
 }
 
-// Measured on two cores, 256 MiB. Four ranks: on a Zen 3 guest whose cores are near each other 67 to 91 ms with 1 MiB, 69 to 90 (once
-// 144) with 512 KiB, 99 to 115 with 2 MiB, which fills the cache that other guests use too; on a Sapphire Rapids guest 205 with
-// 512 KiB, 125 with 2 to 8 MiB (each switch between ranks that share a core costs a chunk's wait). Two ranks: 512 KiB to 2 MiB are
-// alike. With many ranks the sum must stay bounded (256 MiB).
-std::size_t usual_slot(int ranks) { return ranks <= 2 ? 2u << 20 : ranks <= 8 ? 1u << 20 : ranks <= 16 ? 512u << 10 : ranks <= 128 ? 128u << 10 : 64u << 10; }
+// Measured on two cores, 256 MiB. Four ranks: on a Zen 3 guest whose cores are near each other 67 to 91 ms with 1 MiB,
+// 69 to 90 (once 144) with 512 KiB, 99 to 115 with 2 MiB, which fills the cache that other guests use too; on a
+// Sapphire Rapids guest 205 with 512 KiB, 125 with 2 to 8 MiB (each switch between ranks that share a core costs a
+// chunk's wait). Two ranks: 512 KiB to 2 MiB are alike. With many ranks the sum must stay bounded (256 MiB).
+std::size_t usual_slot(int ranks) {
+  return ranks <= 2     ? 2u << 20
+         : ranks <= 8   ? 1u << 20
+         : ranks <= 16  ? 512u << 10
+         : ranks <= 128 ? 128u << 10
+                        : 64u << 10;
+}
 // Only touched pages count; the sum of what all pairs can touch is at most 256 MiB.
-std::size_t usual_messages(int ranks) { return ranks <= 16 ? 256u << 10 : ranks <= 64 ? 64u << 10 : ranks <= 128 ? 16u << 10 : kPage; }
+std::size_t usual_messages(int ranks) {
+  return ranks <= 16 ? 256u << 10 : ranks <= 64 ? 64u << 10 : ranks <= 128 ? 16u << 10 : kPage;
+}
 
 long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
 ErrorPtr failed_call(const char* what) {
@@ -82,14 +90,16 @@ ShmSegment::~ShmSegment() { ::munmap(memory_, bytes_); }
 
 Result<std::shared_ptr<ShmSegment>> ShmSegment::create(const ShmLayout& layout) {
   if (layout.ranks < 1 || layout.ranks > kShmRanksMax)
-    return InvalidArgumentError(fmt::format("a group in shared memory has 1 to {} ranks, not {}", kShmRanksMax, layout.ranks));
+    return InvalidArgumentError(
+        fmt::format("a group in shared memory has 1 to {} ranks, not {}", kShmRanksMax, layout.ranks));
   const std::size_t slot = layout.slot_bytes ? up(layout.slot_bytes) : usual_slot(layout.ranks);
   const std::size_t messages = usual_messages(layout.ranks);
   const std::size_t total = offsets_of(std::size_t(layout.ranks), slot, messages).total;
   UniqueFd fd(::memfd_create("troupe-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), off_t(total)) != 0) return failed_call("making a group's shared memory");
   // Nobody can pull the memory away from under the others.
-  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return failed_call("sealing a group's shared memory");
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return failed_call("sealing a group's shared memory");
   void* memory = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return failed_call("mapping a group's shared memory");
   auto* control = static_cast<ShmControl*>(memory);  // a new file is all zero, which is how everything begins
@@ -114,12 +124,13 @@ Result<std::shared_ptr<ShmSegment>> ShmSegment::attach(UniqueFd fd, std::uint64_
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return failed_call("mapping a group's shared memory");
   const auto* control = static_cast<const ShmControl*>(memory);
-  const bool ours = control->magic == kMagic && control->version == kVersion && control->key == key && control->ranks >= 1 &&
-                    control->ranks <= unsigned(kShmRanksMax) && control->total_bytes == bytes &&
+  const bool ours = control->magic == kMagic && control->version == kVersion && control->key == key &&
+                    control->ranks >= 1 && control->ranks <= unsigned(kShmRanksMax) && control->total_bytes == bytes &&
                     offsets_of(control->ranks, control->slot_bytes, control->message_bytes).total == bytes;
   if (!ours) {
     ::munmap(memory, bytes);
-    return CollectiveError::from({.reason = Reason::kStale}, "the shared memory belongs to another group, epoch or build");
+    return CollectiveError::from({.reason = Reason::kStale},
+                                 "the shared memory belongs to another group, epoch or build");
   }
   return std::shared_ptr<ShmSegment>(new ShmSegment(std::move(fd), static_cast<std::byte*>(memory), bytes));
 }
@@ -128,7 +139,8 @@ Result<std::shared_ptr<ShmSegment>> ShmSegment::attach_from(int pid, int fd, std
   UniqueFd opened(::open(fmt::format("/proc/{}/fd/{}", pid, fd).c_str(), O_RDWR | O_CLOEXEC));
   if (!opened) {
     ErrorPtr error = failed_call("opening a group's shared memory");
-    if (has_ended(pid)) return WorkerCrashedError(fmt::format("process {}, which had made the group's shared memory, is gone", pid));
+    if (has_ended(pid))
+      return WorkerCrashedError(fmt::format("process {}, which had made the group's shared memory, is gone", pid));
     return error;
   }
   return attach(std::move(opened), key);
@@ -140,7 +152,8 @@ Failure failure_of_attaching(const ErrorPtr& error, int maker) {
 }
 
 void ShmSegment::enter(int rank) {
-  if (membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0) control_->strong_fence.store(1, std::memory_order_seq_cst);
+  if (membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0)
+    control_->strong_fence.store(1, std::memory_order_seq_cst);
   // Present once and for all: a page fault of a new page costs more than what it is for.
   std::byte* const own = buffer(rank, 0);
 #ifdef MADV_POPULATE_WRITE
@@ -154,7 +167,8 @@ void ShmSegment::enter(int rank) {
   CPU_ZERO(&cores);
   ::sched_getaffinity(0, sizeof cores, &cores);
   for (int cpu = 0; cpu < 1024; ++cpu)
-    if (CPU_ISSET(cpu, &cores)) lines_[rank].cores[cpu / 64].fetch_or(std::uint64_t(1) << (cpu % 64), std::memory_order_relaxed);
+    if (CPU_ISSET(cpu, &cores))
+      lines_[rank].cores[cpu / 64].fetch_or(std::uint64_t(1) << (cpu % 64), std::memory_order_relaxed);
   lines_[rank].started.store(process_start_time(::getpid()), std::memory_order_relaxed);
   lines_[rank].pid.store(::getpid(), std::memory_order_release);
 }
@@ -173,7 +187,8 @@ bool ShmSegment::count_cores() {
 
 void ShmSegment::ring(int rank) {
   lines_[rank].bell.fetch_add(1, std::memory_order_seq_cst);
-  if (lines_[rank].sleeping.load(std::memory_order_seq_cst) != 0) ::syscall(SYS_futex, &lines_[rank].bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  if (lines_[rank].sleeping.load(std::memory_order_seq_cst) != 0)
+    ::syscall(SYS_futex, &lines_[rank].bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void ShmSegment::leave(int rank) { lines_[rank].pid.store(-1, std::memory_order_release); }
@@ -270,7 +285,9 @@ std::uint64_t process_start_time(int pid) {
   text[n] = 0;
   const char* at = std::strrchr(text, ')');  // the name before it may hold anything
   unsigned long long start = 0;
-  if (!at || std::sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &start) != 1) return 0;
+  if (!at || std::sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                         &start) != 1)
+    return 0;
   return start;
 }
 

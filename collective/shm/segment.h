@@ -1,30 +1,34 @@
 // ShmSegment: the memory that the ranks of one group on one node share, and its layout.
 //
 //   control page     magic, sizes, key, epoch; failure records, and which one counts; who sleeps
-//   per rank         flag lines (kRing of them), a doorbell, one cursor a peer for messages         written by that rank alone
-//   per rank         kRing buffers of slot_bytes                                                   written by that rank (SG-1)
-//   per pair         a ring of bytes for messages                                                  written by the sender alone
+//   per rank         flag lines (kRing of them), a doorbell, one cursor a peer for messages written by that rank alone
+//   per rank         kRing buffers of slot_bytes written by that rank (SG-1)
+//   per pair         a ring of bytes for messages written by the sender alone
 //
-// It is a memfd without a name: one process makes it, the others get its descriptor, and when the last has let go of it, it is
-// gone, however they ended.
+// It is a memfd without a name: one process makes it, the others get its descriptor, and when the last has let go of
+// it, it is gone, however they ended.
 //
 //   a flag line:     | sequence | signature | count | 40 bytes of payload |   one cache line, one writer
 //
 // The scale of a signature (signature.h) takes the last eight bytes of the payload, where it says anything.
 //
 // Invariants
-//   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset. One
-//         exception: in an all-reduce by shares of two ranks, the other rank writes its share into the buffer of s, after it
-//         has seen s and before it publishes s + 1; the owner writes there next at s + 4, after it has fetched the share.
-//   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2 of all ranks,
-//         and looks at nothing older than its own last s - 1: so no line is overwritten while somebody may look at it. In the
-//         middle of an all-reduce by shares, a rank looks at the others' s - 2: there they publish s + 2 only after its s + 1.
-//   SG-3  A failure is written whole into a record that nobody else writes, and then made the group's by one exchange on `failed`:
-//         the first counts. A process that is killed before the exchange has used up a record and hinders nobody; when all are
-//         used up, `failed` holds the reason alone.
-//   SG-4  A rank that is about to sleep says so and looks again; a rank that publishes looks for sleepers afterwards. The
-//         sleeper's membarrier stands for the fence between the publisher's two steps, so that publishing costs none.
-// Thread rule: a process may attach any number of times; one thread at a time acts as a rank. fail() and failed(): any thread.
+//   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset.
+//         One exception: in an all-reduce by shares of two ranks, the other rank writes its share into the buffer of s,
+//         after it has seen s and before it publishes s + 1; the owner writes there next at s + 4, after it has fetched
+//         the share.
+//   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2 of all
+//         ranks, and looks at nothing older than its own last s - 1: so no line is overwritten while somebody may look
+//         at it. In the middle of an all-reduce by shares, a rank looks at the others' s - 2: there they publish s + 2
+//         only after its s + 1.
+//   SG-3  A failure is written whole into a record that nobody else writes, and then made the group's by one exchange
+//         on `failed`: the first counts. A process that is killed before the exchange has used up a record and hinders
+//         nobody; when all are used up, `failed` holds the reason alone.
+//   SG-4  A rank that is about to sleep says so and looks again; a rank that publishes looks for sleepers afterwards.
+//         The sleeper's membarrier stands for the fence between the publisher's two steps, so that publishing costs
+//         none.
+// Thread rule: a process may attach any number of times; one thread at a time acts as a rank. fail() and failed(): any
+// thread.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -87,11 +91,13 @@ struct ShmControl {
   std::uint64_t epoch, key, slot_bytes, message_bytes, total_bytes;
   std::atomic<std::uint32_t> strong_fence;           // a member cannot be reached by membarrier: publishers fence
   alignas(128) std::atomic<std::uint32_t> sleepers;  // read at every publish, so alone on its line
-  alignas(128) std::atomic<std::uint32_t> failed;    // futex word: 0, or 1 + the record that counts, or kReasonOnly | the reason
+  // futex word: 0, or 1 + the record that counts, or kReasonOnly | the reason
+  alignas(128) std::atomic<std::uint32_t> failed;
   std::atomic<std::uint32_t> records_taken;
   FailureRecord records[kFailureRecords];
   static constexpr std::uint32_t kReasonOnly = 1u << 31;
-  alignas(128) std::atomic<std::uint64_t> next_epoch;  // futex word in its low half; 0: none yet; ~0: the group was destroyed
+  // futex word in its low half; 0: none yet; ~0: the group was destroyed
+  alignas(128) std::atomic<std::uint64_t> next_epoch;
 };
 
 struct ShmLayout {
@@ -105,7 +111,8 @@ class ShmSegment {
   static Result<std::shared_ptr<ShmSegment>> create(const ShmLayout& layout);
   /// Maps what another process made, after checking that it is that. The descriptor is kept.
   static Result<std::shared_ptr<ShmSegment>> attach(UniqueFd fd, std::uint64_t key);
-  /// As attach, from a process of the same user on this machine that has it open. WorkerCrashedError: that process is gone.
+  /// As attach, from a process of the same user on this machine that has it open. WorkerCrashedError: that process is
+  /// gone.
   static Result<std::shared_ptr<ShmSegment>> attach_from(int pid, int fd, std::uint64_t key);
   ~ShmSegment();
   ShmSegment(const ShmSegment&) = delete;
@@ -121,7 +128,9 @@ class ShmSegment {
   ShmControl& control() { return *control_; }
   RankLines& lines(int rank) { return lines_[rank]; }
   FlagLine& flag(int rank, std::uint64_t sequence) { return lines_[rank].flags[sequence % kRing]; }
-  std::byte* buffer(int rank, std::uint64_t sequence) { return slots_ + (std::size_t(rank) * kRing + sequence % kRing) * slot_bytes_; }
+  std::byte* buffer(int rank, std::uint64_t sequence) {
+    return slots_ + (std::size_t(rank) * kRing + sequence % kRing) * slot_bytes_;
+  }
   Written& written(int from, int to) { return written_[std::size_t(from) * ranks_ + to]; }
   Read& read(int from, int to) { return read_[std::size_t(to) * ranks_ + from]; }
   std::byte* messages(int from, int to) { return messages_ + (std::size_t(from) * ranks_ + to) * message_bytes_; }
@@ -143,14 +152,16 @@ class ShmSegment {
   /// The group has come to its end; the first word counts. Wakes everybody.
   void fail(const Failure& failure);
   void wake_all();
-  /// This epoch is of the past: its handles are stale, whoever waits fails. `next`: the epoch that follows; kDestroyed: none.
+  /// This epoch is of the past: its handles are stale, whoever waits fails. `next`: the epoch that follows; kDestroyed:
+  /// none.
   static constexpr std::uint64_t kDestroyed = ~std::uint64_t(0);
   void supersede(std::uint64_t next);
   /// Blocks the thread until the group has failed, or for `limit` at most; true when it has.
   bool await_failure(std::chrono::milliseconds limit);
   /// Wakes those that sleep, after something was published.
   void wake_sleepers() {
-    if (control_->strong_fence.load(std::memory_order_relaxed) != 0) std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (control_->strong_fence.load(std::memory_order_relaxed) != 0)
+      std::atomic_thread_fence(std::memory_order_seq_cst);
     else std::atomic_signal_fence(std::memory_order_seq_cst);
     if (control_->sleepers.load(std::memory_order_relaxed) != 0) wake_all_sleepers();
   }
@@ -160,8 +171,8 @@ class ShmSegment {
     if (!look_again() && !has_failed()) wait_bell(rank, seen, deadline);
     end_sleep(rank);
   }
-  /// The steps of a sleep, for a rank that sleeps on something else at the same time: from announce_sleep to end_sleep its bell is
-  /// rung as if it slept here, and wait_bell, of any thread, returns once the bell has been rung since.
+  /// The steps of a sleep, for a rank that sleeps on something else at the same time: from announce_sleep to end_sleep
+  /// its bell is rung as if it slept here, and wait_bell, of any thread, returns once the bell has been rung since.
   std::uint32_t announce_sleep(int rank);
   void wait_bell(int rank, std::uint32_t seen, std::chrono::steady_clock::time_point deadline);
   void end_sleep(int rank);

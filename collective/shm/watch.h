@@ -1,4 +1,5 @@
-// Watch: tells when one of a group's processes is gone, by pidfd. Its thread sleeps in poll and starts with the first process.
+// Watch: tells when one of a group's processes is gone, by pidfd. Its thread sleeps in poll and starts with the first
+// process.
 //
 // Invariants
 //   WA-1  A process is named by number and start time: a number that was given anew is a death.

@@ -30,7 +30,11 @@ int cores_here() {
 }  // namespace
 
 TcpCommunicator::TcpCommunicator(std::shared_ptr<TcpLinks> links, TcpOptions options)
-    : links_(std::move(links)), options_(std::move(options)), streams_(*links_), inputs_(std::size_t(links_->ranks())), posted_sends_(std::size_t(links_->ranks())),
+    : links_(std::move(links)),
+      options_(std::move(options)),
+      streams_(*links_),
+      inputs_(std::size_t(links_->ranks())),
+      posted_sends_(std::size_t(links_->ranks())),
       posted_receives_(std::size_t(links_->ranks())) {
   for (int r = 0; r < links_->ranks(); ++r) all_.push_back(r);
   // Ranks of one machine may be pinned to different cores: those of the machine count, not those of this thread.
@@ -48,15 +52,19 @@ std::byte* TcpCommunicator::scratch(std::size_t bytes) {
   return scratch_.get();
 }
 
-bool TcpCommunicator::run(const detail::Operation& operation, Patience& patience) { return run_among(all_, {++sequence_, signature_of(operation)}, operation, patience); }
+bool TcpCommunicator::run(const detail::Operation& operation, Patience& patience) {
+  return run_among(all_, {++sequence_, signature_of(operation)}, operation, patience);
+}
 
-bool TcpCommunicator::run_among(const std::vector<int>& members, const Progress& as, const detail::Operation& operation, Patience& patience) {
+bool TcpCommunicator::run_among(const std::vector<int>& members, const Progress& as, const detail::Operation& operation,
+                                Patience& patience) {
   type_ = kernels::DType(operation.type);
   reduce_ = {kernels::ReduceOp(operation.op.kind()), operation.op.scale(), int(members.size()), false};
   return step(members, as, [&] { return dispatch(operation, patience); });
 }
 
-bool TcpCommunicator::run_moves(const Progress& as, const Schedule& schedule, const Memories& memories, Patience& patience) {
+bool TcpCommunicator::run_moves(const Progress& as, const Schedule& schedule, const Memories& memories,
+                                Patience& patience) {
   return step(all_, as, [&] { return execute(schedule, memories, patience); });
 }
 
@@ -74,7 +82,7 @@ template <class Body> bool TcpCommunicator::step(const std::vector<int>& members
   return ok && !links_->has_failed();
 }
 
-// ------------------------------------------------------------------------------------------------------------------- schedules
+// ----------------------------------------------------------------------------------------------------------- schedules
 
 bool TcpCommunicator::overlaps(const std::vector<Window>& windows, const std::byte* begin, std::size_t bytes) const {
   if (bytes == 0) return false;
@@ -90,7 +98,10 @@ void TcpCommunicator::prune() {
 /// False: it must wait for something under way (TCM-2).
 bool TcpCommunicator::issue(const Step& step, const Memories& m) {
   const auto at = [&](const Range& range) -> const std::byte* {
-    return (range.memory == Memory::kScratch ? m.scratch : range.memory == Memory::kInput ? m.input : m.data) + range.begin * m.element;
+    return (range.memory == Memory::kScratch ? m.scratch
+            : range.memory == Memory::kInput ? m.input
+                                             : m.data) +
+           range.begin * m.element;
   };
   if (step.fence && !writing_.empty()) return false;
   const std::byte* const range = at(step.range);
@@ -113,9 +124,12 @@ bool TcpCommunicator::issue(const Step& step, const Memories& m) {
     case Step::Kind::kReduce:
     case Step::Kind::kCopy:
     case Step::Kind::kReduceAll:
-      if (overlaps(reading_, range, bytes) || overlaps(writing_, range, bytes) || overlaps(writing_, at(step.from), step.from.size() * m.element)) return false;
+      if (overlaps(reading_, range, bytes) || overlaps(writing_, range, bytes) ||
+          overlaps(writing_, at(step.from), step.from.size() * m.element))
+        return false;
       if (step.kind == Step::Kind::kCopy) {
-        if (range != at(step.from) && bytes != 0) kernels::copy(const_cast<std::byte*>(range), at(step.from), bytes, {.stream = false});
+        if (range != at(step.from) && bytes != 0)
+          kernels::copy(const_cast<std::byte*>(range), at(step.from), bytes, {.stream = false});
       } else {
         reduce_step(step, m);
       }
@@ -127,9 +141,11 @@ bool TcpCommunicator::issue(const Step& step, const Memories& m) {
 void TcpCommunicator::reduce_step(const Step& step, const Memories& m) {
   if (step.range.size() == 0) return;
   auto* const out = (step.range.memory == Memory::kScratch ? m.scratch : m.data) + step.range.begin * m.element;
-  const std::byte* const from = (step.from.memory == Memory::kScratch ? m.scratch : m.data) + step.from.begin * m.element;
+  const std::byte* const from =
+      (step.from.memory == Memory::kScratch ? m.scratch : m.data) + step.from.begin * m.element;
   if (step.kind == Step::Kind::kReduceAll) {
-    for (std::size_t r = 0; r < map_.size(); ++r) inputs_[r] = int(r) == at_ ? m.input + step.range.begin * m.element : from + r * step.stride * m.element;
+    for (std::size_t r = 0; r < map_.size(); ++r)
+      inputs_[r] = int(r) == at_ ? m.input + step.range.begin * m.element : from + r * step.stride * m.element;
     return kernels::reduce(out, std::span(inputs_).first(map_.size()), step.range.size(), type_, reduce_);
   }
   const void* two[2] = {out, from};
@@ -158,7 +174,7 @@ bool TcpCommunicator::execute(const Schedule& schedule, const Memories& memories
   }
 }
 
-// --------------------------------------------------------------------------------------------------------------------- waiting
+// ------------------------------------------------------------------------------------------------------------- waiting
 
 /// Nothing moved: poll again, or sleep. False: the group has failed.
 bool TcpCommunicator::step_wait(Patience& patience) {
@@ -175,7 +191,9 @@ bool TcpCommunicator::step_wait(Patience& patience) {
     interrupted(error);
     throw;
   }
-  const auto tell_at = idle_since_ + std::min<Clock::duration>(kTellAfter, std::chrono::duration_cast<Clock::duration>(patience.timeout()) / 4);
+  const auto tell_at =
+      idle_since_ +
+      std::min<Clock::duration>(kTellAfter, std::chrono::duration_cast<Clock::duration>(patience.timeout()) / 4);
   if (now >= tell_at) links_->tell_progress();
   streams_.sleep(std::min({patience.deadline(), now + kTcpSlice, now < tell_at ? tell_at : Clock::time_point::max()}));
   return !links_->has_failed();
@@ -191,8 +209,10 @@ bool TcpCommunicator::timed_out(Patience& patience) {
   Failure failure{Reason::kTimeout, "", links_->not_arrived(current_.sequence)};
   for (const Window& w : writing_)  // all have come: who is behind?
     if (failure.missing_ranks.empty() && streams_.received(w.peer) < w.number) failure.missing_ranks.push_back(w.peer);
-  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", rank(), std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
-                             failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "), describe(current_.signature));
+  failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", rank(),
+                             std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
+                             failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "),
+                             describe(current_.signature));
   links_->fail(failure);
   return false;
 }
@@ -205,7 +225,9 @@ bool TcpCommunicator::pump() {
 }
 
 bool TcpCommunicator::wait_messages(Clock::time_point deadline, Environment* environment) {
-  Patience patience(deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()), environment);
+  Patience patience(
+      deadline == Clock::time_point::max() ? kForever : std::max<Duration>(Duration::zero(), deadline - Clock::now()),
+      environment);
   links_->look();
   if (links_->has_failed()) return false;
   try {
@@ -231,10 +253,15 @@ constexpr std::size_t kPieceBytes = 256u << 10;
 constexpr std::size_t kScatteredMin = 512u << 10;  // broadcasts from here on are scattered first
 constexpr int kFewRanks = 8;
 
-Step send_step(int peer, std::size_t begin, std::size_t size) { return {.kind = Step::Kind::kSend, .peer = peer, .range = {Memory::kInput, begin, begin + size}}; }
-Step receive_step(int peer, std::size_t begin, std::size_t size) { return {.kind = Step::Kind::kReceive, .peer = peer, .range = {Memory::kData, begin, begin + size}}; }
+Step send_step(int peer, std::size_t begin, std::size_t size) {
+  return {.kind = Step::Kind::kSend, .peer = peer, .range = {Memory::kInput, begin, begin + size}};
+}
+Step receive_step(int peer, std::size_t begin, std::size_t size) {
+  return {.kind = Step::Kind::kReceive, .peer = peer, .range = {Memory::kData, begin, begin + size}};
+}
 Step copy_step(std::size_t to, std::size_t from, std::size_t size) {
-  return {.kind = Step::Kind::kCopy, .range = {Memory::kData, to, to + size}, .from = {Memory::kInput, from, from + size}};
+  return {
+      .kind = Step::Kind::kCopy, .range = {Memory::kData, to, to + size}, .from = {Memory::kInput, from, from + size}};
 }
 
 /// Where data goes one way, a rank could be done before it has heard of a mismatch: all meet once more.
@@ -272,8 +299,10 @@ bool TcpCommunicator::all_reduce(const detail::Operation& operation, Patience& p
   const auto* in = static_cast<const std::byte*>(operation.in);
   const Algorithm algorithm = choose_all_reduce(position().ranks, bytes, options_.deterministic);
   if (algorithm == Algorithm::kOneShot || algorithm == Algorithm::kDirect) {
-    const std::size_t piece = std::max<std::size_t>(1, (options_.piece_bytes ? options_.piece_bytes : kPieceBytes) / element);
-    const Schedule schedule = algorithm == Algorithm::kOneShot ? one_shot_schedule(position(), count) : direct_schedule(position(), count, {.piece = piece});
+    const std::size_t piece =
+        std::max<std::size_t>(1, (options_.piece_bytes ? options_.piece_bytes : kPieceBytes) / element);
+    const Schedule schedule = algorithm == Algorithm::kOneShot ? one_shot_schedule(position(), count)
+                                                               : direct_schedule(position(), count, {.piece = piece});
     return execute(schedule, {in, out, scratch(schedule.scratch * element), element}, patience);
   }
   // These combine two at a time, in place: what is done to each input comes before, what is done to the sum afterwards.
@@ -292,20 +321,29 @@ bool TcpCommunicator::all_reduce(const detail::Operation& operation, Patience& p
 
 bool TcpCommunicator::reduce(const detail::Operation& operation, Patience& patience) {
   const std::size_t element = kernels::size_of(type_), count = operation.in_count;
-  const std::size_t piece = std::max<std::size_t>(1, (options_.piece_bytes ? options_.piece_bytes : kPieceBytes) / element);
+  const std::size_t piece =
+      std::max<std::size_t>(1, (options_.piece_bytes ? options_.piece_bytes : kPieceBytes) / element);
   const auto root = int(std::ranges::find(map_, operation.peer) - map_.begin());
   const Schedule schedule = met(direct_schedule(position(), count, {.result = root, .piece = piece}), position());
-  return execute(schedule, {static_cast<const std::byte*>(operation.in), static_cast<std::byte*>(operation.out), scratch(schedule.scratch * element), element}, patience);
+  return execute(schedule,
+                 {static_cast<const std::byte*>(operation.in), static_cast<std::byte*>(operation.out),
+                  scratch(schedule.scratch * element), element},
+                 patience);
 }
 
 bool TcpCommunicator::reduce_scatter(const detail::Operation& operation, Patience& patience) {
   const std::size_t element = kernels::size_of(type_), part = operation.out_count;
-  const std::size_t piece = std::max<std::size_t>(1, (options_.piece_bytes ? options_.piece_bytes : kPieceBytes) / element);
-  const Schedule schedule = direct_schedule(position(), part * map_.size(), {.result = DirectOptions::kShares, .piece = piece});
+  const std::size_t piece =
+      std::max<std::size_t>(1, (options_.piece_bytes ? options_.piece_bytes : kPieceBytes) / element);
+  const Schedule schedule =
+      direct_schedule(position(), part * map_.size(), {.result = DirectOptions::kShares, .piece = piece});
   if (part == 0) return execute(barrier_schedule(position()), {}, patience);
   // The schedule writes the own share alone; the output begins there.
-  auto* const data = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(operation.out) - std::size_t(at_) * part * element);
-  return execute(schedule, {static_cast<const std::byte*>(operation.in), data, scratch(schedule.scratch * element), element}, patience);
+  auto* const data =
+      reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(operation.out) - std::size_t(at_) * part * element);
+  return execute(schedule,
+                 {static_cast<const std::byte*>(operation.in), data, scratch(schedule.scratch * element), element},
+                 patience);
 }
 
 bool TcpCommunicator::broadcast(const detail::Operation& operation, Patience& patience) {
@@ -313,15 +351,24 @@ bool TcpCommunicator::broadcast(const detail::Operation& operation, Patience& pa
   auto* const data = static_cast<std::byte*>(operation.out);
   const auto root = int(std::ranges::find(map_, operation.peer) - map_.begin());
   const bool scattered = bytes >= kScatteredMin && position().ranks > 2;
-  return execute(met(scattered ? scattered_broadcast_schedule(position(), root, bytes) : broadcast_schedule(position(), root, bytes), position()), {data, data, nullptr, 1}, patience);
+  return execute(met(scattered ? scattered_broadcast_schedule(position(), root, bytes)
+                               : broadcast_schedule(position(), root, bytes),
+                     position()),
+                 {data, data, nullptr, 1}, patience);
 }
 
-// First every rank tells all others what it sends and what it wants, so that all find the same mismatch before any data moves.
+// First every rank tells all others what it sends and what it wants, so that all find the same mismatch before any data
+// moves.
 bool TcpCommunicator::all_to_all_v(const detail::Operation& operation, Patience& patience) {
   const auto n = map_.size();
   std::vector<std::uint64_t> own(operation.counts.begin(), operation.counts.end()), all(2 * n * n);
   own.insert(own.end(), operation.recv_counts.begin(), operation.recv_counts.end());
-  detail::Operation exchange{.kind = Kind::kAllGather, .type = detail::DType::kU64, .in = own.data(), .in_count = own.size(), .out = all.data(), .out_count = all.size()};
+  detail::Operation exchange{.kind = Kind::kAllGather,
+                             .type = detail::DType::kU64,
+                             .in = own.data(),
+                             .in_count = own.size(),
+                             .out = all.data(),
+                             .out_count = all.size()};
   type_ = kernels::DType(exchange.type);
   if (!move_parts(exchange, patience)) return false;
   type_ = kernels::DType(operation.type);
@@ -329,26 +376,37 @@ bool TcpCommunicator::all_to_all_v(const detail::Operation& operation, Patience&
     for (std::size_t to = 0; to < n; ++to) {
       const std::uint64_t sent = all[2 * n * from + to], wanted = all[2 * n * to + n + from];
       if (sent == wanted) continue;
-      links_->fail({Reason::kMismatch, fmt::format("all_to_all_v: rank {} sends {} elements to rank {}, which wants {}", map_[from], sent, map_[to], wanted), {}});
+      links_->fail({Reason::kMismatch,
+                    fmt::format("all_to_all_v: rank {} sends {} elements to rank {}, which wants {}", map_[from], sent,
+                                map_[to], wanted),
+                    {}});
       return false;
     }
   return move_parts(operation, patience);
 }
 
-// Parts that go from rank to rank as they are. Every pair exchanges one frame at most, empty ones too: they carry the signature.
+// Parts that go from rank to rank as they are. Every pair exchanges one frame at most, empty ones too: they carry the
+// signature.
 bool TcpCommunicator::move_parts(const detail::Operation& operation, Patience& patience) {
   const auto n = map_.size(), me = std::size_t(at_);
   const Kind kind = operation.kind;
-  const bool to_all = kind == Kind::kAllToAll || kind == Kind::kAllToAllV, from_root = kind == Kind::kScatter || kind == Kind::kScatterV,
+  const bool to_all = kind == Kind::kAllToAll || kind == Kind::kAllToAllV,
+             from_root = kind == Kind::kScatter || kind == Kind::kScatterV,
              to_root = kind == Kind::kGather || kind == Kind::kGatherV;
   const auto root = std::size_t(std::ranges::find(map_, operation.peer) - map_.begin());
-  const auto parts = [&](const std::vector<std::size_t>& counts, std::size_t equal) { return counts.empty() ? std::vector<std::size_t>(n, equal) : counts; };
+  const auto parts = [&](const std::vector<std::size_t>& counts, std::size_t equal) {
+    return counts.empty() ? std::vector<std::size_t>(n, equal) : counts;
+  };
   // sizes of the parts in the input (one for each receiver) and in the output (one for each sender)
   std::vector<std::size_t> in = to_all     ? parts(operation.counts, operation.in_count / n)
                                 : from_root ? parts(operation.counts, operation.out_count)
                                             : std::vector<std::size_t>(n, operation.in_count);
-  std::vector<std::size_t> out = to_all ? parts(operation.recv_counts, operation.in_count / n) : from_root ? std::vector<std::size_t>(n, operation.out_count) : parts(operation.counts, operation.in_count);
-  const auto offset = [](const std::vector<std::size_t>& sizes, std::size_t i) { return std::accumulate(sizes.begin(), sizes.begin() + std::ptrdiff_t(i), std::size_t(0)); };
+  std::vector<std::size_t> out = to_all      ? parts(operation.recv_counts, operation.in_count / n)
+                                 : from_root ? std::vector<std::size_t>(n, operation.out_count)
+                                             : parts(operation.counts, operation.in_count);
+  const auto offset = [](const std::vector<std::size_t>& sizes, std::size_t i) {
+    return std::accumulate(sizes.begin(), sizes.begin() + std::ptrdiff_t(i), std::size_t(0));
+  };
   const auto in_at = [&](std::size_t r) { return to_all || from_root ? offset(in, r) : 0; };
   const auto out_at = [&](std::size_t r) { return from_root ? 0 : offset(out, r); };
   const bool sends = !from_root || me == root, receives = !to_root || me == root;
@@ -356,20 +414,29 @@ bool TcpCommunicator::move_parts(const detail::Operation& operation, Patience& p
   for (std::size_t step = 1; step < n; ++step) {
     const std::size_t to = (me + step) % n, from = (me + n - step) % n;
     if (sends && (!to_root || to == root)) schedule.steps.push_back(send_step(int(to), in_at(to), in[to]));
-    if (receives && (!from_root || from == root)) schedule.steps.push_back(receive_step(int(from), out_at(from), out[from]));
+    if (receives && (!from_root || from == root))
+      schedule.steps.push_back(receive_step(int(from), out_at(from), out[from]));
   }
   if (sends && receives) schedule.steps.push_back(copy_step(out_at(me), in_at(me), in[me]));
   if (to_root || from_root) schedule = met(std::move(schedule), position());
-  return execute(schedule, {static_cast<const std::byte*>(operation.in), static_cast<std::byte*>(operation.out), nullptr, kernels::size_of(type_)}, patience);
+  return execute(schedule,
+                 {static_cast<const std::byte*>(operation.in), static_cast<std::byte*>(operation.out), nullptr,
+                  kernels::size_of(type_)},
+                 patience);
 }
 
-// ----------------------------------------------------------------------------------------------------------------------- split
+// --------------------------------------------------------------------------------------------------------------- split
 
 std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key, Patience& patience) {
   struct Entry { std::int64_t color, key; };
   std::vector<Entry> entries(static_cast<std::size_t>(size()));
   const auto exchange = [&](const void* own, void* all, std::size_t bytes) {
-    detail::Operation operation{.kind = Kind::kSplit, .type = detail::DType::kU8, .in = own, .in_count = bytes, .out = all, .out_count = bytes * std::size_t(size())};
+    detail::Operation operation{.kind = Kind::kSplit,
+                                .type = detail::DType::kU8,
+                                .in = own,
+                                .in_count = bytes,
+                                .out = all,
+                                .out_count = bytes * std::size_t(size())};
     return run(operation, patience);
   };
   const Entry own{color, key};
@@ -382,7 +449,8 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key, Patienc
   if (color >= 0) subgroup.rank = int(std::ranges::find(subgroup.members, rank()) - subgroup.members.begin());
   subgroup.key = (options_.key ^ (splits_ * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu + std::uint64_t(color + 1);
   subgroup.exchange = exchange;
-  auto links = options_.connect ? options_.connect(*links_, subgroup, patience.deadline()) : connect_subgroup(*links_, subgroup, patience.deadline());
+  auto links = options_.connect ? options_.connect(*links_, subgroup, patience.deadline())
+                                : connect_subgroup(*links_, subgroup, patience.deadline());
   if (!links.ok()) {
     links_->fail({Reason::kBackend, links.error().message(), {}});
     return nullptr;
@@ -394,7 +462,8 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key, Patienc
     const auto child = weak.lock();
     if (!child) return;
     if (failure.reason == Reason::kStale) return child->supersede();
-    child->fail({failure.reason, fmt::format("the group that this one was split from has failed: {}", failure.text), {}});
+    child->fail(
+        {failure.reason, fmt::format("the group that this one was split from has failed: {}", failure.text), {}});
   });
   TcpOptions options = options_;
   options.key = subgroup.key;

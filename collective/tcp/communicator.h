@@ -1,15 +1,16 @@
-// TcpCommunicator: a group whose ranks are joined by stream sockets. Operations become schedules (schedule.h), which are carried
-// out on TcpStreams: sends and receives are posted as early as the steps before them allow, and whatever the sockets take or
-// give is moved in between.
+// TcpCommunicator: a group whose ranks are joined by stream sockets. Operations become schedules (schedule.h), which
+// are carried out on TcpStreams: sends and receives are posted as early as the steps before them allow, and whatever
+// the sockets take or give is moved in between.
 //
-// Waiting: poll the sockets (a sleep and its wake cost 30 us and more); after kSpin, or at once where the ranks here outnumber
-// the cores, sleep. A rank that has slept for kTellAfter tells all what it waits in, so that ranks that wait in different
-// operations find that out, and a deadline knows who has not come.
+// Waiting: poll the sockets (a sleep and its wake cost 30 us and more); after kSpin, or at once where the ranks here
+// outnumber the cores, sleep. A rank that has slept for kTellAfter tells all what it waits in, so that ranks that wait
+// in different operations find that out, and a deadline knows who has not come.
 //
 // Invariants
-//   TCM-1  With `deterministic`, and with up to eight ranks always, every element is reduced in rank order (CSD-3): the same bits
-//          as in shared memory.
-//   TCM-2  A step that writes waits until nothing under way reads or writes there; one that reads, until nothing writes there.
+//   TCM-1  With `deterministic`, and with up to eight ranks always, every element is reduced in rank order (CSD-3): the
+//          same bits as in shared memory.
+//   TCM-2  A step that writes waits until nothing under way reads or writes there; one that reads, until nothing writes
+//          there.
 // Thread rule: see communicator.h.
 #pragma once
 #include <functional>
@@ -27,15 +28,17 @@
 
 namespace troupe::collective {
 
-/// Makes the links of a new group among some ranks of an old one; all of them call it. exchange: what each rank of the *old*
-/// group gives, in rank order (bytes, equal sizes); false when the group fails meanwhile.
+/// Makes the links of a new group among some ranks of an old one; all of them call it. exchange: what each rank of the
+/// *old* group gives, in rank order (bytes, equal sizes); false when the group fails meanwhile.
 struct Subgroup {
-  std::vector<int> members;  ///< ranks of the old group, in the order of the new one; empty: this rank only takes part in the exchange
+  /// ranks of the old group, in the order of the new one; empty: this rank only takes part in the exchange
+  std::vector<int> members;
   int rank = -1;
   std::uint64_t key = 0;     ///< the same on all members, known to nobody else
   std::function<bool(const void* own, void* all, std::size_t bytes)> exchange;
 };
-using Connect = std::function<Result<std::shared_ptr<TcpLinks>>(TcpLinks& old, const Subgroup& subgroup, Clock::time_point deadline)>;
+using Connect = std::function<Result<std::shared_ptr<TcpLinks>>(TcpLinks& old, const Subgroup& subgroup,
+                                                                Clock::time_point deadline)>;
 
 struct TcpOptions {
   bool deterministic = false;
@@ -55,7 +58,9 @@ class TcpCommunicator final : public Communicator {
   Backend backend() const override { return Backend::kTcp; }
   std::uint64_t epoch() const override { return links_->epoch(); }
   bool run(const detail::Operation& operation, Patience& patience) override;
-  bool agree_on(const Signature& what, Patience& patience) override { return run_among(all_, {++sequence_, what}, {.kind = detail::Kind::kBarrier}, patience); }
+  bool agree_on(const Signature& what, Patience& patience) override {
+    return run_among(all_, {++sequence_, what}, {.kind = detail::Kind::kBarrier}, patience);
+  }
   void post(Transfer& transfer) override { streams_.post(transfer); }
   bool pump() override;
   bool wait_messages(Clock::time_point deadline, Environment* environment) override;
@@ -70,12 +75,18 @@ class TcpCommunicator final : public Communicator {
 
   bool has_messages() const { return streams_.has_messages(); }
 
-  struct Memories { const std::byte* input = nullptr; std::byte* data = nullptr; std::byte* scratch = nullptr; std::size_t element = 1; };
-  /// Steps of larger operations, each with a number of its own, which all ranks take at the same point, whether they take part in
-  /// the step or not; `as` says what the larger operation is.
+  struct Memories {
+    const std::byte* input = nullptr;
+    std::byte* data = nullptr;
+    std::byte* scratch = nullptr;
+    std::size_t element = 1;
+  };
+  /// Steps of larger operations, each with a number of its own, which all ranks take at the same point, whether they
+  /// take part in the step or not; `as` says what the larger operation is.
   std::uint64_t next_number() { return ++sequence_; }
   /// One operation of some of the ranks; its root is a rank of the group, its counts are the members'.
-  bool run_among(const std::vector<int>& members, const Progress& as, const detail::Operation& operation, Patience& patience);
+  bool run_among(const std::vector<int>& members, const Progress& as, const detail::Operation& operation,
+                 Patience& patience);
   /// A schedule over all ranks, without steps that reduce.
   bool run_moves(const Progress& as, const Schedule& schedule, const Memories& memories, Patience& patience);
 

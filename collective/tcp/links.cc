@@ -28,7 +28,8 @@ void set_options(int fd, Channel channel) {
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  const bool tcp = ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 && (address.ss_family == AF_INET || address.ss_family == AF_INET6);
+  const bool tcp = ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+                   (address.ss_family == AF_INET || address.ss_family == AF_INET6);
   if (channel == Channel::kData) {
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &kBufferBytes, sizeof kBufferBytes);
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof kBufferBytes);
@@ -37,7 +38,8 @@ void set_options(int fd, Channel channel) {
   const int on = 1;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (channel != Channel::kControl) {
-    const int never = 0;  // a daemon that accepted it has set a limit: a rank that is frozen for longer is slow, not dead
+    // a daemon that accepted it has set a limit: a rank that is frozen for longer is slow, not dead
+    const int never = 0;
     ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof never);
     return;
   }
@@ -62,8 +64,12 @@ void clear_fd(int fd) {
 }  // namespace
 
 TcpLinks::TcpLinks(const Identity& identity)
-    : identity_(identity), data_(std::size_t(identity.ranks)), peers_(std::size_t(identity.ranks) + 1), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      thread_wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    : identity_(identity),
+      data_(std::size_t(identity.ranks)),
+      peers_(std::size_t(identity.ranks) + 1),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   for (auto& fd : data_) fd.store(-1, std::memory_order_relaxed);
   epoll_event event{};
   event.events = EPOLLIN;
@@ -177,7 +183,8 @@ void TcpLinks::send_all(const ControlFrame& frame) {
 void TcpLinks::loop() {
   epoll_event events[32];
   while (!stopping_.load()) {
-    const int n = ::epoll_wait(epoll_.get(), events, 32, grace_left());  // ends with a word of a peer, with the grace, or by leave()
+    // ends with a word of a peer, with the grace, or by leave()
+    const int n = ::epoll_wait(epoll_.get(), events, 32, grace_left());
     for (int i = 0; i < n && !stopping_.load(); ++i) {
       if (events[i].data.u32 == kThreadWake) {
         clear_fd(thread_wake_.get());
@@ -206,7 +213,8 @@ void TcpLinks::look() {
 void TcpLinks::read_control(std::size_t index) {
   Peer& peer = peers_[index];
   while (peer.control && !peer.ended) {
-    const ssize_t n = ::recv(peer.control.get(), reinterpret_cast<char*>(&peer.in) + peer.got, sizeof peer.in - peer.got, MSG_DONTWAIT);
+    const ssize_t n = ::recv(peer.control.get(), reinterpret_cast<char*>(&peer.in) + peer.got,
+                             sizeof peer.in - peer.got, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (n <= 0) return ended(index);
     peer.got += std::size_t(n);
@@ -229,7 +237,9 @@ void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
   } else if (frame.word == Word::kFailure) {
     if (frame.stale) stale_.store(true, std::memory_order_release);
     if (failure_) return;
-    Failure failure{Reason(std::min<std::uint8_t>(frame.reason, std::uint8_t(Reason::kBackend))), std::string(frame.text.data(), ::strnlen(frame.text.data(), frame.text.size())), {}};
+    Failure failure{Reason(std::min<std::uint8_t>(frame.reason, std::uint8_t(Reason::kBackend))),
+                    std::string(frame.text.data(), ::strnlen(frame.text.data(), frame.text.size())),
+                    {}};
     for (int r = 0; r < identity_.ranks; ++r)
       if (frame.missing[std::size_t(r) / 64] >> (r % 64) & 1) failure.missing_ranks.push_back(r);
     failure_ = std::move(failure);
@@ -278,7 +288,8 @@ bool TcpLinks::more_may_follow() const {
   const auto node_of = [&](std::size_t rank) { return nodes_[rank]; };
   for (std::size_t r = 0; r < std::size_t(identity_.ranks); ++r) {
     const Peer& peer = peers_[r];
-    if (peer.dead || peer.ended || peer.goodbye || !peer.control || node_of(r) == node_of(std::size_t(identity_.rank))) continue;
+    if (peer.dead || peer.ended || peer.goodbye || !peer.control || node_of(r) == node_of(std::size_t(identity_.rank)))
+      continue;
     for (std::size_t d = 0; d < std::size_t(identity_.ranks); ++d)
       if (peers_[d].dead && node_of(d) == node_of(r)) return true;
   }
@@ -293,7 +304,10 @@ void TcpLinks::report_dead() {
   for (int r = 0; r < identity_.ranks; ++r)
     if (peers_[std::size_t(r)].dead) dead.push_back(r);
   const bool one = dead.size() == 1;
-  failure_ = Failure{Reason::kDied, fmt::format("rank{} {} died: {} to rank {} ended", one ? "" : "s", fmt::join(dead, ", "), one ? "its connection" : "their connections", identity_.rank), dead};
+  failure_ = Failure{Reason::kDied,
+                     fmt::format("rank{} {} died: {} to rank {} ended", one ? "" : "s", fmt::join(dead, ", "),
+                                 one ? "its connection" : "their connections", identity_.rank),
+                     dead};
   failed_.store(true, std::memory_order_release);
   send_all(frame_of_failure());
   signal_fd(wake_.get());
@@ -337,9 +351,12 @@ void TcpLinks::tell_progress() {
 /// Lock held. Two ranks that wait in different operations with the same number never meet: that is found here.
 void TcpLinks::compare(std::size_t index) {
   const Peer& peer = peers_[index];
-  if (failure_ || index == std::size_t(identity_.rank) || peer.progress.sequence == 0 || peer.progress.sequence != own_.sequence) return;
+  if (failure_ || index == std::size_t(identity_.rank) || peer.progress.sequence == 0 ||
+      peer.progress.sequence != own_.sequence)
+    return;
   if (peer.progress.signature == own_.signature) return;
-  failure_ = Failure{Reason::kMismatch, describe_mismatch(identity_.rank, own_.signature, int(index), peer.progress.signature), {}};
+  failure_ = Failure{
+      Reason::kMismatch, describe_mismatch(identity_.rank, own_.signature, int(index), peer.progress.signature), {}};
   failed_.store(true, std::memory_order_release);
   send_all(frame_of_failure());
   signal_fd(wake_.get());

@@ -1,21 +1,23 @@
-// TcpLinks: the sockets between this rank and the others, and what all ranks must hear at any moment: failures, deaths, how far
-// a rank has come. Between two ranks there are two stream sockets:
+// TcpLinks: the sockets between this rank and the others, and what all ranks must hear at any moment: failures, deaths,
+// how far a rank has come. Between two ranks there are two stream sockets:
 //
 //   data      frames of operations and messages (tcp/streams.h): read and written by whoever carries out operations
-//   control   ControlFrames, few and small, so that a word about a failure is never stuck behind data: a thread of its own
+//   control   ControlFrames, few and small, so that a word about a failure is never stuck behind data: a thread of its
+//             own
 //             sleeps on all of them
 //
-// Sockets arrive when they arrive: a rank need not be there for the others to begin. Besides the ranks there may be an observer
-// (number `ranks`, the founder of a group of actors), with control sockets alone.
+// Sockets arrive when they arrive: a rank need not be there for the others to begin. Besides the ranks there may be an
+// observer (number `ranks`, the founder of a group of actors), with control sockets alone.
 //
-//   whole --fail(), a peer's failure, a peer's end without goodbye--> failed (the first word counts, and goes to all peers)
-//     `--the end of a peer on another node, where more are connected--> grace --they end too, or a moment passes--> failed
+//   whole --fail(), a peer's failure, a peer's end without goodbye--> failed (the first word counts and is told)
+//     `--the end of a peer on another node where more are connected--> grace --they end too, or time passes--> failed
 //
 // Invariants
 //   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once.
 //   TL-2  A peer whose control socket ends without a goodbye is dead; an observer's end means nothing.
-//   TL-3  Who is dead is named, and nobody else: peers of one node that end together are named together. For the others of that node
-//         there is one moment of Identity::grace; where one of them lives, it has seen the end at once, and says so.
+//   TL-3  Who is dead is named, and nobody else: peers of one node that end together are named together. For the others
+//         of that node there is one moment of Identity::grace; where one of them lives, it has seen the end at once,
+//         and says so.
 //   TL-4  After leave() nothing of this object is called by its thread any more.
 // Thread rule: any thread, but leave() and the destructor, which belong to the owner.
 #pragma once
@@ -55,7 +57,9 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     std::uint64_t epoch = 1;
     std::chrono::milliseconds grace{250};  ///< how long the end of one waits for those of its node's others
   };
-  static std::shared_ptr<TcpLinks> create(const Identity& identity) { return std::shared_ptr<TcpLinks>(new TcpLinks(identity)); }
+  static std::shared_ptr<TcpLinks> create(const Identity& identity) {
+    return std::shared_ptr<TcpLinks>(new TcpLinks(identity));
+  }
   ~TcpLinks();
   TcpLinks(const TcpLinks&) = delete;
   TcpLinks& operator=(const TcpLinks&) = delete;

@@ -25,8 +25,10 @@
 namespace troupe::collective {
 namespace {
 
-constexpr auto kHelloTimeout = std::chrono::seconds(1);    // a stranger that connects and says nothing costs that, not the group
-constexpr auto kAnswerTimeout = std::chrono::seconds(10);  // of a rank that has said hello: it may share its core with many
+// a stranger that connects and says nothing costs that, not the group
+constexpr auto kHelloTimeout = std::chrono::seconds(1);
+// of a rank that has said hello: it may share its core with many
+constexpr auto kAnswerTimeout = std::chrono::seconds(10);
 
 using Nonce = std::array<std::uint8_t, 16>;
 using Proof = net::Token::Digest;
@@ -56,7 +58,9 @@ Proof proof_of(std::uint64_t key, Side side, const Hello& hello, const Nonce& li
   return net::hmac_sha256(bytes, message);
 }
 bool same(const Proof& a, const Proof& b) {
-  const auto text = [](const Proof& proof) { return std::string_view(reinterpret_cast<const char*>(proof.data()), proof.size()); };
+  const auto text = [](const Proof& proof) {
+    return std::string_view(reinterpret_cast<const char*>(proof.data()), proof.size());
+  };
   return net::constant_time_equal(text(a), text(b));
 }
 
@@ -74,9 +78,12 @@ std::string local_host(TcpLinks& links) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     char host[64] = {};
-    if (r == links.rank() || links.data(r) < 0 || ::getsockname(links.data(r), reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    if (r == links.rank() || links.data(r) < 0 ||
+        ::getsockname(links.data(r), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      continue;
     if (address.ss_family != AF_INET && address.ss_family != AF_INET6) continue;
-    if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0) return host;
+    if (::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0)
+      return host;
   }
   return "127.0.0.1";
 }
@@ -84,7 +91,8 @@ std::string local_host(TcpLinks& links) {
 }  // namespace
 
 int milliseconds_until(Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min<Clock::duration>(deadline - Clock::now(), std::chrono::hours(1)));
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      std::min<Clock::duration>(deadline - Clock::now(), std::chrono::hours(1)));
   return int(std::max<std::int64_t>(0, left.count()));
 }
 
@@ -113,7 +121,9 @@ Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline) {
   if (colon == std::string::npos) return InvalidArgumentError(fmt::format("'{}' is not HOST:PORT", address));
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  if (const int error = ::getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found); error != 0)
+  if (const int error =
+          ::getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+      error != 0)
     return InvalidArgumentError(fmt::format("'{}': {}", address, ::gai_strerror(error)));
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   int error = ECONNREFUSED;
@@ -123,12 +133,15 @@ Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline) {
     error = ::connect(fd.get(), one->ai_addr, one->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
       socklen_t size = sizeof error;
-      if (!wait_for(fd.get(), POLLOUT, deadline)) return CollectiveError::from({.reason = Reason::kTimeout, .operation = "connect"}, fmt::format("no answer from {}", address));
+      if (!wait_for(fd.get(), POLLOUT, deadline))
+        return CollectiveError::from({.reason = Reason::kTimeout, .operation = "connect"},
+                                     fmt::format("no answer from {}", address));
       ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     }
     if (error == 0) return fd;
   }
-  return CollectiveError::from({.reason = Reason::kBackend, .operation = "connect"}, fmt::format("cannot reach {}: {}", address, std::strerror(error)));
+  return CollectiveError::from({.reason = Reason::kBackend, .operation = "connect"},
+                               fmt::format("cannot reach {}: {}", address, std::strerror(error)));
 }
 
 Result<MeshListener> MeshListener::open(const std::string& host) {
@@ -136,16 +149,19 @@ Result<MeshListener> MeshListener::open(const std::string& host) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICHOST;
-  if (::getaddrinfo(host.c_str(), "0", &hints, &found) != 0) return InvalidArgumentError(fmt::format("'{}' is not an address of this machine", host));
+  if (::getaddrinfo(host.c_str(), "0", &hints, &found) != 0)
+    return InvalidArgumentError(fmt::format("'{}' is not an address of this machine", host));
   std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   listener.fd_ = UniqueFd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   char port[16] = {};
-  if (!listener.fd_ || ::bind(listener.fd_.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener.fd_.get(), 1024) != 0 ||
+  if (!listener.fd_ || ::bind(listener.fd_.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      ::listen(listener.fd_.get(), 1024) != 0 ||
       ::getsockname(listener.fd_.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
       ::getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, port, sizeof port, NI_NUMERICSERV) != 0)
-    return CollectiveError::from({.reason = Reason::kBackend, .operation = "connect"}, fmt::format("cannot listen on {}: {}", host, std::strerror(errno)));
+    return CollectiveError::from({.reason = Reason::kBackend, .operation = "connect"},
+                                 fmt::format("cannot listen on {}: {}", host, std::strerror(errno)));
   fmt::format_to_n(listener.address_.text, sizeof listener.address_.text - 1, "{}:{}", host, port);
   return listener;
 }
@@ -154,44 +170,57 @@ namespace {
 
 /// The dialler's side of the proof.
 Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, Clock::time_point deadline) {
-  const auto hung_up = [&] { return CollectiveError::from({.reason = Reason::kDied, .operation = "connect", .rank = from, .missing_ranks = {to}}, fmt::format("rank {} hung up", to)); };
+  const auto hung_up = [&] {
+    return CollectiveError::from({.reason = Reason::kDied, .operation = "connect", .rank = from, .missing_ranks = {to}},
+                                 fmt::format("rank {} hung up", to));
+  };
   Hello hello{.from = from, .to = to, .channel = std::uint32_t(channel)};
   if (Status filled = net::fill_random(hello.nonce); !filled.ok()) return filled;
   Welcome welcome;
-  if (!send_whole(fd, &hello, sizeof hello, deadline) || !receive_whole(fd, &welcome, sizeof welcome, deadline)) return hung_up();
+  if (!send_whole(fd, &hello, sizeof hello, deadline) || !receive_whole(fd, &welcome, sizeof welcome, deadline))
+    return hung_up();
   if (!same(welcome.proof, proof_of(key, Side::kListener, hello, welcome.nonce)))
-    return CollectiveError::from({.reason = Reason::kBackend, .operation = "connect", .rank = from, .missing_ranks = {to}}, fmt::format("whoever listens at the address of rank {} does not know the group's key", to));
+    return CollectiveError::from(
+        {.reason = Reason::kBackend, .operation = "connect", .rank = from, .missing_ranks = {to}},
+        fmt::format("whoever listens at the address of rank {} does not know the group's key", to));
   const Proof answer = proof_of(key, Side::kDialler, hello, welcome.nonce);
   if (!send_whole(fd, &answer, sizeof answer, deadline)) return hung_up();
   return {};
 }
 
 /// The listener's side; none: it is a stranger, or somebody who is in the wrong place.
-std::optional<Hello> proven_hello(int fd, const TcpLinks::Identity& own, std::uint64_t key, Clock::time_point deadline) {
+std::optional<Hello> proven_hello(int fd, const TcpLinks::Identity& own, std::uint64_t key,
+                                  Clock::time_point deadline) {
   Hello hello;
   if (!receive_whole(fd, &hello, sizeof hello, std::min(deadline, Clock::now() + kHelloTimeout))) return std::nullopt;
-  if (hello.magic != Hello::kMagic || hello.to != own.rank || hello.from <= own.rank || hello.from >= own.ranks || hello.channel > 1) return std::nullopt;
+  if (hello.magic != Hello::kMagic || hello.to != own.rank || hello.from <= own.rank || hello.from >= own.ranks ||
+      hello.channel > 1)
+    return std::nullopt;
   Welcome welcome;
   if (!net::fill_random(welcome.nonce).ok()) return std::nullopt;
   welcome.proof = proof_of(key, Side::kListener, hello, welcome.nonce);
   const auto limit = std::min(deadline, Clock::now() + kAnswerTimeout);
   Proof answer{};
-  if (!send_whole(fd, &welcome, sizeof welcome, limit) || !receive_whole(fd, &answer, sizeof answer, limit)) return std::nullopt;
+  if (!send_whole(fd, &welcome, sizeof welcome, limit) || !receive_whole(fd, &answer, sizeof answer, limit))
+    return std::nullopt;
   if (!same(answer, proof_of(key, Side::kDialler, hello, welcome.nonce))) return std::nullopt;
   return hello;
 }
 
 }  // namespace
 
-Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identity, MeshListener listener, const std::vector<MeshAddress>& addresses, std::uint64_t key,
+Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identity, MeshListener listener,
+                                               const std::vector<MeshAddress>& addresses, std::uint64_t key,
                                                Clock::time_point deadline) {
   auto links = TcpLinks::create(identity);
   for (int to = 0; to < identity.rank; ++to)
     for (Channel channel : {Channel::kData, Channel::kControl}) {
-      const std::string address(addresses[std::size_t(to)].text, ::strnlen(addresses[std::size_t(to)].text, sizeof(MeshAddress)));
+      const std::string address(addresses[std::size_t(to)].text,
+                                ::strnlen(addresses[std::size_t(to)].text, sizeof(MeshAddress)));
       auto socket = dial(address, deadline);
       if (!socket.ok()) return socket.error_ptr();
-      if (Status proven = prove_to(socket->get(), identity.rank, to, channel, key, deadline); !proven.ok()) return proven.error_ptr();
+      if (Status proven = prove_to(socket->get(), identity.rank, to, channel, key, deadline); !proven.ok())
+        return proven.error_ptr();
       links->arrive(to, channel, *std::move(socket));
     }
   std::vector<std::array<bool, 2>> come(std::size_t(identity.ranks));
@@ -200,7 +229,9 @@ Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identit
       std::vector<int> missing;
       for (int r = identity.rank + 1; r < identity.ranks; ++r)
         if (!come[std::size_t(r)][0] || !come[std::size_t(r)][1]) missing.push_back(r);
-      return CollectiveError::from({.reason = Reason::kTimeout, .operation = "connect", .rank = identity.rank, .missing_ranks = missing}, fmt::format("ranks {} did not connect", fmt::join(missing, ", ")));
+      return CollectiveError::from(
+          {.reason = Reason::kTimeout, .operation = "connect", .rank = identity.rank, .missing_ranks = missing},
+          fmt::format("ranks {} did not connect", fmt::join(missing, ", ")));
     }
     UniqueFd one(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     const auto hello = one ? proven_hello(one.get(), identity, key, deadline) : std::nullopt;
@@ -211,14 +242,16 @@ Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identit
   return links;
 }
 
-Result<std::shared_ptr<TcpLinks>> connect_subgroup(TcpLinks& old, const Subgroup& subgroup, Clock::time_point deadline) {
+Result<std::shared_ptr<TcpLinks>> connect_subgroup(TcpLinks& old, const Subgroup& subgroup,
+                                                   Clock::time_point deadline) {
   auto listener = MeshListener::open(local_host(old));
   if (!listener.ok()) return listener.error_ptr();
   std::vector<MeshAddress> all(std::size_t(old.ranks())), members;
   if (!subgroup.exchange(&listener->address(), all.data(), sizeof(MeshAddress))) return std::shared_ptr<TcpLinks>();
   if (subgroup.members.empty()) return std::shared_ptr<TcpLinks>();
   for (int r : subgroup.members) members.push_back(all[std::size_t(r)]);
-  return connect_mesh({subgroup.rank, int(members.size()), old.epoch()}, *std::move(listener), members, subgroup.key, deadline);
+  return connect_mesh({subgroup.rank, int(members.size()), old.epoch()}, *std::move(listener), members, subgroup.key,
+                      deadline);
 }
 
 }  // namespace troupe::collective

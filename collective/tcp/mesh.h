@@ -1,18 +1,19 @@
-// TcpMesh: how processes that can reach each other by address make the sockets between them: each listens for a moment, the
-// higher ranks connect to the lower ones, twice (data, control), and both ends prove that they know the group's key.
+// TcpMesh: how processes that can reach each other by address make the sockets between them: each listens for a moment,
+// the higher ranks connect to the lower ones, twice (data, control), and both ends prove that they know the group's
+// key.
 //
 //   higher (dials)                                     lower (listens)
 //   Hello {magic, from, to, channel, nonce}       ->
 //                                                 <-   Welcome {nonce, proof}
 //   Answer {proof}                                ->   then the connection is the group's
 //
-// A proof is HMAC-SHA256 under the key over the side that makes it, the whole hello and the listener's nonce. The key itself
-// never travels here; the listener proves first, so whoever took over a port learns nothing. (How all ranks come to the key:
-// rendezvous.h.)
+// A proof is HMAC-SHA256 under the key over the side that makes it, the whole hello and the listener's nonce. The key
+// itself never travels here; the listener proves first, so whoever took over a port learns nothing. (How all ranks come
+// to the key: rendezvous.h.)
 //
 // Invariants
-//   TM-1  A connection whose other end does not prove to know the key, or names a rank that is there already, is closed; comparing
-//         takes the same time wherever two proofs differ.
+//   TM-1  A connection whose other end does not prove to know the key, or names a rank that is there already, is
+//         closed; comparing takes the same time wherever two proofs differ.
 //   TM-2  Nobody listens any more when it returns.
 // Thread rule: any thread; everything here waits until its deadline at most.
 #pragma once
@@ -45,7 +46,8 @@ class MeshListener {
 };
 
 /// All ranks call it with the same addresses and key. CollectiveError (kTimeout) names the ranks that did not come.
-Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identity, MeshListener listener, const std::vector<MeshAddress>& addresses, std::uint64_t key,
+Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identity, MeshListener listener,
+                                               const std::vector<MeshAddress>& addresses, std::uint64_t key,
                                                Clock::time_point deadline);
 
 /// The usual way of a split: by sockets on the address that the old group's sockets have.

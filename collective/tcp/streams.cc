@@ -33,18 +33,30 @@ void TcpStreams::begin(const Progress& progress) {
 }
 
 void TcpStreams::send(int to, const std::byte* data, std::size_t bytes) {
-  peers_[std::size_t(to)].out.push_back({{bytes, current_.sequence, current_.signature.what, current_.signature.count, current_.signature.scale}, data, 0, nullptr});
+  peers_[std::size_t(to)].out.push_back(
+      {{bytes, current_.sequence, current_.signature.what, current_.signature.count, current_.signature.scale},
+       data,
+       0,
+       nullptr});
 }
-void TcpStreams::receive(int from, std::byte* to, std::size_t bytes) { peers_[std::size_t(from)].in.push_back({to, bytes}); }
+void TcpStreams::receive(int from, std::byte* to, std::size_t bytes) {
+  peers_[std::size_t(from)].in.push_back({to, bytes});
+}
 
 void TcpStreams::post(Transfer& transfer) {
   Peer& peer = peers_[std::size_t(transfer.peer)];
   if (!transfer.sends) return peer.recvs.push_back(&transfer);
-  peer.out.push_back({{transfer.bytes, 0, kMessage | std::uint64_t(transfer.type) << 8, std::uint64_t(std::int64_t(transfer.tag)), 0}, transfer.from, 0, &transfer});
+  peer.out.push_back(
+      {{transfer.bytes, 0, kMessage | std::uint64_t(transfer.type) << 8, std::uint64_t(std::int64_t(transfer.tag)), 0},
+       transfer.from,
+       0,
+       &transfer});
 }
 
 bool TcpStreams::has_messages() const {
-  return std::ranges::any_of(peers_, [](const Peer& peer) { return !peer.recvs.empty() || std::ranges::any_of(peer.out, [](const Out& out) { return out.transfer != nullptr; }); });
+  return std::ranges::any_of(peers_, [](const Peer& peer) {
+    return !peer.recvs.empty() || std::ranges::any_of(peer.out, [](const Out& out) { return out.transfer != nullptr; });
+  });
 }
 
 void TcpStreams::clear() {
@@ -99,7 +111,8 @@ bool TcpStreams::write_some(int index) {
         bytes += sizeof(Header) - done;
         done = sizeof(Header);
       }
-      const std::size_t rest = std::min<std::size_t>(out->header.bytes - (done - sizeof(Header)), budget > bytes ? budget - bytes : 0);
+      const std::size_t rest =
+          std::min<std::size_t>(out->header.bytes - (done - sizeof(Header)), budget > bytes ? budget - bytes : 0);
       if (rest != 0) parts[used++] = {const_cast<std::byte*>(out->data) + (done - sizeof(Header)), rest};
       bytes += rest;
     }
@@ -159,7 +172,8 @@ bool TcpStreams::read_some(int index) {
       peer.begin += sizeof(Header);
       peer.has_header = true;
       peer.got = 0;
-      if (peer.header.sequence != 0) links_.seen(index, {peer.header.sequence, {peer.header.what, peer.header.count, peer.header.scale}});
+      if (peer.header.sequence != 0)
+        links_.seen(index, {peer.header.sequence, {peer.header.what, peer.header.count, peer.header.scale}});
     }
     if (!peer.target && !decide(index)) return moved;
     const std::size_t before = peer.got;
@@ -187,7 +201,8 @@ bool TcpStreams::take_payload(int index, int fd, bool& more) {
     }
     // Close to the end of a frame the next header comes along.
     const bool direct = left >= kReadAhead;
-    const ssize_t n = direct ? ::recv(fd, peer.target + peer.got, std::min(left, kAtOnce), MSG_DONTWAIT) : ::recv(fd, peer.buffer.get(), kReadAhead, MSG_DONTWAIT);
+    const ssize_t n = direct ? ::recv(fd, peer.target + peer.got, std::min(left, kAtOnce), MSG_DONTWAIT)
+                             : ::recv(fd, peer.buffer.get(), kReadAhead, MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
       more = false;
@@ -223,7 +238,10 @@ bool TcpStreams::decide(int index) {
   }
   if (peer.in.empty()) return false;
   if (peer.in.front().bytes != header.bytes) {
-    links_.fail({Reason::kMismatch, fmt::format("{}: rank {} sends {} bytes to rank {}, which wants {}", describe(theirs), index, header.bytes, links_.rank(), peer.in.front().bytes), {}});
+    links_.fail({Reason::kMismatch,
+                 fmt::format("{}: rank {} sends {} bytes to rank {}, which wants {}", describe(theirs), index,
+                             header.bytes, links_.rank(), peer.in.front().bytes),
+                 {}});
     return false;
   }
   peer.target = header.bytes == 0 ? nowhere : peer.in.front().to;
@@ -233,10 +251,12 @@ bool TcpStreams::decide(int index) {
 bool TcpStreams::decide_message(int index) {
   Peer& peer = peers_[std::size_t(index)];
   const int tag = int(std::int64_t(peer.header.count));
-  const bool older = std::ranges::any_of(peer.stashed, [&](const Stash& stash) { return stash.header.count == peer.header.count; });
+  const bool older =
+      std::ranges::any_of(peer.stashed, [&](const Stash& stash) { return stash.header.count == peer.header.count; });
   const auto recv = std::ranges::find_if(peer.recvs, [&](const Transfer* transfer) { return transfer->tag == tag; });
   if (!older && recv != peer.recvs.end()) {  // TCS-3: an older message of that tag goes first
-    if ((*recv)->bytes != peer.header.bytes || (*recv)->type != detail::DType(peer.header.what >> 8 & 0xff)) return mismatch_of(index, peer.header, **recv);
+    if ((*recv)->bytes != peer.header.bytes || (*recv)->type != detail::DType(peer.header.what >> 8 & 0xff))
+      return mismatch_of(index, peer.header, **recv);
     peer.transfer = *recv;
     peer.target = peer.header.bytes == 0 ? peer.buffer.get() : (*recv)->to;
     return true;
@@ -271,9 +291,11 @@ bool TcpStreams::take_stashed(int index) {
   bool moved = false;
   for (auto recv = peer.recvs.begin(); recv != peer.recvs.end() && !peer.stashed.empty() && !failed_;) {
     Transfer& transfer = **recv;
-    const auto found = std::ranges::find_if(peer.stashed, [&](const Stash& stash) { return int(std::int64_t(stash.header.count)) == transfer.tag; });
+    const auto found = std::ranges::find_if(
+        peer.stashed, [&](const Stash& stash) { return int(std::int64_t(stash.header.count)) == transfer.tag; });
     if (found == peer.stashed.end() || !found->whole || &transfer == peer.transfer) { ++recv; continue; }
-    if (found->header.bytes != transfer.bytes || detail::DType(found->header.what >> 8 & 0xff) != transfer.type) return mismatch_of(index, found->header, transfer);
+    if (found->header.bytes != transfer.bytes || detail::DType(found->header.what >> 8 & 0xff) != transfer.type)
+      return mismatch_of(index, found->header, transfer);
     if (transfer.bytes != 0) std::memcpy(transfer.to, found->data.data(), transfer.bytes);
     stashed_bytes_ -= transfer.bytes;
     peer.stashed.erase(found);
@@ -303,8 +325,11 @@ bool TcpStreams::mismatch_of(int index, const Header& header, const Transfer& tr
     return fmt::format("{} {}", size ? bytes / size : bytes, size ? kernels::name_of(type) : "bytes");
   };
   failed_ = true;
-  links_.fail({Reason::kMismatch, fmt::format("rank {} sent {} with tag {}, rank {} wanted {}", index, text(header.bytes, kernels::DType(header.what >> 8 & 0xff)),
-                                              std::int64_t(header.count), links_.rank(), text(transfer.bytes, kernels::DType(transfer.type))), {}});
+  links_.fail({Reason::kMismatch,
+               fmt::format("rank {} sent {} with tag {}, rank {} wanted {}", index,
+                           text(header.bytes, kernels::DType(header.what >> 8 & 0xff)), std::int64_t(header.count),
+                           links_.rank(), text(transfer.bytes, kernels::DType(transfer.type))),
+               {}});
   return false;
 }
 
@@ -318,7 +343,9 @@ void TcpStreams::sleep(Clock::time_point deadline) {
   }
   const auto left = deadline - Clock::now();
   if (left <= Clock::duration::zero()) return;
-  (void)::poll(polled_.data(), polled_.size(), int(std::chrono::ceil<std::chrono::milliseconds>(std::min<Clock::duration>(left, std::chrono::hours(1))).count()));
+  (void)::poll(polled_.data(), polled_.size(),
+               int(std::chrono::ceil<std::chrono::milliseconds>(std::min<Clock::duration>(left, std::chrono::hours(1)))
+                       .count()));
   if (polled_[0].revents != 0) links_.clear_wake();
 }
 

@@ -2,15 +2,15 @@
 //
 //   a frame:   | bytes | sequence | what | count | scale | payload ... |
 //
-// Frames of an operation carry its number and signature, and are received in the order in which the operation asks for them.
-// Frames of messages carry tag and type (sequence 0); they go to the first recv with that tag, or into memory of our own until
-// one is posted (at most kStashMax, then that stream is not read). A frame of a later operation than this rank is in stays where
-// it is: its sender is ahead.
+// Frames of an operation carry its number and signature, and are received in the order in which the operation asks for
+// them. Frames of messages carry tag and type (sequence 0); they go to the first recv with that tag, or into memory of
+// our own until one is posted (at most kStashMax, then that stream is not read). A frame of a later operation than this
+// rank is in stays where it is: its sender is ahead.
 //
 // Invariants
 //   TCS-1  Frames of one pair arrive in the order in which they were sent, whole.
-//   TCS-2  A frame whose signature differs from that of the operation with its number, or whose size is not what is asked for, is
-//          a mismatch; none of its payload is written anywhere.
+//   TCS-2  A frame whose signature differs from that of the operation with its number, or whose size is not what is
+//          asked for, is a mismatch; none of its payload is written anywhere.
 //   TCS-3  Messages of one pair and tag go to the recvs in the order in which these were posted.
 // Thread rule: one thread at a time.
 #pragma once
@@ -37,7 +37,8 @@ class TcpStreams {
   void end() { in_operation_ = false; }
   void send(int peer, const std::byte* data, std::size_t bytes);
   void receive(int peer, std::byte* to, std::size_t bytes);
-  /// Frames sent to and received from the peer since the beginning, of operations: to know when a certain one is through.
+  /// Frames sent to and received from the peer since the beginning, of operations: to know when a certain one is
+  /// through.
   std::uint64_t sent(int peer) const { return peers_[std::size_t(peer)].sent; }
   std::uint64_t received(int peer) const { return peers_[std::size_t(peer)].received; }
 

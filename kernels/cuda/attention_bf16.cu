@@ -1,11 +1,13 @@
-// Causal attention in bfloat16 on tensor cores, for heads of up to 64 channels (narrower ones are filled up with zeros).
+// Causal attention in bfloat16 on tensor cores, for heads of up to 64 channels (narrower ones are filled up with
+// zeros).
 //
-// v1  A block has kRows queries of one head, each of its warps 16 of them; keys and values come in tiles of kTile, read once
+// v1  A block has kRows queries of one head, each of its warps 16 of them; keys and values come in tiles of kTile, read
+//     once
 //     for all warps. Products are 16 x 16 x 16 on tensor cores with float sums: about sixteen times the rate of plain
-//     multiply-adds. Scores, weights and outputs of a warp's 16 rows are its own part of shared memory, so its softmax needs
-//     no barrier of the block.
-//     Backward is one kernel twice. Rows are queries (giving dq) or keys (giving dk and dv), columns the other; scores are
-//     recalculated from lse, nothing is added atomically, and the order of every sum is fixed (CK-4).
+//     multiply-adds. Scores, weights and outputs of a warp's 16 rows are its own part of shared memory, so its softmax
+//     needs no barrier of the block.
+//     Backward is one kernel twice. Rows are queries (giving dq) or keys (giving dk and dv), columns the other; scores
+//     are recalculated from lse, nothing is added atomically, and the order of every sum is fixed (CK-4).
 //
 // Shared rows are padded by 16 bytes, so that the 16 rows of a product lie in different banks; every tile starts at a
 // multiple of 32 bytes, as the products' loads need.
@@ -43,8 +45,8 @@ struct Place {
 
 __device__ inline Place place_of(const AttentionArguments& a, std::size_t index) {
   const std::size_t width = a.channels / a.heads, sequence = index / a.heads, head = index % a.heads;
-  return {index, width, sequence * a.time * 3 * a.channels + head * width, sequence * a.time * a.channels + head * width,
-          1.0f / sqrtf(static_cast<float>(width))};
+  return {index, width, sequence * a.time * 3 * a.channels + head * width,
+          sequence * a.time * a.channels + head * width, 1.0f / sqrtf(static_cast<float>(width))};
 }
 __device__ inline Rows qkv_rows(const AttentionArguments& a, const Place& p, unsigned which) {
   return {static_cast<const Half*>(a.qkv) + p.qkv_offset + which * a.channels, 3 * a.channels};
@@ -185,8 +187,8 @@ __global__ void deltas(AttentionArguments a) {
 }
 
 // A warp's 16 rows of sums as bfloat16 rows of dqkv, through its scores' place in shared memory.
-__device__ inline void write_rows(const AttentionArguments& a, const Place& p, SumFragment (&sums)[kSteps], float* scratch,
-                                  std::size_t first, unsigned which) {
+__device__ inline void write_rows(const AttentionArguments& a, const Place& p, SumFragment (&sums)[kSteps],
+                                  float* scratch, std::size_t first, unsigned which) {
   Half* to = static_cast<Half*>(a.dqkv) + p.qkv_offset + which * a.channels;
 #pragma unroll
   for (unsigned step = 0; step < kSteps; ++step) {

@@ -1,6 +1,7 @@
 // What all kernels share: launching, sums over a warp and over a block.
 //
-// KCC-1  Blocks have a multiple of 32 threads, at most 1,024, and every thread of a block reaches block_sum and block_max.
+// KCC-1  Blocks have a multiple of 32 threads, at most 1,024, and every thread of a block reaches block_sum and
+//        block_max.
 // KCC-2  Both give every thread the same value, added in an order that depends on the block's size only.
 #pragma once
 
@@ -43,7 +44,8 @@ inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p
 
 template <class T>
 __device__ inline T warp_sum(T value) {
-  for (unsigned lane = kWarp / 2; lane > 0; lane /= 2) value += __shfl_xor_sync(kAllLanes, value, static_cast<int>(lane));
+  for (unsigned lane = kWarp / 2; lane > 0; lane /= 2)
+    value += __shfl_xor_sync(kAllLanes, value, static_cast<int>(lane));
   return value;
 }
 __device__ inline float warp_max(float value) {

@@ -1,12 +1,14 @@
 // Matrix products by cuBLASLt, opened by name: the plug-in neither links it nor needs it.
 //
-// Row-major C = A B is column-major C' = B' A', where a row-major matrix is the column-major one of its transpose: so the
-// factors change places, and each keeps its own "transposed". The bias is a row of ours, which is one value for each row of
-// C' there: cuBLASLt's bias epilogue.
+// Row-major C = A B is column-major C' = B' A', where a row-major matrix is the column-major one of its transpose: so
+// the factors change places, and each keeps its own "transposed". The bias is a row of ours, which is one value for
+// each row of C' there: cuBLASLt's bias epilogue.
 //
 // KCL-1  Opened once in a process, under a lock, and never closed. Until then every product is our own.
-// KCL-2  Handle, plans and workspace are those of one device and one stream: products of two GPUs, or of two streams of one, share
-//       nothing. One plan for each shape, type and layout, kept (the workspace's size is part of the choice of algorithm).
+// KCL-2  Handle, plans and workspace are those of one device and one stream: products of two GPUs, or of two streams of
+//        one, share
+//       nothing. One plan for each shape, type and layout, kept (the workspace's size is part of the choice of
+//       algorithm).
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
@@ -114,7 +116,8 @@ Plan make_plan(const Library& lib, cublasLtHandle_t handle, const MatmulArgument
     set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
   }
   const auto layout = [&](cublasLtMatrixLayout_t* to, std::uint64_t rows, std::uint64_t columns, std::size_t stride) {
-    good = good && lib.layout_create(to, type, rows, columns, static_cast<std::int64_t>(stride)) == CUBLAS_STATUS_SUCCESS;
+    good =
+        good && lib.layout_create(to, type, rows, columns, static_cast<std::int64_t>(stride)) == CUBLAS_STATUS_SUCCESS;
   };
   layout(&plan.b, a.b_transposed ? a.k : a.n, a.b_transposed ? a.n : a.k, a.b_stride);
   layout(&plan.a, a.a_transposed ? a.m : a.k, a.a_transposed ? a.k : a.m, a.a_stride);
@@ -173,8 +176,8 @@ int cublaslt_matmul(Call call, const MatmulArguments* a) {
   if (found == lane->plans.end()) found = lane->plans.emplace(key, make_plan(s.library, lane->handle, *a)).first;
   const Plan& plan = found->second;
   if (!plan.usable) return kNotSupported;
-  if (a->bias != nullptr && s.library.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias, sizeof(a->bias)) !=
-                                CUBLAS_STATUS_SUCCESS)
+  if (a->bias != nullptr && s.library.desc_set(plan.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias,
+                                               sizeof(a->bias)) != CUBLAS_STATUS_SUCCESS)
     return kNotSupported;
   const float alpha = 1, beta = a->accumulate ? 1.0f : 0.0f;
   const cublasStatus_t status =

@@ -2,7 +2,8 @@
 // bits of kernels/cpu/reduce/reduce.h (RE-2).
 //
 // v1  One element a thread and turn.
-// v2  16 bytes a thread and turn: a quarter to a sixteenth of the memory instructions for the same bytes. What is left at
+// v2  16 bytes a thread and turn: a quarter to a sixteenth of the memory instructions for the same bytes. What is left
+//     at
 //     the end, and arrays that do not start at 16 bytes, go through v1.
 #include <bit>
 #include <type_traits>
@@ -27,7 +28,8 @@ __device__ inline float round_to_odd(double value) {
 template <class T>
 struct Limits {
   static constexpr bool kSigned = T(-1) < T(0);
-  static constexpr T kMax = kSigned ? static_cast<T>((std::uint64_t{1} << (8 * sizeof(T) - 1)) - 1) : static_cast<T>(~T{0});
+  static constexpr T kMax =
+      kSigned ? static_cast<T>((std::uint64_t{1} << (8 * sizeof(T) - 1)) - 1) : static_cast<T>(~T{0});
   static constexpr T kMin = kSigned ? static_cast<T>(-kMax - 1) : T{0};
 };
 
@@ -179,8 +181,8 @@ __device__ Pack<T, kCount> reduce_pack(const ReduceArguments& a, std::size_t at)
   return out;
 }
 
-// Elements [begin, count) in packs of kCount; begin and count are counted in packs. All inputs of a pack are read before
-// it is written: out may be an input (RE-5).
+// Elements [begin, count) in packs of kCount; begin and count are counted in packs. All inputs of a pack are read
+// before it is written: out may be an input (RE-5).
 template <class T, unsigned kCount>
 __global__ void reduce_packs(ReduceArguments a, std::size_t begin, std::size_t count) {
   auto* out = static_cast<Pack<T, kCount>*>(a.out);
@@ -227,7 +229,10 @@ int gelu_any(Call call, std::size_t count, const float* x, const float* dy, floa
   const bool fast = call.version != 1 && aligned16(x) && aligned16(dy) && aligned16(out);
   const std::size_t packs = fast ? count / 4 : 0;
   return in_order(
-      [&] { return packs == 0 ? 0 : launch(call, gelu_packs<4>, grid_for(packs), kThreads, std::size_t{0}, packs, x, dy, out); },
+      [&] {
+        return packs == 0 ? 0
+                          : launch(call, gelu_packs<4>, grid_for(packs), kThreads, std::size_t{0}, packs, x, dy, out);
+      },
       [&] { return launch(call, gelu_packs<1>, grid_for(count - 4 * packs), kThreads, 4 * packs, count, x, dy, out); });
 }
 
@@ -277,7 +282,9 @@ int reduce(Call call, const ReduceArguments* a) {
     const std::size_t packs = fast ? a->count / kEach : 0;
     return in_order(
         [&] {
-          return packs == 0 ? 0 : launch(call, reduce_packs<T, kEach>, grid_for(packs), kThreads, *a, std::size_t{0}, packs);
+          return packs == 0
+                     ? 0
+                     : launch(call, reduce_packs<T, kEach>, grid_for(packs), kThreads, *a, std::size_t{0}, packs);
         },
         [&] {
           return launch(call, reduce_packs<T, 1>, grid_for(a->count - kEach * packs), kThreads, *a, kEach * packs,
@@ -286,7 +293,9 @@ int reduce(Call call, const ReduceArguments* a) {
   });
 }
 
-int gelu_forward(Call call, std::size_t count, const float* x, float* y) { return gelu_any(call, count, x, nullptr, y); }
+int gelu_forward(Call call, std::size_t count, const float* x, float* y) {
+  return gelu_any(call, count, x, nullptr, y);
+}
 int gelu_backward(Call call, std::size_t count, const float* x, const float* dy, float* dx) {
   return gelu_any(call, count, x, dy, dx);
 }

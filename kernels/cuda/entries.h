@@ -1,5 +1,5 @@
-// The kernels' entries, one function for each entry of the table (plugin.h, whose contract holds here too). They live in
-// the .cu files named below; plugin.cu collects them.
+// The kernels' entries, one function for each entry of the table (plugin.h, whose contract holds here too). They live
+// in the .cu files named below; plugin.cu collects them.
 #pragma once
 
 #include "kernels/cuda/plugin.h"

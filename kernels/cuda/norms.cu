@@ -1,10 +1,11 @@
 // LayerNorm, RMSNorm and bias.
 //
 // v1  One thread a row (parameters' gradients: one thread a column): the formulas as they stand.
-// v2  One warp a row: neighbouring lanes read neighbouring columns, so memory moves in whole lines, and sums need shuffles
-//     only, no barrier. Parameters' gradients: a block has 8 columns (a sector of memory, so that 768 columns make 96 blocks
-//     for the 132 processors of an H100), its 64 teams share the rows, and their partial sums meet in shared memory once: whole
-//     sectors again, and a fixed order (CK-4).
+// v2  One warp a row: neighbouring lanes read neighbouring columns, so memory moves in whole lines, and sums need
+//     shuffles
+//     only, no barrier. Parameters' gradients: a block has 8 columns (a sector of memory, so that 768 columns make 96
+//     blocks for the 132 processors of an H100), its 64 teams share the rows, and their partial sums meet in shared
+//     memory once: whole sectors again, and a fixed order (CK-4).
 #include "kernels/cuda/common.cuh"
 
 namespace troupe::kernels::cuda {
@@ -141,8 +142,10 @@ __global__ void columns_shared(std::size_t rows, std::size_t columns, ColumnInpu
 
 int sum_columns(Call call, std::size_t rows, std::size_t columns, const ColumnInputs& in) {
   if (call.version == 1)
-    return launch(call, columns_plain, static_cast<unsigned>(blocks_for(columns, kThreads)), kThreads, rows, columns, in);
-  return launch(call, columns_shared, static_cast<unsigned>(blocks_for(columns, kColumns)), kColumns * kTeams, rows, columns, in);
+    return launch(call, columns_plain, static_cast<unsigned>(blocks_for(columns, kThreads)), kThreads, rows, columns,
+                  in);
+  return launch(call, columns_shared, static_cast<unsigned>(blocks_for(columns, kColumns)), kColumns * kTeams, rows,
+                columns, in);
 }
 
 __global__ void add_bias(std::size_t count, std::size_t columns, const float* b, float* y) {
@@ -180,11 +183,11 @@ int layernorm_forward(Call call, std::size_t rows, std::size_t columns, const fl
 int layernorm_backward(Call call, std::size_t rows, std::size_t columns, const float* x, const float* w,
                        const float* mean, const float* rstd, const float* dy, float* dx, float* dw, float* db) {
   // Columns first: dx may be dy.
-  return in_order(
-      [&] { return sum_columns(call, rows, columns, {x, mean, rstd, dy, dw, db}); },
-      [&] {
-        return launch_rows(call, layernorm_dx<OneThread>, layernorm_dx<OneWarp>, rows, columns, x, w, mean, rstd, dy, dx);
-      });
+  return in_order([&] { return sum_columns(call, rows, columns, {x, mean, rstd, dy, dw, db}); },
+                  [&] {
+                    return launch_rows(call, layernorm_dx<OneThread>, layernorm_dx<OneWarp>, rows, columns, x, w, mean,
+                                       rstd, dy, dx);
+                  });
 }
 
 int rmsnorm_forward(Call call, std::size_t rows, std::size_t columns, const float* x, const float* w, float* y,

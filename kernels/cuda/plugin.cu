@@ -99,6 +99,7 @@ constexpr Table kTable{
 }  // namespace
 }  // namespace troupe::kernels::cuda
 
-extern "C" __attribute__((visibility("default"))) const troupe::kernels::cuda::Table* troupe_cuda_table(std::uint32_t abi) {
+extern "C" __attribute__((visibility("default"))) const troupe::kernels::cuda::Table* troupe_cuda_table(
+    std::uint32_t abi) {
   return abi == troupe::kernels::cuda::kPluginAbi ? &troupe::kernels::cuda::kTable : nullptr;
 }

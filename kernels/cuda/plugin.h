@@ -1,15 +1,16 @@
-// The table of libtroupe_cuda.so: every CUDA kernel, and the few calls by which a program without the toolkit holds device
-// memory. Whoever wants kernels opens the library by name and asks for the table; nothing links CUDA.
+// The table of libtroupe_cuda.so: every CUDA kernel, and the few calls by which a program without the toolkit holds
+// device memory. Whoever wants kernels opens the library by name and asks for the table; nothing links CUDA.
 //
 // Plain C++ without CUDA's headers: the table is filled by the plug-in, or by the same sources compiled for the CPU
 // (tests/gpu/emulation), and read by programs built where no toolkit is.
 //
-// Every function may be called from any thread. Kernels are enqueued on call.stream and return at once; pointers are device
-// memory unless a comment says host. Shapes, layouts and formulas are those of kernels/*.h, whose letters are used here.
+// Every function may be called from any thread. Kernels are enqueued on call.stream and return at once; pointers are
+// device memory unless a comment says host. Shapes, layouts and formulas are those of kernels/*.h, whose letters are
+// used here.
 //
 // CK-1  The result is 0 or a cudaError_t (text: error_text). Bad sizes give kInvalidValue; nothing is enqueued then.
-// CK-2  call.version 0 is the best that fits the arguments; 1 is the plain one; a version that is not there, or that does not
-//       fit alignment or shape, runs the best one below it.
+// CK-2  call.version 0 is the best that fits the arguments; 1 is the plain one; a version that is not there, or that
+//       does not fit alignment or shape, runs the best one below it.
 // CK-3  Entries are added at the end, with a new kPluginAbi when one changes its meaning.
 // CK-4  Sums are taken in an order that depends on shape and version only, except embedding_backward from version 2 on.
 #pragma once
@@ -178,11 +179,13 @@ struct Table {
 
   // Matrix products: 1 plain, 2 tiled, 3 cuBLASLt once it is open.
   int (*matmul)(Call call, const MatmulArguments* arguments);
-  /// Opens cuBLASLt: at the path (host), or by the loader when it is null. The message says the version, or what failed.
+  /// Opens cuBLASLt: at the path (host), or by the loader when it is null. The message says the version, or what
+  /// failed.
   int (*open_cublaslt)(const char* path, char* message, std::size_t message_bytes);
 };
 
-/// The function that gives the table (plugin_file.h): const Table* (std::uint32_t abi), null for an abi that this plug-in does not have.
+/// The function that gives the table (plugin_file.h): const Table* (std::uint32_t abi), null for an abi that this
+/// plug-in does not have.
 inline constexpr const char* kTableSymbol = "troupe_cuda_table";
 
 }  // namespace troupe::kernels::cuda

@@ -1,9 +1,10 @@
-// What a process finds of CUDA: the plug-in's file, the GPU that is its own, cuBLASLt. Looked for, by names of the environment,
-// here for everybody who uses one of the plug-in's tables (plugin.h, collective/device/cuda_api.h).
+// What a process finds of CUDA: the plug-in's file, the GPU that is its own, cuBLASLt. Looked for, by names of the
+// environment, here for everybody who uses one of the plug-in's tables (plugin.h, collective/device/cuda_api.h).
 //
 // Invariants
-//   PF-1  The plug-in is TROUPE_CUDA_LIB where that is set; else libtroupe_cuda.so where the loader finds it, else beside the
-//         program. The first file that can be opened is taken; one of another version is an error, never passed over.
+//   PF-1  The plug-in is TROUPE_CUDA_LIB where that is set; else libtroupe_cuda.so where the loader finds it, else
+//         beside the program. The first file that can be opened is taken; one of another version is an error, never
+//         passed over.
 //   PF-2  What was opened stays open until the process ends: its tables are used by threads that may outlive main.
 //   PF-3  A table is handed out only when it has the abi and the size that the caller was compiled with.
 // Thread rule: any thread, as long as nobody changes the environment meanwhile.
@@ -48,8 +49,8 @@ class PluginFile {
 /// OMPI_COMM_WORLD_LOCAL_RANK (mpirun), modulo `count`; else 0.
 int own_device(int count);
 
-/// Opens cuBLASLt for the plug-in's products, TROUPE_CUBLASLT_LIB or what the loader finds, and tells its version. NotFoundError: what
-/// failed; the products are the plug-in's own kernels then, much slower.
+/// Opens cuBLASLt for the plug-in's products, TROUPE_CUBLASLT_LIB or what the loader finds, and tells its version.
+/// NotFoundError: what failed; the products are the plug-in's own kernels then, much slower.
 Result<std::string> find_cublaslt(const Table& table);
 
 }  // namespace troupe::kernels::cuda

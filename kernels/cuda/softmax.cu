@@ -1,9 +1,10 @@
 // Softmax, and cross-entropy fused with it.
 //
 // v1  One thread a row.
-// v2  One block a row: rows are long (a vocabulary), so a block reads each in whole lines, and few rows still fill the chip.
-//     Cross-entropy keeps a running largest value beside a running sum that is rescaled when it grows: one reading for both
-//     instead of two, and the gradient needs only one more.
+// v2  One block a row: rows are long (a vocabulary), so a block reads each in whole lines, and few rows still fill the
+//     chip.
+//     Cross-entropy keeps a running largest value beside a running sum that is rescaled when it grows: one reading for
+//     both instead of two, and the gradient needs only one more.
 #include "kernels/cuda/common.cuh"
 
 namespace troupe::kernels::cuda {

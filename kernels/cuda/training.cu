@@ -1,14 +1,17 @@
 // Embedding, AdamW, the global norm, and the scans of reinforcement learning.
 //
-// embedding  v1 one thread a channel walks the positions in order (EM-2). v2 one thread an element: positions go side by
+// embedding  v1 one thread a channel walks the positions in order (EM-2). v2 one thread an element: positions go side
+//            by
 //            side, and dwte is added to atomically, in any order (CK-4); forward moves 16 bytes a turn.
-// adamw      v1 one launch a tensor. v2 one launch for many tensors: a model has hundreds of small ones, and a launch costs
+// adamw      v1 one launch a tensor. v2 one launch for many tensors: a model has hundreds of small ones, and a launch
+//            costs
 //            more than most of them.
-// norm       v1 one thread a chain reads memory with gaps. v2 a block reads whole lines into shared memory first. Both add
+// norm       v1 one thread a chain reads memory with gaps. v2 a block reads whole lines into shared memory first. Both
+//            add
 //            in the order of KO-2: the same bits as on the CPU.
 // scans      v1 one thread an environment walks back over all steps. v2 the steps are cut into kParts parts, which are
-//            walked side by side: a step is x -> delta + factor x, so a part is one such map, whatever its length. Each part
-//            finds its map, takes the value that the parts behind it give, and walks again.
+//            walked side by side: a step is x -> delta + factor x, so a part is one such map, whatever its length. Each
+//            part finds its map, takes the value that the parts behind it give, and walks again.
 #include "kernels/cuda/common.cuh"
 #include "kernels/cpu/optimizer/optimizer.h"
 
@@ -236,7 +239,8 @@ __global__ void scan_parts(R r) {
   __syncthreads();
   if (n >= r.a.envs) return;
   float x = 0;
-  for (unsigned behind = kParts - 1; behind > part; --behind) x = maps[behind][lane].delta + maps[behind][lane].factor * x;
+  for (unsigned behind = kParts - 1; behind > part; --behind)
+    x = maps[behind][lane].delta + maps[behind][lane].factor * x;
   walk_back(r, begin, end, n, x);
 }
 
@@ -254,8 +258,8 @@ int embedding_forward(Call call, std::size_t batch, std::size_t time, std::size_
                       const float* wte, const float* wpe, float* y) {
   const std::size_t count = batch * time * channels;
   if (call.version != 1 && channels % 4 == 0 && aligned16(wte) && aligned16(wpe) && aligned16(y))
-    return launch(call, embedding_elements<float4>, grid_for(count / 4), kThreads, count / 4, time, channels / 4, tokens,
-                  reinterpret_cast<const float4*>(wte), reinterpret_cast<const float4*>(wpe),
+    return launch(call, embedding_elements<float4>, grid_for(count / 4), kThreads, count / 4, time, channels / 4,
+                  tokens, reinterpret_cast<const float4*>(wte), reinterpret_cast<const float4*>(wpe),
                   reinterpret_cast<float4*>(y));
   return launch(call, embedding_elements<float>, grid_for(count), kThreads, count, time, channels, tokens, wte, wpe, y);
 }
@@ -263,14 +267,14 @@ int embedding_forward(Call call, std::size_t batch, std::size_t time, std::size_
 int embedding_backward(Call call, std::size_t batch, std::size_t time, std::size_t channels, const std::int32_t* tokens,
                        const float* dy, float* dwte, float* dwpe) {
   if (call.version == 1)
-    return launch(call, embedding_gradient_plain, static_cast<unsigned>(blocks_for(channels, kWarp)), kWarp, batch * time,
-                  time, channels, tokens, dy, dwte, dwpe);
+    return launch(call, embedding_gradient_plain, static_cast<unsigned>(blocks_for(channels, kWarp)), kWarp,
+                  batch * time, time, channels, tokens, dy, dwte, dwpe);
   const std::size_t count = batch * time * channels;
-  return in_order([&] { return launch(call, token_gradient, grid_for(count), kThreads, count, channels, tokens, dy, dwte); },
-                  [&] {
-                    return launch(call, position_gradient, grid_for(time * channels), kThreads, batch, time * channels, dy,
-                                  dwpe);
-                  });
+  return in_order(
+      [&] { return launch(call, token_gradient, grid_for(count), kThreads, count, channels, tokens, dy, dwte); },
+      [&] {
+        return launch(call, position_gradient, grid_for(time * channels), kThreads, batch, time * channels, dy, dwpe);
+      });
 }
 
 int adamw(Call call, const AdamwArguments* a) {
@@ -304,15 +308,16 @@ int adamw(Call call, const AdamwArguments* a) {
   return 0;
 }
 
-int global_norm(Call call, const float* values, std::size_t count, double max_norm, double* block_sums, double* result) {
+int global_norm(Call call, const float* values, std::size_t count, double max_norm, double* block_sums,
+                double* result) {
   const std::size_t blocks = blocks_for(count, kNormBlock);
   return in_order(
       [&] {
         if (call.version == 1)
-          return launch(call, square_sums_plain, static_cast<unsigned>(blocks_for(blocks * 4, kThreads)), kThreads, count,
-                        blocks, values, block_sums);
-        return launch(call, square_sums_staged, static_cast<unsigned>(blocks_for(blocks, kNormRows)), kNormThreads, count,
-                      blocks, values, block_sums);
+          return launch(call, square_sums_plain, static_cast<unsigned>(blocks_for(blocks * 4, kThreads)), kThreads,
+                        count, blocks, values, block_sums);
+        return launch(call, square_sums_staged, static_cast<unsigned>(blocks_for(blocks, kNormRows)), kNormThreads,
+                      count, blocks, values, block_sums);
       },
       [&] { return launch(call, norm_of_sums, 1, kThreads, blocks, block_sums, max_norm, result); });
 }

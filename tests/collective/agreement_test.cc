@@ -21,14 +21,16 @@ using namespace testing;
 class AgreementTest : public ::testing::TestWithParam<Backend> {
  protected:
   /// Runs `body` as every rank: all must hear of a mismatch, with all of the words.
-  static void expect_mismatch(int ranks, const std::function<void(Group&)>& body, const std::vector<std::string>& words) {
+  static void expect_mismatch(int ranks, const std::function<void(Group&)>& body,
+                              const std::vector<std::string>& words) {
     on_threads({.ranks = ranks, .backend = GetParam()}, [&](Group g) {
       try {
         body(g);
         ADD_FAILURE() << "rank " << g.rank() << " was not told";
       } catch (const CollectiveError& error) {
         EXPECT_EQ(error.reason(), Reason::kMismatch) << error.what();
-        for (const std::string& word : words) EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << word << " is not in: " << error.what();
+        for (const std::string& word : words)
+          EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << word << " is not in: " << error.what();
       }
     });
   }
@@ -38,7 +40,9 @@ INSTANTIATE_TEST_SUITE_P(Backends, AgreementTest, ::testing::Values(Backend::kSh
 // SIG-1: factors that differ in their upper bits alone, and in their lowest.
 TEST_P(AgreementTest, FactorsOfPreMulSumAreCompared) {
   for (const std::size_t count : {1u, 4u, 5u, 10'000u})
-    for (const auto& [one, other, words] : {std::tuple(0.5, 0.25, std::vector<std::string>{"by 0.5", "by 0.25"}), std::tuple(1.0 / 3, std::nextafter(1.0 / 3, 1.0), std::vector<std::string>{"by 0.333"})})
+    for (const auto& [one, other, words] :
+         {std::tuple(0.5, 0.25, std::vector<std::string>{"by 0.5", "by 0.25"}),
+          std::tuple(1.0 / 3, std::nextafter(1.0 / 3, 1.0), std::vector<std::string>{"by 0.333"})})
       expect_mismatch(3, [&, one = one, other = other](Group& g) {
         std::vector<double> data(count, 1);
         g.all_reduce(data, Op::pre_mul_sum(g.rank() == 1 ? other : one));
@@ -57,7 +61,8 @@ TEST_P(AgreementTest, CountsOfAllToAllVAreComparedBeforeDataMoves) {
   std::atomic<int> touched = 0;
   expect_mismatch(3, [&](Group& g) {
     // Rank 0 sends two to rank 1, which wants three; all other parts fit.
-    const std::vector<std::vector<std::size_t>> sends{{1, 2, 1}, {1, 1, 1}, {1, 1, 1}}, wants{{1, 1, 1}, {3, 1, 1}, {1, 1, 1}};
+    const std::vector<std::vector<std::size_t>> sends{{1, 2, 1}, {1, 1, 1}, {1, 1, 1}},
+        wants{{1, 1, 1}, {3, 1, 1}, {1, 1, 1}};
     const auto me = std::size_t(g.rank());
     const std::vector<int> in(me == 0 ? 4 : 3, 7);
     std::vector<int> out(me == 1 ? 5 : 3, 0);
@@ -83,7 +88,9 @@ TEST_P(AgreementTest, CountsThatDifferAreShown) {
       ADD_FAILURE() << "rank " << g.rank() << " was not told";
     } catch (const CollectiveError& error) {
       EXPECT_EQ(error.reason(), Reason::kMismatch);
-      EXPECT_NE(std::string(error.what()).find(g.rank() == 1 ? "counts of rank 1 are 1, 1, 2" : "are 1, 1, 1"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find(g.rank() == 1 ? "counts of rank 1 are 1, 1, 2" : "are 1, 1, 1"),
+                std::string::npos)
+          << error.what();
     }
   });
 }
@@ -114,7 +121,9 @@ TEST_P(AgreementTest, TheCountThatDiffersIsNamedByItsIndex) {
       {{3, 1, 2, 1}, {"differ at more than one index"}},  // the sum is the same
   };
   for (const Call call : calls)
-    for (const Case& one : cases) expect_mismatch(4, [&](Group& g) { call(g, g.rank() == 3 ? one.odd : std::vector<std::size_t>{1, 1, 3, 2}); }, one.words);
+    for (const Case& one : cases)
+      expect_mismatch(
+          4, [&](Group& g) { call(g, g.rank() == 3 ? one.odd : std::vector<std::size_t>{1, 1, 3, 2}); }, one.words);
 }
 
 // GR-2: sums that overflow, counts that no memory has, reductions that there are not.
@@ -122,7 +131,8 @@ TEST_P(AgreementTest, WhatNoMemoryHoldsIsRefusedBeforeAnythingIsSent) {
   constexpr std::size_t kHuge = std::numeric_limits<std::size_t>::max();
   on_threads({.ranks = 2, .backend = GetParam()}, [](Group g) {
     std::vector<std::int64_t> a(2), b(4);
-    const std::vector<std::size_t> wraps = g.rank() == 0 ? std::vector<std::size_t>{2, kHuge} : std::vector<std::size_t>{kHuge, 2};
+    const std::vector<std::size_t> wraps =
+        g.rank() == 0 ? std::vector<std::size_t>{2, kHuge} : std::vector<std::size_t>{kHuge, 2};
     EXPECT_THROW(g.all_gather_v(a, std::span(b).first(1), wraps), InvalidArgumentError) << "the sum is 1";
     EXPECT_THROW(g.gather_v(a, b, wraps, 0), InvalidArgumentError);
     EXPECT_THROW(g.gather_v(a, b, wraps, 1), InvalidArgumentError) << "the root or not";
@@ -175,7 +185,8 @@ TEST_P(AgreementTest, ATimeoutOfNothingExpiresAtOnce) {
   EXPECT_EQ(got, sent);
 }
 
-// What happened to an epoch before it was formed again does not matter any more: its handles, and those of its parts, are stale.
+// What happened to an epoch before it was formed again does not matter any more: its handles, and those of its parts,
+// are stale.
 TEST_P(AgreementTest, AHandleOfAnOlderEpochIsStaleEvenWhereItHadFailed) {
   const Setting setting{.ranks = 2, .backend = GetParam()};
   Founding founding(setting);
@@ -183,7 +194,9 @@ TEST_P(AgreementTest, AHandleOfAnOlderEpochIsStaleEvenWhereItHadFailed) {
   std::shared_ptr<TcpLinks> links[2];
   std::vector<Group> groups, parts(2);
   for (int r = 0; r < 2; ++r) {
-    if (GetParam() == Backend::kTcp) groups.push_back(group_of(std::make_unique<TcpCommunicator>(links[r] = wires.links_of(r), TcpOptions{.key = 7}), setting));
+    if (GetParam() == Backend::kTcp)
+      groups.push_back(
+          group_of(std::make_unique<TcpCommunicator>(links[r] = wires.links_of(r), TcpOptions{.key = 7}), setting));
     else groups.push_back(founding.member(r));
   }
   std::thread other([&] { parts[1] = groups[1].split(0, 0); });
@@ -214,18 +227,24 @@ TEST_P(AgreementTest, AHandleOfAnOlderEpochIsStaleEvenWhereItHadFailed) {
   }
 }
 
-// An operation that is carried out by other means is agreed on with these: as a barrier, whatever its kind; against another side, another
-// operation, or a barrier of its own it is a mismatch on all ranks.
+// An operation that is carried out by other means is agreed on with these: as a barrier, whatever its kind; against
+// another side, another operation, or a barrier of its own it is a mismatch on all ranks.
 TEST_P(AgreementTest, WhatGoesByOtherMeansIsAgreedOn) {
   const Setting setting{.ranks = 3, .backend = GetParam()};
   std::vector<float> data(100, 1);
-  const detail::Operation sum{.kind = detail::Kind::kAllReduce, .type = detail::DType::kF32, .in = data.data(), .in_count = 100, .out = data.data(), .out_count = 100};
+  const detail::Operation sum{.kind = detail::Kind::kAllReduce,
+                              .type = detail::DType::kF32,
+                              .in = data.data(),
+                              .in_count = 100,
+                              .out = data.data(),
+                              .out_count = 100};
   const Signature here = signature_of(sum), there = here.in_device_memory();
   EXPECT_EQ(describe(there), describe(here) + " in device memory");
   for (const int odd : {0, 1, 2})
     for (const bool barrier : {false, true}) {
       Founding founding(setting);
-      std::barrier whole(setting.ranks);  // who is still in an operation when two others mismatch in the next one does not end it well
+      // who is still in an operation when two others mismatch in the next one does not end it well
+      std::barrier whole(setting.ranks);
       std::vector<std::thread> ranks;
       for (int r = 0; r < setting.ranks; ++r)
         ranks.emplace_back([&, r] {
@@ -239,12 +258,16 @@ TEST_P(AgreementTest, WhatGoesByOtherMeansIsAgreedOn) {
           EXPECT_TRUE(own->run(operation, patience));
           EXPECT_EQ(memory[99], 3);
           whole.arrive_and_wait();
-          EXPECT_FALSE(r != odd ? own->agree_on(there, patience) : own->run(barrier ? detail::Operation{} : operation, patience));
+          EXPECT_FALSE(r != odd ? own->agree_on(there, patience)
+                                : own->run(barrier ? detail::Operation{} : operation, patience));
           const Failure failure = own->failure().value_or(Failure{});
           EXPECT_EQ(failure.reason, Reason::kMismatch) << failure.text;
-          for (const std::string& word : {"rank " + std::to_string(odd), describe(there), std::string(barrier ? "barrier" : "(sum)")})
+          for (const std::string& word :
+               {"rank " + std::to_string(odd), describe(there), std::string(barrier ? "barrier" : "(sum)")})
             EXPECT_NE(failure.text.find(word), std::string::npos) << word << " is not in: " << failure.text;
-          EXPECT_TRUE(barrier || failure.text.find(describe(here) + ", rank") != std::string::npos || failure.text.ends_with(describe(here))) << failure.text;
+          EXPECT_TRUE(barrier || failure.text.find(describe(here) + ", rank") != std::string::npos ||
+                      failure.text.ends_with(describe(here)))
+              << failure.text;
         });
       for (auto& rank : ranks) rank.join();
     }
@@ -297,7 +320,9 @@ TEST_P(AgreementTest, RanksOnOneThreadCanSplit) {
   const auto thread = std::make_shared<OneThread>();
   int done = 0;
   for (int r = 0; r < 3; ++r) {
-    Group g(std::make_shared<detail::Member>(founding.communicator(r), detail::MemberOptions{.group = "fibers", .timeout = setting.timeout, .environment = thread}));
+    Group g(std::make_shared<detail::Member>(
+        founding.communicator(r),
+        detail::MemberOptions{.group = "fibers", .timeout = setting.timeout, .environment = thread}));
     thread->add([g, &done]() mutable {
       Group half = g.split(g.rank() == 2 ? 1 : 0, -g.rank());
       EXPECT_EQ(half.size(), g.rank() == 2 ? 1 : 2);

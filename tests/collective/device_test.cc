@@ -1,5 +1,5 @@
-// The memory behind device arrays, and how other processes read it: owners and importers are devices of the fake, each with imports of
-// its own. Over fakes: gpu_ranks.h.
+// The memory behind device arrays, and how other processes read it: owners and importers are devices of the fake, each
+// with imports of its own. Over fakes: gpu_ranks.h.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,8 @@ using namespace testing;
 
 class DeviceStorageTest : public OnFakes {
  protected:
-  static std::shared_ptr<DeviceStorage> counted(const std::shared_ptr<GpuDevice>& device, std::int32_t first, std::size_t n = 1000) {
+  static std::shared_ptr<DeviceStorage> counted(const std::shared_ptr<GpuDevice>& device, std::int32_t first,
+                                                std::size_t n = 1000) {
     auto storage = DeviceStorage::make(device, n * sizeof first).value();
     std::vector<std::int32_t> host(n);
     std::iota(host.begin(), host.end(), first);

@@ -122,7 +122,8 @@ void drain_device_of(const void* pointer) {
   int device = -1;
   {
     std::lock_guard lock(state().mutex);
-    if (const auto found = state().memory.find(static_cast<const char*>(pointer)); found != state().memory.end()) device = found->second.device;
+    if (const auto found = state().memory.find(static_cast<const char*>(pointer)); found != state().memory.end())
+      device = found->second.device;
   }
   std::lock_guard streams(state().streams_mutex);
   for (Stream* stream : state().streams)
@@ -303,14 +304,21 @@ const CudaApi& FakeCuda::api() {
   static constexpr CudaApi kApi{
       .abi = kCudaApiAbi,
       .bytes = sizeof(CudaApi),
-      .error_text = [](int status) { return status == kCudaOutOfMemory ? "out of memory" : status == kCudaNotSupported ? "operation not supported" : "the fake was told to fail"; },
+      .error_text =
+          [](int status) {
+            return status == kCudaOutOfMemory    ? "out of memory"
+                   : status == kCudaNotSupported ? "operation not supported"
+                                                 : "the fake was told to fail";
+          },
       .device_count = [](int* count) { return *count = kDevices, 0; },
       .device_facts = device_facts,
-      .set_device = [](int device) { return device < 0 || device >= kDevices ? kCudaInvalidValue : (t_device = device, 0); },
+      .set_device =
+          [](int device) { return device < 0 || device >= kDevices ? kCudaInvalidValue : (t_device = device, 0); },
       .current_device = [](int* device) { return *device = t_device, 0; },
       .allocate = [](void** pointer, std::size_t bytes) { return allocate_kind(pointer, bytes, CudaMemory::kDevice); },
       .release = [](void* pointer) { return release_kind(pointer, CudaMemory::kDevice); },
-      .host_allocate = [](void** pointer, std::size_t bytes) { return allocate_kind(pointer, bytes, CudaMemory::kHost); },
+      .host_allocate = [](void** pointer,
+                          std::size_t bytes) { return allocate_kind(pointer, bytes, CudaMemory::kHost); },
       .host_release = [](void* pointer) { return release_kind(pointer, CudaMemory::kHost); },
       .copy = copy,
       .memory_kind = memory_kind,
@@ -321,7 +329,11 @@ const CudaApi& FakeCuda::api() {
       .event_destroy = destroy_event,
       .event_record = event_record,
       .event_query = event_query,
-      .ipc_memory_handle = [](IpcHandle* handle, void* pointer) { return *handle = handle_of(pointer), int(instance().faults.ipc_left == 0 ? instance().faults.ipc.load() : 0); },
+      .ipc_memory_handle =
+          [](IpcHandle* handle, void* pointer) {
+            return *handle = handle_of(pointer),
+                   int(instance().faults.ipc_left == 0 ? instance().faults.ipc.load() : 0);
+          },
       .ipc_open_memory = ipc_open_memory,
       .ipc_close_memory = [](void*) { return counted([](CudaCounts& counts) { --counts.imports; }); },
       .ipc_event_handle = [](IpcHandle* handle, void* event) { return *handle = handle_of(event), 0; },

@@ -1,5 +1,6 @@
-// FakeCuda: CudaApi for tests without a GPU. Device memory is memory of the CPU that is remembered as such; a stream is a thread that
-// carries out what was put on it in order; an event is a count that a stream reaches. So whatever forgets to wait really is too early.
+// FakeCuda: CudaApi for tests without a GPU. Device memory is memory of the CPU that is remembered as such; a stream is
+// a thread that carries out what was put on it in order; an event is a count that a stream reaches. So whatever forgets
+// to wait really is too early.
 //
 // There are kDevices devices. Everything that is made is counted, and faults are set by the test.
 // Thread rule: any thread; reset() when nothing else runs.
@@ -37,8 +38,8 @@ class FakeCuda {
 
   /// Puts work on a stream; on the null stream it is done at once.
   static void enqueue(void* stream, std::function<void()> work);
-  /// A kernel on the default stream of the calling thread's device: after what is on the device's ordered streams, and before
-  /// whatever is put on them from now on; streams of the other kind know nothing of it.
+  /// A kernel on the default stream of the calling thread's device: after what is on the device's ordered streams, and
+  /// before whatever is put on them from now on; streams of the other kind know nothing of it.
   static void launch_on_default(std::function<void()> kernel);
   std::atomic<int> made_pinned{0};  ///< pinned memory ever
   int opened = 0;  ///< imports ever, to see that they are cached

@@ -87,7 +87,8 @@ void finish_split(World::Splitting& split) {
   for (const auto& one : split.ones)
     if (one.color != kNcclNoColor) colors[one.color].push_back(one);
   for (auto& [color, members] : colors) {
-    std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return std::tie(a.key, a.rank) < std::tie(b.key, b.rank); });
+    std::sort(members.begin(), members.end(),
+              [](const auto& a, const auto& b) { return std::tie(a.key, a.rank) < std::tie(b.key, b.rank); });
     auto world = std::make_shared<World>(int(members.size()));
     world->joined = world->ranks;
     for (std::size_t r = 0; r < members.size(); ++r) *members[r].child = make(world, int(r));
@@ -129,7 +130,8 @@ int get_async_error(NcclHandle handle, int* error) {
   Comm& comm = *entered.comm();
   *error = kNcclInProgress;
   if (!comm.initialized) {
-    if (const int result = pass(NcclPoint::kInitAsync, comm.rank); result != kNcclSuccess) return *error = result, kNcclSuccess;
+    if (const int result = pass(NcclPoint::kInitAsync, comm.rank); result != kNcclSuccess)
+      return *error = result, kNcclSuccess;
     std::lock_guard lock(comm.world->mutex);
     if (comm.world->joined < comm.world->ranks) return kNcclSuccess;
     comm.initialized = true;
@@ -181,7 +183,11 @@ void add_life(NcclApi& api) {
   api.comm_destroy = comm_destroy;
   api.comm_abort = comm_abort;
   api.comm_get_async_error = get_async_error;
-  api.get_error_string = [](int result) { return result == kNcclRemoteError ? "remote process exited or there was a network error" : result == kNcclInvalidArgument ? "invalid argument" : "unhandled error"; };
+  api.get_error_string = [](int result) {
+    return result == kNcclRemoteError       ? "remote process exited or there was a network error"
+           : result == kNcclInvalidArgument ? "invalid argument"
+                                            : "unhandled error";
+  };
   api.get_last_error = [](NcclHandle) { return "the last error of the fake"; };
 }
 

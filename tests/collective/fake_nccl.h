@@ -1,10 +1,11 @@
-// FakeNccl: NcclApi for tests without a GPU. The ranks of a communicator are threads of this process; they meet on the streams of
-// FakeCuda, as kernels of NCCL meet on devices, and what they make of the data is the kernels' reference in rank order.
+// FakeNccl: NcclApi for tests without a GPU. The ranks of a communicator are threads of this process; they meet on the
+// streams of FakeCuda, as kernels of NCCL meet on devices, and what they make of the data is the kernels' reference in
+// rank order.
 //
 // It is non-blocking as NCCL is: calls answer "in progress" and are through when comm_get_async_error says so.
 // Faults: a function is asked at every point what shall happen there. Whatever hangs goes on at release().
-// It also watches its caller: violations() counts calls on a communicator that is gone or that another thread is inside of.
-// Thread rule: any thread; on() and reset() when nothing else runs.
+// It also watches its caller: violations() counts calls on a communicator that is gone or that another thread is inside
+// of. Thread rule: any thread; on() and reset() when nothing else runs.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,4 +1,5 @@
-// What is put on a stream: collectives and messages. A rank's share runs on its stream's thread, and meets the others in World.
+// What is put on a stream: collectives and messages. A rank's share runs on its stream's thread, and meets the others
+// in World.
 #include <cstring>
 #include <utility>
 
@@ -15,7 +16,8 @@ using kernels::DType;
 using kernels::ReduceOp;
 
 DType type_of(int type) {
-  constexpr DType kTypes[] = {DType::kI8, DType::kU8, DType::kI32, DType::kU32, DType::kI64, DType::kU64, DType::kF16, DType::kF32, DType::kF64, DType::kBF16};
+  constexpr DType kTypes[] = {DType::kI8,  DType::kU8,  DType::kI32, DType::kU32, DType::kI64,
+                              DType::kU64, DType::kF16, DType::kF32, DType::kF64, DType::kBF16};
   return kTypes[type];
 }
 double factor_of(const void* scalar, DType type) {
@@ -47,19 +49,22 @@ struct Part {
 };
 
 void combine(const Comm& comm, const Part& part, const std::vector<Bytes>& inputs, std::size_t first) {
-  static constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAvg};
+  static constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kProduct, ReduceOp::kMax, ReduceOp::kMin,
+                                      ReduceOp::kAvg};
   const DType type = type_of(part.type);
   std::vector<const void*> pointers;
   for (const Bytes& input : inputs) pointers.push_back(input.data() + first * kernels::size_of(type));
   const ReduceOp op = part.scaled ? ReduceOp::kPreMulSum : kOps[part.op];
-  kernels::reduce(kernels::Isa::kReference, part.out, pointers, part.count, type, {op, part.factor, comm.world->ranks, false});
+  kernels::reduce(kernels::Isa::kReference, part.out, pointers, part.count, type,
+                  {op, part.factor, comm.world->ranks, false});
 }
 
 /// As a kernel does: on the stream, until all are there or it is aborted.
 void execute(Comm& comm, const Part& part, std::uint64_t number) {
   World& world = *comm.world;
   const std::size_t element = kernels::size_of(type_of(part.type));
-  const std::size_t read = part.count * element * (part.kind == Part::Kind::kReduceScatter ? std::size_t(world.ranks) : 1);
+  const std::size_t read =
+      part.count * element * (part.kind == Part::Kind::kReduceScatter ? std::size_t(world.ranks) : 1);
   const NcclFault fault = fault_at(NcclPoint::kExecute, comm.rank);
   std::unique_lock lock(world.mutex);
   if (fault.hangs) return world.changed.wait(lock, [&] { return comm.aborted.load(); });
@@ -77,7 +82,8 @@ void execute(Comm& comm, const Part& part, std::uint64_t number) {
     case Part::Kind::kReduceScatter: combine(comm, part, slot.inputs, part.count * std::size_t(comm.rank)); break;
     case Part::Kind::kBroadcast: std::memcpy(part.out, slot.inputs[std::size_t(part.root)].data(), read); break;
     case Part::Kind::kAllGather:
-      for (std::size_t r = 0; r < slot.inputs.size(); ++r) std::memcpy(static_cast<std::byte*>(part.out) + r * read, slot.inputs[r].data(), read);
+      for (std::size_t r = 0; r < slot.inputs.size(); ++r)
+        std::memcpy(static_cast<std::byte*>(part.out) + r * read, slot.inputs[r].data(), read);
       break;
   }
   if (++slot.gone == world.ranks) world.slots.erase(number);
@@ -138,8 +144,10 @@ void exchange(Comm& comm, const std::vector<Message>& messages) {
 int group_end() {
   Group group = std::exchange(t_group, {});
   if (group.messages.empty()) return kNcclSuccess;
-  if (const int result = pass(NcclPoint::kLaunch, group.comm->rank); result != kNcclSuccess) return group.comm->error = result, result;
-  FakeCuda::enqueue(group.stream, [comm = group.comm, messages = std::move(group.messages)] { exchange(*comm, messages); });
+  if (const int result = pass(NcclPoint::kLaunch, group.comm->rank); result != kNcclSuccess)
+    return group.comm->error = result, result;
+  FakeCuda::enqueue(group.stream,
+                    [comm = group.comm, messages = std::move(group.messages)] { exchange(*comm, messages); });
   return kNcclInProgress;
 }
 int message(const Message& one, NcclHandle handle, void* stream) {
@@ -174,13 +182,27 @@ void add_operations(NcclApi& api) {
   using Kind = Part::Kind;
   api.group_start = [] { return ++t_group.depth, kNcclSuccess; };
   api.group_end = group_end;
-  api.all_reduce = [](const void* in, void* out, std::size_t count, int type, int op, NcclHandle comm, void* stream) { return collective({Kind::kAllReduce, in, out, count, type, op, 0}, comm, stream); };
-  api.reduce = [](const void* in, void* out, std::size_t count, int type, int op, int root, NcclHandle comm, void* stream) { return collective({Kind::kReduce, in, out, count, type, op, root}, comm, stream); };
-  api.broadcast = [](const void* in, void* out, std::size_t count, int type, int root, NcclHandle comm, void* stream) { return collective({Kind::kBroadcast, in, out, count, type, 0, root}, comm, stream); };
-  api.all_gather = [](const void* in, void* out, std::size_t count, int type, NcclHandle comm, void* stream) { return collective({Kind::kAllGather, in, out, count, type, 0, 0}, comm, stream); };
-  api.reduce_scatter = [](const void* in, void* out, std::size_t count, int type, int op, NcclHandle comm, void* stream) { return collective({Kind::kReduceScatter, in, out, count, type, op, 0}, comm, stream); };
-  api.send = [](const void* in, std::size_t count, int type, int peer, NcclHandle comm, void* stream) { return message({true, in, nullptr, bytes_of(count, type), peer}, comm, stream); };
-  api.recv = [](void* out, std::size_t count, int type, int peer, NcclHandle comm, void* stream) { return message({false, nullptr, out, bytes_of(count, type), peer}, comm, stream); };
+  api.all_reduce = [](const void* in, void* out, std::size_t count, int type, int op, NcclHandle comm, void* stream) {
+    return collective({Kind::kAllReduce, in, out, count, type, op, 0}, comm, stream);
+  };
+  api.reduce = [](const void* in, void* out, std::size_t count, int type, int op, int root, NcclHandle comm,
+                  void* stream) { return collective({Kind::kReduce, in, out, count, type, op, root}, comm, stream); };
+  api.broadcast = [](const void* in, void* out, std::size_t count, int type, int root, NcclHandle comm, void* stream) {
+    return collective({Kind::kBroadcast, in, out, count, type, 0, root}, comm, stream);
+  };
+  api.all_gather = [](const void* in, void* out, std::size_t count, int type, NcclHandle comm, void* stream) {
+    return collective({Kind::kAllGather, in, out, count, type, 0, 0}, comm, stream);
+  };
+  api.reduce_scatter = [](const void* in, void* out, std::size_t count, int type, int op, NcclHandle comm,
+                          void* stream) {
+    return collective({Kind::kReduceScatter, in, out, count, type, op, 0}, comm, stream);
+  };
+  api.send = [](const void* in, std::size_t count, int type, int peer, NcclHandle comm, void* stream) {
+    return message({true, in, nullptr, bytes_of(count, type), peer}, comm, stream);
+  };
+  api.recv = [](void* out, std::size_t count, int type, int peer, NcclHandle comm, void* stream) {
+    return message({false, nullptr, out, bytes_of(count, type), peer}, comm, stream);
+  };
   api.red_op_create_pre_mul_sum = create_pre_mul_sum;
   api.red_op_destroy = destroy_op;
 }

@@ -1,5 +1,5 @@
-// What the two halves of the fake of NCCL share: fake_nccl.cc has the life of communicators, fake_nccl_operations.cc what runs
-// on them.
+// What the two halves of the fake of NCCL share: fake_nccl.cc has the life of communicators, fake_nccl_operations.cc
+// what runs on them.
 //
 // Thread rule: any thread; the fields of State and World are guarded by their mutex, a World's is taken before State's.
 #pragma once

@@ -1,4 +1,5 @@
-// What happens when a rank is killed, frozen, late, or calls something else: a CollectiveError on all others that names it.
+// What happens when a rank is killed, frozen, late, or calls something else: a CollectiveError on all others that names
+// it.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -59,7 +60,8 @@ TEST_P(FaultsTest, AKilledRankEndsTheOperationOfTheOthersAndIsNamed) {
 // At any chunk of a large operation, again and again.
 TEST_P(FaultsTest, KilledInTheMiddleOfALargeOperation) {
   for (int round = 0; round < 5; ++round) {
-    auto* const here = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
+    auto* const here =
+        new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
     Processes ranks({.ranks = 3, .backend = backend()}, [here](Group g) {
       return outcome([&] {
         g.barrier();
@@ -86,10 +88,12 @@ TEST_P(FaultsTest, AFrozenRankIsNamedWhenTheTimeIsUp) {
   EXPECT_EQ(ranks.wait(0), code(Reason::kTimeout, 0)) << "it finds the group failed";
 }
 
-// At any chunk of a large operation; whoever waits for a rank that waits for the frozen one does not take it for the culprit.
+// At any chunk of a large operation; whoever waits for a rank that waits for the frozen one does not take it for the
+// culprit.
 void freeze_in_the_middle(Backend backend, int count, int rounds) {
   for (int round = 0; round < rounds; ++round) {
-    auto* const here = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
+    auto* const here =
+        new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
     Processes ranks({.ranks = count, .timeout = std::chrono::seconds(3), .backend = backend}, [here](Group g) {
       return outcome([&] {
         g.barrier();
@@ -124,25 +128,34 @@ TEST_P(FaultsTest, ARankThatNeverEntersIsNamedInEveryOperation) {
       {"broadcast of the late", [](Group& g, auto& in, auto&) { g.broadcast(in, 2); }},
       {"all_gather", [](Group& g, auto& in, auto& out) { g.all_gather(in, out); }},
       {"reduce_scatter", [](Group& g, auto& in, auto& out) { g.reduce_scatter(out, in); }},
-      {"all_to_all", [](Group& g, auto&, auto& out) { std::vector<float> from(out.size()); g.all_to_all(from, out); }},
+      {"all_to_all",
+       [](Group& g, auto&, auto& out) {
+         std::vector<float> from(out.size());
+         g.all_to_all(from, out);
+       }},
       {"gather", [](Group& g, auto& in, auto& out) { g.gather(in, out, 0); }},
       {"scatter", [](Group& g, auto& in, auto& out) { g.scatter(out, in, 0); }},
       {"all_gather_v", [](Group& g, auto& in, auto& out) { g.all_gather_v(in, out, {kN, kN, kN}); }},
       {"gather_v", [](Group& g, auto& in, auto& out) { g.gather_v(in, out, {kN, kN, kN}, 1); }},
       {"scatter_v", [](Group& g, auto& in, auto& out) { g.scatter_v(out, in, {kN, kN, kN}, 1); }},
-      {"all_to_all_v", [](Group& g, auto&, auto& out) { std::vector<float> from(out.size()); g.all_to_all_v(from, {kN, kN, kN}, out, {kN, kN, kN}); }},
+      {"all_to_all_v",
+       [](Group& g, auto&, auto& out) {
+         std::vector<float> from(out.size());
+         g.all_to_all_v(from, {kN, kN, kN}, out, {kN, kN, kN});
+       }},
       {"barrier", [](Group& g, auto&, auto&) { g.barrier(); }},
       {"recv", [](Group& g, auto& in, auto&) { g.recv(in, g.rank() == 2 ? 0 : 2); }},
       {"split", [](Group& g, auto&, auto&) { (void)g.split(0, 0); }},
   };
   for (const auto& [name, call] : calls) {
     std::atomic<int> over = 0;
-    on_threads({.ranks = 3, .timeout = milliseconds(400), .backend = backend()}, [&, name = name, call = call](Group g) {
-      std::vector<float> in(kN, 1), out(3 * kN, 1);
-      while (g.rank() == 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
-      EXPECT_EQ(outcome([&] { call(g, in, out); }), code(Reason::kTimeout, 2)) << name << ", rank " << g.rank();
-      ++over;
-    });
+    on_threads(
+        {.ranks = 3, .timeout = milliseconds(400), .backend = backend()}, [&, name = name, call = call](Group g) {
+          std::vector<float> in(kN, 1), out(3 * kN, 1);
+          while (g.rank() == 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
+          EXPECT_EQ(outcome([&] { call(g, in, out); }), code(Reason::kTimeout, 2)) << name << ", rank " << g.rank();
+          ++over;
+        });
   }
 }
 
@@ -172,17 +185,67 @@ TEST_P(FaultsTest, AMismatchIsToldToAllRanksWithBothSignatures) {
   using Call = void (*)(Group&);
   const std::pair<Call, Call> calls[] = {
       {[](Group& g) { sum(g, 1000); }, [](Group& g) { sum(g, 1001); }},
-      {[](Group& g) { sum(g, 1000); }, [](Group& g) { std::vector<std::int32_t> v(1000); g.all_reduce(v); }},
-      {[](Group& g) { sum(g, 1000); }, [](Group& g) { std::vector<float> v(1000); g.all_reduce(v, Op::kMax); }},
+      {[](Group& g) { sum(g, 1000); },
+       [](Group& g) {
+         std::vector<std::int32_t> v(1000);
+         g.all_reduce(v);
+       }},
+      {[](Group& g) { sum(g, 1000); },
+       [](Group& g) {
+         std::vector<float> v(1000);
+         g.all_reduce(v, Op::kMax);
+       }},
       {[](Group& g) { sum(g, 1000); }, [](Group& g) { g.barrier(); }},
-      {[](Group& g) { std::vector<float> v(10); g.broadcast(v, 0); }, [](Group& g) { std::vector<float> v(10); g.broadcast(v, 2); }},
+      {[](Group& g) {
+         std::vector<float> v(10);
+         g.broadcast(v, 0);
+       },
+       [](Group& g) {
+         std::vector<float> v(10);
+         g.broadcast(v, 2);
+       }},
       {[](Group& g) { sum(g, 1'000'000); }, [](Group& g) { sum(g, 2); }},
       {[](Group& g) { g.barrier(); }, [](Group& g) { (void)g.split(0, 0); }},
-      {[](Group& g) { std::vector<float> v(9), out(27); g.all_gather(v, out); }, [](Group& g) { std::vector<float> v(9), out(27); g.all_gather_v(v, out, {9, 9, 9}); }},
-      {[](Group& g) { std::vector<float> v(9), out(27); g.gather(v, out, 0); }, [](Group& g) { std::vector<double> v(9), out(27); g.gather(v, out, 0); }},
-      {[](Group& g) { std::vector<float> v(9), out(27); g.scatter(out, v, 0); }, [](Group& g) { std::vector<float> v(8), out(24); g.scatter(out, v, 0); }},
-      {[](Group& g) { std::vector<float> v(9), out(9); g.all_to_all(v, out); }, [](Group& g) { std::vector<float> v(6), out(6); g.all_to_all(v, out); }},
-      {[](Group& g) { std::vector<float> v(9), out(3); g.reduce_scatter(v, out); }, [](Group& g) { std::vector<float> v(6), out(2); g.reduce_scatter(v, out); }},
+      {[](Group& g) {
+         std::vector<float> v(9), out(27);
+         g.all_gather(v, out);
+       },
+       [](Group& g) {
+         std::vector<float> v(9), out(27);
+         g.all_gather_v(v, out, {9, 9, 9});
+       }},
+      {[](Group& g) {
+         std::vector<float> v(9), out(27);
+         g.gather(v, out, 0);
+       },
+       [](Group& g) {
+         std::vector<double> v(9), out(27);
+         g.gather(v, out, 0);
+       }},
+      {[](Group& g) {
+         std::vector<float> v(9), out(27);
+         g.scatter(out, v, 0);
+       },
+       [](Group& g) {
+         std::vector<float> v(8), out(24);
+         g.scatter(out, v, 0);
+       }},
+      {[](Group& g) {
+         std::vector<float> v(9), out(9);
+         g.all_to_all(v, out);
+       },
+       [](Group& g) {
+         std::vector<float> v(6), out(6);
+         g.all_to_all(v, out);
+       }},
+      {[](Group& g) {
+         std::vector<float> v(9), out(3);
+         g.reduce_scatter(v, out);
+       },
+       [](Group& g) {
+         std::vector<float> v(6), out(2);
+         g.reduce_scatter(v, out);
+       }},
   };
   for (const auto& [one, other] : calls)
     on_threads({.ranks = 3, .backend = backend()}, [&, one = one, other = other](Group g) {
@@ -289,7 +352,8 @@ TEST_P(FaultsTest, AThousandGroupsLeaveNothing) {
   EXPECT_LE(entries("/proc/self/task"), threads);
 }
 
-/// A child that calls fail() on the segment and is killed after so many of its instructions. False: it had come to its end.
+/// A child that calls fail() on the segment and is killed after so many of its instructions. False: it had come to its
+/// end.
 bool fail_and_die_after(ShmSegment& segment, int instructions, bool* traced) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -302,7 +366,8 @@ bool fail_and_die_after(ShmSegment& segment, int instructions, bool* traced) {
   bool running = ::waitpid(child, &status, 0) == child && WIFSTOPPED(status);
   *traced = *traced && running;
   for (int i = 0; running && i < instructions; ++i)
-    running = ::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0 && ::waitpid(child, &status, 0) == child && WIFSTOPPED(status);
+    running = ::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) == 0 && ::waitpid(child, &status, 0) == child &&
+              WIFSTOPPED(status);
   if (!running) return false;
   ::kill(child, SIGKILL);
   ::waitpid(child, &status, 0);

@@ -11,12 +11,17 @@ namespace {
 std::vector<GroupMember> on(const std::vector<std::string>& nodes) {
   std::vector<GroupMember> members;
   for (std::size_t r = 0; r < nodes.size(); ++r)
-    members.push_back({.actor = "actor" + std::to_string(r), .node = nodes[r], .data_address = nodes[r].ends_with('-') ? "" : "10.0.0.1:" + std::to_string(4000 + r),
-                       .process = {std::uint32_t(r + 1), 7}, .restarts = int(r)});
+    members.push_back({.actor = "actor" + std::to_string(r),
+                       .node = nodes[r],
+                       .data_address = nodes[r].ends_with('-') ? "" : "10.0.0.1:" + std::to_string(4000 + r),
+                       .process = {std::uint32_t(r + 1), 7},
+                       .restarts = int(r)});
   return members;
 }
 
-Backend automatic(const std::vector<std::string>& nodes) { return plan_formation(on(nodes), Backend::kAuto).value().backend; }
+Backend automatic(const std::vector<std::string>& nodes) {
+  return plan_formation(on(nodes), Backend::kAuto).value().backend;
+}
 
 TEST(Formation, TheChoiceIsByNodes) {
   EXPECT_EQ(automatic({"a"}), Backend::kShm);
@@ -46,11 +51,14 @@ TEST(Formation, FM2_WhatIsAskedForComesOrIsRefusedByName) {
   const auto far = plan_formation(on({"a", "a", "b"}), Backend::kShm);
   ASSERT_FALSE(far.ok());
   EXPECT_EQ(far.error().code(), ErrorCode::kInvalidArgument);
-  for (const char* word : {"rank 2", "actor2", "node b"}) EXPECT_NE(far.error().message().find(word), std::string::npos) << far.error().message();
+  for (const char* word : {"rank 2", "actor2", "node b"})
+    EXPECT_NE(far.error().message().find(word), std::string::npos) << far.error().message();
   const auto deaf = plan_formation(on({"a", "b-"}), Backend::kAuto);
   ASSERT_FALSE(deaf.ok());
-  for (const char* word : {"rank 1", "actor1", "node b-", "data port"}) EXPECT_NE(deaf.error().message().find(word), std::string::npos) << deaf.error().message();
-  EXPECT_EQ(plan_formation(on({"a", "b", "b"}), Backend::kNccl).value().backend, Backend::kHier) << "FM-3: its control links";
+  for (const char* word : {"rank 1", "actor1", "node b-", "data port"})
+    EXPECT_NE(deaf.error().message().find(word), std::string::npos) << deaf.error().message();
+  EXPECT_EQ(plan_formation(on({"a", "b", "b"}), Backend::kNccl).value().backend, Backend::kHier)
+      << "FM-3: its control links";
 }
 
 // One rank without a GPU, or a backend that was asked for: the group is planned and entered as if nobody had one.
@@ -59,8 +67,10 @@ TEST(Formation, FM4_NcclComesBesideWhereEveryRankHoldsAGpuAndNothingWasAskedFor)
   EXPECT_FALSE(nccl_beside(members, Backend::kAuto));
   for (GroupMember& member : members) member.gpu = true;
   EXPECT_TRUE(nccl_beside(members, Backend::kAuto));
-  EXPECT_EQ(plan_formation(members, Backend::kAuto).value().backend, Backend::kHier) << "its control links are those without GPUs";
-  for (Backend asked : {Backend::kShm, Backend::kTcp, Backend::kHier, Backend::kNccl}) EXPECT_FALSE(nccl_beside(members, asked)) << backend_name(asked);
+  EXPECT_EQ(plan_formation(members, Backend::kAuto).value().backend, Backend::kHier)
+      << "its control links are those without GPUs";
+  for (Backend asked : {Backend::kShm, Backend::kTcp, Backend::kHier, Backend::kNccl})
+    EXPECT_FALSE(nccl_beside(members, asked)) << backend_name(asked);
   for (GroupMember& member : members) {
     member.gpu = false;
     EXPECT_FALSE(nccl_beside(members, Backend::kAuto));
@@ -70,7 +80,8 @@ TEST(Formation, FM4_NcclComesBesideWhereEveryRankHoldsAGpuAndNothingWasAskedFor)
 
 TEST(Formation, NamesOfBackends) {
   EXPECT_EQ(backend_named("").value(), Backend::kAuto);
-  for (Backend backend : {Backend::kAuto, Backend::kShm, Backend::kTcp, Backend::kHier, Backend::kNccl}) EXPECT_EQ(backend_named(backend_name(backend)).value(), backend);
+  for (Backend backend : {Backend::kAuto, Backend::kShm, Backend::kTcp, Backend::kHier, Backend::kNccl})
+    EXPECT_EQ(backend_named(backend_name(backend)).value(), backend);
   const auto wrong = backend_named("smoke");
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code(), ErrorCode::kInvalidArgument);
@@ -78,8 +89,17 @@ TEST(Formation, NamesOfBackends) {
 }
 
 GroupRecord sample() {
-  GroupRecord record{.epoch = 3, .destroyed = false, .timeout_ns = 5'000'000, .backend = Backend::kHier, .asked = Backend::kAuto, .deterministic = true, .id = 0xfedcba9876543210u,
-          .secret = std::string(64, 'a'), .founder = {2, 9}, .memories = {{"a", 4711, 12}}, .members = on({"a", "a", "b-"})};
+  GroupRecord record{.epoch = 3,
+                     .destroyed = false,
+                     .timeout_ns = 5'000'000,
+                     .backend = Backend::kHier,
+                     .asked = Backend::kAuto,
+                     .deterministic = true,
+                     .id = 0xfedcba9876543210u,
+                     .secret = std::string(64, 'a'),
+                     .founder = {2, 9},
+                     .memories = {{"a", 4711, 12}},
+                     .members = on({"a", "a", "b-"})};
   record.members[1].gpu = true;
   return record;
 }
@@ -102,7 +122,8 @@ TEST(Record, ComesBackAsItWasWritten) {
 
 TEST(Record, WhatIsCutShortOrForeignIsAnError) {
   const std::string whole = encode(sample());
-  for (std::size_t size = 0; size < whole.rfind(' '); ++size) EXPECT_FALSE(decode_record(whole.substr(0, size)).ok()) << whole.substr(0, size);
+  for (std::size_t size = 0; size < whole.rfind(' '); ++size)
+    EXPECT_FALSE(decode_record(whole.substr(0, size)).ok()) << whole.substr(0, size);
   EXPECT_EQ(encode(decode_record(whole).value()), whole);
   EXPECT_FALSE(decode_record(whole + " more").ok());
   EXPECT_FALSE(decode_record("troupe-group-1 1 0 5 6 7 8 0").ok());

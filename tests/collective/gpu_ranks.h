@@ -1,5 +1,5 @@
-// Ranks on GPUs for tests: threads of this process, each with a device of FakeCuda, joined by FakeNccl over control links in shared
-// memory.
+// Ranks on GPUs for tests: threads of this process, each with a device of FakeCuda, joined by FakeNccl over control
+// links in shared memory.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -22,7 +22,12 @@ namespace troupe::collective::testing {
 
 inline GpuTables fake_tables() { return {&FakeCuda::api(), &FakeNccl::api(), nccl_version(2, 28, 9)}; }
 /// Small slabs; limits that a test can wait for.
-inline GpuLimits fake_limits() { return {.init = std::chrono::seconds(60), .abort = std::chrono::milliseconds(300), .finalize = std::chrono::milliseconds(300), .slab_bytes = 1 << 20}; }
+inline GpuLimits fake_limits() {
+  return {.init = std::chrono::seconds(60),
+          .abort = std::chrono::milliseconds(300),
+          .finalize = std::chrono::milliseconds(300),
+          .slab_bytes = 1 << 20};
+}
 /// The devices of a test, kept until its end: what hangs on their threads is let go of before they are destroyed.
 struct Devices {
   std::mutex mutex;
@@ -34,7 +39,8 @@ struct Devices {
   /// Until no init, finalize or abort is under way.
   bool await_idle() {
     std::lock_guard lock(mutex);
-    return std::ranges::all_of(all, [](const auto& device) { return device->side().await_idle(std::chrono::seconds(60)); });
+    return std::ranges::all_of(all,
+                               [](const auto& device) { return device->side().await_idle(std::chrono::seconds(60)); });
   }
 };
 inline std::shared_ptr<GpuDevice> fake_device(int index) {
@@ -50,10 +56,13 @@ template <class T> class OnGpu {
   OnGpu(GpuDevice& device, std::size_t count) : count_(count) {
     device.use();
     void* memory = nullptr;
-    if (FakeCuda::api().allocate(&memory, std::max<std::size_t>(count * sizeof(T), 1)) != 0) throw Error("no device memory");
+    if (FakeCuda::api().allocate(&memory, std::max<std::size_t>(count * sizeof(T), 1)) != 0)
+      throw Error("no device memory");
     data_ = static_cast<T*>(memory);
   }
-  OnGpu(GpuDevice& device, std::span<const T> values) : OnGpu(device, values.size()) { std::copy(values.begin(), values.end(), data_); }
+  OnGpu(GpuDevice& device, std::span<const T> values) : OnGpu(device, values.size()) {
+    std::copy(values.begin(), values.end(), data_);
+  }
   ~OnGpu() { (void)FakeCuda::api().release(data_); }
   OnGpu(const OnGpu&) = delete;
   OnGpu& operator=(const OnGpu&) = delete;
@@ -74,11 +83,15 @@ struct GpuSetting {
 /// The control links of one group, and how a rank becomes a member. Throws what over_nccl throws.
 class GpuFounding {
  public:
-  explicit GpuFounding(const GpuSetting& setting) : setting_(setting), segment_(make_segment({.ranks = setting.ranks})) {}
+  explicit GpuFounding(const GpuSetting& setting)
+      : setting_(setting), segment_(make_segment({.ranks = setting.ranks})) {}
   Group member(int rank, const std::shared_ptr<GpuDevice>& device, const std::string& missing = {}) {
     Patience patience(setting_.forming, nullptr);
     auto control = std::make_unique<ShmCommunicator>(segment_, rank);
-    return group_of(over_nccl(std::move(control), {.group = "test", .device = device, .missing = missing, .scope = setting_.scope}, patience), {.ranks = setting_.ranks, .timeout = setting_.timeout});
+    return group_of(
+        over_nccl(std::move(control), {.group = "test", .device = device, .missing = missing, .scope = setting_.scope},
+                  patience),
+        {.ranks = setting_.ranks, .timeout = setting_.timeout});
   }
   ShmSegment& segment() { return *segment_; }
 
@@ -102,7 +115,8 @@ inline void on_ranks(int ranks, const std::function<void(int rank, const std::sh
 }
 inline void on_gpus(const GpuSetting& setting, const std::function<void(Group, GpuDevice&)>& body) {
   GpuFounding founding(setting);
-  on_ranks(setting.ranks, [&](int rank, const std::shared_ptr<GpuDevice>& device) { body(founding.member(rank, device), *device); });
+  on_ranks(setting.ranks,
+           [&](int rank, const std::shared_ptr<GpuDevice>& device) { body(founding.member(rank, device), *device); });
 }
 
 /// Starts with fakes that do what they should, and ends with nothing left of what was made.
@@ -123,8 +137,8 @@ class OnFakes : public ::testing::Test {
     if (gives_up_memory_) return;
     EXPECT_EQ(FakeNccl::instance().operations(), 0);
     const CudaCounts left = FakeCuda::instance().counts();
-    EXPECT_EQ(left, before_) << left.allocations << " allocations, " << left.pinned << " pinned, " << left.streams << " streams, " << left.events << " events, "
-                                  << left.imports << " imports";
+    EXPECT_EQ(left, before_) << left.allocations << " allocations, " << left.pinned << " pinned, " << left.streams
+                             << " streams, " << left.events << " events, " << left.imports << " imports";
   }
   bool gives_up_memory_ = false;  // LD-3, after a hang
 

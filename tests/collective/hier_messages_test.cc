@@ -1,5 +1,5 @@
-// Messages in a group on several nodes: between ranks of one node in memory, else on sockets; order, sizes, errors and deaths are those
-// of every backend, also where a rank waits for both at once.
+// Messages in a group on several nodes: between ranks of one node in memory, else on sockets; order, sizes, errors and
+// deaths are those of every backend, also where a rank waits for both at once.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -23,7 +23,8 @@ constexpr std::size_t kLarge = 3'000'000;  // many times what the ring of a pair
 
 Words words(int from, int to, int number, std::size_t n) {
   Words all(n);
-  for (std::size_t i = 0; i < n; ++i) all[i] = std::uint32_t(from * 1'000'003 + to * 10'007 + number * 101) + std::uint32_t(i);
+  for (std::size_t i = 0; i < n; ++i)
+    all[i] = std::uint32_t(from * 1'000'003 + to * 10'007 + number * 101) + std::uint32_t(i);
   return all;
 }
 
@@ -37,7 +38,9 @@ std::optional<CollectiveError> error_of(const std::function<void()>& operation) 
 }
 
 /// The bytes that this pair's ring in the memory of node 0 has carried.
-std::uint64_t carried(Founding& founding, int from, int to) { return founding.segment()->written(from, to).bytes.load(); }
+std::uint64_t carried(Founding& founding, int from, int to) {
+  return founding.segment()->written(from, to).bytes.load();
+}
 
 TEST(HierMessagesTest, RanksOfANodeUseItsMemoryAndOthersDoNot) {
   const Setting setting{.ranks = 4, .backend = Backend::kHier, .nodes = {0, 1, 0, 1}};
@@ -63,7 +66,8 @@ TEST(HierMessagesTest, RanksOfANodeUseItsMemoryAndOthersDoNot) {
   EXPECT_EQ(carried(founding, 1, 0), one);
 }
 
-// HCM-5, SM-1, TCS-3: everybody to everybody and itself, empty to large, tags and their order at random, all under way together.
+// HCM-5, SM-1, TCS-3: everybody to everybody and itself, empty to large, tags and their order at random, all under way
+// together.
 TEST(HierMessagesTest, OfAPairAndTagTheyArriveInOrder) {
   constexpr int kMessages = 24, kTags = 3;
   for (unsigned seed = 1; seed <= 3; ++seed)
@@ -72,7 +76,10 @@ TEST(HierMessagesTest, OfAPairAndTagTheyArriveInOrder) {
       const auto plan = [&](int from, int to) {  // both sides know it
         std::mt19937 random(seed * 1000 + unsigned(from) * 10 + unsigned(to));
         std::vector<One> all;
-        for (int i = 0; i < kMessages; ++i) all.push_back({int(random() % kTags), random() % 4 == 0 ? 0 : random() % 6 == 0 ? 200'000 + random() % 1000 : random() % 3000});
+        for (int i = 0; i < kMessages; ++i)
+          all.push_back({int(random() % kTags), random() % 4 == 0   ? 0
+                                                : random() % 6 == 0 ? 200'000 + random() % 1000
+                                                                    : random() % 3000});
         return all;
       };
       const int me = g.rank();
@@ -121,8 +128,8 @@ TEST(HierMessagesTest, LargeOnesBothWaysAndCollectivesBetween) {
   });
 }
 
-// HCM-5: rank 0 waits for a word from its node and one from the other; they come in turn, each after the answer to the one before, so
-// that a wake that is lost costs its slice every time.
+// HCM-5: rank 0 waits for a word from its node and one from the other; they come in turn, each after the answer to the
+// one before, so that a wake that is lost costs its slice every time.
 TEST(HierMessagesTest, ARankThatWaitsForBothPartsHearsBoth) {
   constexpr int kRounds = 600;
   on_threads({.ranks = 4, .backend = Backend::kHier, .nodes = {0, 0, 1, 1}}, [](Group g) {
@@ -200,10 +207,12 @@ TEST(HierMessagesTest, AnAbortEndsAWaitForBothParts) {
   });
 }
 
-// Killed when a part of its message is in the ring: who receives it, who waits for that one, and the other node hear who it was.
+// Killed when a part of its message is in the ring: who receives it, who waits for that one, and the other node hear
+// who it was.
 TEST(HierMessagesTest, ADeathDuringAMessageIsNamedOnAllNodes) {
   for (const bool sender_dies : {true, false}) {
-    auto* const here = new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
+    auto* const here =
+        new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
     const int doomed = sender_dies ? 1 : 0;
     Processes ranks({.ranks = 4, .backend = Backend::kHier, .nodes = {0, 0, 1, 1}}, [here, doomed](Group g) {
       const auto error = error_of([&] {
@@ -211,7 +220,8 @@ TEST(HierMessagesTest, ADeathDuringAMessageIsNamedOnAllNodes) {
         Words large = words(1, 0, 0, kLarge), first(1);
         here->fetch_add(1);
         if (g.rank() == 1) g.send(large, 0);
-        else if (g.rank() == 0 && doomed == 0) g.recv(first, 1, 1);  // comes never: what comes goes to memory of its own
+        // comes never: what comes goes to memory of its own
+        else if (g.rank() == 0 && doomed == 0) g.recv(first, 1, 1);
         else if (g.rank() == 0) g.recv(first, 2);                    // nor this; the ring is full
         else g.recv(first, 0);
         for (;;) g.recv(first, doomed);

@@ -1,5 +1,5 @@
-// What a group on several nodes promises beyond what every backend does: its plans, the order of reduction, and failures that
-// pass from a node's memory to the sockets and back.
+// What a group on several nodes promises beyond what every backend does: its plans, the order of reduction, and
+// failures that pass from a node's memory to the sockets and back.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -20,28 +20,36 @@ namespace {
 using namespace testing;
 using std::chrono::milliseconds;
 
-// ----------------------------------------------------------------------------------------------------------------------- plans
+// --------------------------------------------------------------------------------------------------------------- plans
 
 using Words = std::vector<std::uint64_t>;
 
-/// Carries the plans of all ranks out: messages first, then the parcels of each node. False: a message too many, or of another size.
-bool carry_out(const std::vector<int>& nodes, const std::vector<MovePlan>& plans, const std::vector<Words>& in, std::vector<Words>& data) {
+/// Carries the plans of all ranks out: messages first, then the parcels of each node. False: a message too many, or of
+/// another size.
+bool carry_out(const std::vector<int>& nodes, const std::vector<MovePlan>& plans, const std::vector<Words>& in,
+               std::vector<Words>& data) {
   std::map<std::pair<int, int>, Words> mail;
   const auto cut = [&](int rank, const Range& range) {
     const Words& from = range.memory == Memory::kInput ? in[std::size_t(rank)] : data[std::size_t(rank)];
     return Words(from.begin() + std::ptrdiff_t(range.begin), from.begin() + std::ptrdiff_t(range.end));
   };
-  const auto put = [&](int rank, std::size_t at, const Words& words) { std::ranges::copy(words, data[std::size_t(rank)].begin() + std::ptrdiff_t(at)); };
+  const auto put = [&](int rank, std::size_t at, const Words& words) {
+    std::ranges::copy(words, data[std::size_t(rank)].begin() + std::ptrdiff_t(at));
+  };
   const int ranks = int(nodes.size());
   for (int r = 0; r < ranks; ++r)
     for (const Step& step : plans[std::size_t(r)].across.steps)
-      if (step.kind == Step::Kind::kSend && !mail.emplace(std::pair(r, step.peer), cut(r, step.range)).second) return false;  // HP-2
+      // HP-2
+      if (step.kind == Step::Kind::kSend && !mail.emplace(std::pair(r, step.peer), cut(r, step.range)).second)
+        return false;
   for (int r = 0; r < ranks; ++r)
     for (const Step& step : plans[std::size_t(r)].across.steps) {
       if (step.kind == Step::Kind::kCopy) put(r, step.range.begin, cut(r, step.from));
       if (step.kind != Step::Kind::kReceive) continue;
       const auto found = mail.find({step.peer, r});
-      if (found == mail.end() || found->second.size() != step.range.size() || nodes[std::size_t(step.peer)] == nodes[std::size_t(r)]) return false;
+      if (found == mail.end() || found->second.size() != step.range.size() ||
+          nodes[std::size_t(step.peer)] == nodes[std::size_t(r)])
+        return false;
       put(r, step.range.begin, found->second);
       mail.erase(found);
     }
@@ -61,7 +69,8 @@ bool carry_out(const std::vector<int>& nodes, const std::vector<MovePlan>& plans
 }
 
 std::vector<std::vector<int>> some_maps() {
-  std::vector<std::vector<int>> maps{{0}, {0, 0}, {0, 1}, {5, 5, 3}, {0, 1, 0, 1}, {0, 0, 0, 1}, {0, 0, 1, 1, 2}, {2, 1, 0, 1, 2, 2, 2, 0}};
+  std::vector<std::vector<int>> maps{{0},          {0, 0},       {0, 1},          {5, 5, 3},
+                                     {0, 1, 0, 1}, {0, 0, 0, 1}, {0, 0, 1, 1, 2}, {2, 1, 0, 1, 2, 2, 2, 0}};
   std::mt19937 random(7);
   for (int ranks : {17, 64, 100}) {
     maps.emplace_back();
@@ -97,11 +106,13 @@ TEST(HierPlanTest, EveryPartArrivesWhereItIsWanted) {
       Words mine;
       for (std::size_t q = 0; q < n; ++q) {
         out.push_back(*size(int(r), int(q)));
-        for (std::size_t i = 0; i < out.back(); ++i) mine.push_back(r * 10'000 + q * 10 + i), wanted[q].push_back(mine.back());
+        for (std::size_t i = 0; i < out.back(); ++i)
+          mine.push_back(r * 10'000 + q * 10 + i), wanted[q].push_back(mine.back());
       }
       in.push_back(mine);
       data.emplace_back(mine.size());
-      plans.push_back(pairs_plan(NodeMap(nodes, int(r)), {size, offsets_of(out), offsets_of(out)}));  // (a + b) mod 4 is symmetric
+      // (a + b) mod 4 is symmetric
+      plans.push_back(pairs_plan(NodeMap(nodes, int(r)), {size, offsets_of(out), offsets_of(out)}));
     }
     ASSERT_TRUE(carry_out(nodes, plans, in, data)) << n << " ranks";
     for (std::size_t r = 0; r < n; ++r) EXPECT_EQ(data[r], wanted[r]);
@@ -119,7 +130,7 @@ TEST(HierPlanTest, APartCrossesToANodeOnce) {
   for (const auto& [pair, times] : crossings) EXPECT_EQ(times, 1);
 }
 
-// ------------------------------------------------------------------------------------------------------------------- reductions
+// ---------------------------------------------------------------------------------------------------------- reductions
 
 template <class T> std::vector<T> random_of(int rank, std::size_t n) {
   std::mt19937 random(unsigned(rank) + 1);
@@ -162,12 +173,13 @@ TEST(HierTest, AllRanksAndRunsGetEqualBits) {
         results[std::size_t(4 * run + g.rank())] = std::move(data);
       });
     for (const auto& one : results) EXPECT_EQ(std::memcmp(one.data(), results[0].data(), kCount * sizeof(float)), 0);
-    const auto a = random_of<float>(0, kCount), b = random_of<float>(1, kCount), c = random_of<float>(2, kCount), d = random_of<float>(3, kCount);
+    const auto a = random_of<float>(0, kCount), b = random_of<float>(1, kCount), c = random_of<float>(2, kCount),
+               d = random_of<float>(3, kCount);
     for (std::size_t i = 0; i < kCount; i += 1013) EXPECT_NEAR(results[0][i], a[i] + b[i] + c[i] + d[i], 1e-5);
   }
 }
 
-// --------------------------------------------------------------------------------------------------------------------- failures
+// ------------------------------------------------------------------------------------------------------------ failures
 
 /// The error of an operation, or nothing.
 template <class F> std::optional<CollectiveError> error_of(F&& operation) {
@@ -183,21 +195,23 @@ void sum(Group& g, std::size_t n) {
   g.all_reduce(data);
 }
 
-// HCM-3: who waits for one that waits is not misled, wherever the missing one is: on a leader's node, or the leader itself.
+// HCM-3: who waits for one that waits is not misled, wherever the missing one is: on a leader's node, or the leader
+// itself.
 TEST(HierTest, WhoDoesNotComeIsNamedOnAllNodes) {
   for (const int late : {0, 1, 3, 4}) {
     std::promise<void> over;
     const auto done = over.get_future().share();
     std::atomic<int> heard{0};
-    on_threads({.ranks = 5, .timeout = milliseconds(3000), .backend = Backend::kHier, .nodes = {0, 0, 1, 1, 2}}, [&](Group g) {
-      g.barrier();
-      if (g.rank() == late) return done.wait();
-      const auto error = error_of([&] { sum(g, 10); });
-      ASSERT_TRUE(error);
-      EXPECT_EQ(error->reason(), Reason::kTimeout) << error->what();
-      EXPECT_EQ(error->missing_ranks(), std::vector{late}) << error->what();
-      if (heard.fetch_add(1) == 3) over.set_value();
-    });
+    on_threads({.ranks = 5, .timeout = milliseconds(3000), .backend = Backend::kHier, .nodes = {0, 0, 1, 1, 2}},
+               [&](Group g) {
+                 g.barrier();
+                 if (g.rank() == late) return done.wait();
+                 const auto error = error_of([&] { sum(g, 10); });
+                 ASSERT_TRUE(error);
+                 EXPECT_EQ(error->reason(), Reason::kTimeout) << error->what();
+                 EXPECT_EQ(error->missing_ranks(), std::vector{late}) << error->what();
+                 if (heard.fetch_add(1) == 3) over.set_value();
+               });
   }
 }
 

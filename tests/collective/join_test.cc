@@ -94,8 +94,10 @@ TEST(JoinTest, ProcessesMeetAtAPath) {
 
 TEST(JoinTest, WhoNeverComesIsNamed) {
   const std::string path = free_path();
-  EXPECT_EQ(outcome([&] { (void)join("late", 0, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 1));
-  EXPECT_EQ(outcome([&] { (void)join("late", 1, 2, {.address = path, .timeout = milliseconds(50)}); }), code(Reason::kTimeout, 0));
+  EXPECT_EQ(outcome([&] { (void)join("late", 0, 2, {.address = path, .timeout = milliseconds(50)}); }),
+            code(Reason::kTimeout, 1));
+  EXPECT_EQ(outcome([&] { (void)join("late", 1, 2, {.address = path, .timeout = milliseconds(50)}); }),
+            code(Reason::kTimeout, 0));
 }
 
 // The group's operations have a deadline of their own, which is not that of the meeting.
@@ -103,11 +105,13 @@ TEST(JoinTest, OperationsHaveTheTimeoutThatWasAskedFor) {
   const std::string path = free_path();
   const auto codes = as_processes(2, [&](int r) {
     Group g = join("slow", r, 2, {.address = path, .operation_timeout = milliseconds(50)});
-    if (r == 1) return outcome([&] { while (true) g.recv(std::vector<int>(1), 0, 0, {.timeout = Duration::max()}); });  // never comes to the barrier
+    // never comes to the barrier
+    if (r == 1) return outcome([&] { while (true) g.recv(std::vector<int>(1), 0, 0, {.timeout = Duration::max()}); });
     return outcome([&] { g.barrier(); });
   });
   EXPECT_EQ(codes, (std::vector{code(Reason::kTimeout, 1), code(Reason::kTimeout, 1)}));
-  EXPECT_THROW((void)join("slow", 0, 1, {.address = path, .operation_timeout = Duration::zero()}), InvalidArgumentError);
+  EXPECT_THROW((void)join("slow", 0, 1, {.address = path, .operation_timeout = Duration::zero()}),
+               InvalidArgumentError);
 }
 
 // RV-1, RV-2: both backends, by what is asked for.
@@ -121,7 +125,10 @@ TEST(JoinTest, ProcessesMeetAtAnAddress) {
       Group half = g.split(r == 0 ? 0 : 1, 0);
       std::vector<int> w{r};
       half.all_reduce(w);
-      return v[0] == 6 && w[0] == (r == 0 ? 0 : 3) && g.backend() == (wanted == Backend::kAuto ? Backend::kShm : Backend::kTcp) ? 0 : 2;
+      return v[0] == 6 && w[0] == (r == 0 ? 0 : 3) &&
+                     g.backend() == (wanted == Backend::kAuto ? Backend::kShm : Backend::kTcp)
+                 ? 0
+                 : 2;
     });
     EXPECT_EQ(codes, (std::vector{0, 0, 0}));
   }
@@ -148,14 +155,25 @@ TEST(JoinTest, ADisagreementIsToldToAllRanks) {
   for (const std::string& address : {free_path(), free_address()}) {
     const auto codes = as_processes(3, [&](int r) {
       std::string text;
-      const int how = outcome([&] { (void)join("net", r, r == 1 ? 4 : 3, {.address = address, .timeout = std::chrono::seconds(50)}); }, &text);
-      return how == code(Reason::kMismatch) && text.find("rank 1 says 4 ranks, rank 0 says 3") != std::string::npos ? 0 : how;
+      const int how = outcome(
+          [&] { (void)join("net", r, r == 1 ? 4 : 3, {.address = address, .timeout = std::chrono::seconds(50)}); },
+          &text);
+      return how == code(Reason::kMismatch) && text.find("rank 1 says 4 ranks, rank 0 says 3") != std::string::npos
+                 ? 0
+                 : how;
     });
     EXPECT_EQ(codes, (std::vector{0, 0, 0})) << address;
     const auto names = as_processes(2, [&](int r) {
       std::string text;
-      const int how = outcome([&] { (void)join(r == 0 ? "one" : "other", r, 2, {.address = address, .timeout = std::chrono::seconds(50)}); }, &text);
-      return how == code(Reason::kMismatch) && text.find("rank 1 joins the group 'other', rank 0 'one'") != std::string::npos ? 0 : how;
+      const int how = outcome(
+          [&] {
+            (void)join(r == 0 ? "one" : "other", r, 2, {.address = address, .timeout = std::chrono::seconds(50)});
+          },
+          &text);
+      return how == code(Reason::kMismatch) &&
+                     text.find("rank 1 joins the group 'other', rank 0 'one'") != std::string::npos
+                 ? 0
+                 : how;
     });
     EXPECT_EQ(names, (std::vector{0, 0})) << address;
   }
@@ -177,7 +195,9 @@ TEST(JoinTest, AnotherTokenIsRefusedAlone) {
 
 // RC-2, RC-3: as a pure decision.
 TEST(JoinTest, EveryCardIsJudged) {
-  const auto card = [](int rank, int size, const std::string& group, const std::string& token) { return card_of({.group = group, .address = {}, .token = token, .rank = rank, .size = size}); };
+  const auto card = [](int rank, int size, const std::string& group, const std::string& token) {
+    return card_of({.group = group, .address = {}, .token = token, .rank = rank, .size = size});
+  };
   const Card own = card(0, 3, "g", "t");
   std::vector<bool> here{true, false, true};
   const auto ruling = [&](const Card& other) { return judge(other, own, here).ruling; };
@@ -235,7 +255,8 @@ TEST(JoinTest, AForeignFileAtThePathIsLeftAlone) {
   std::ifstream(path) >> content;
   EXPECT_EQ(content, "mine");
   std::filesystem::remove(path);
-  for (const auto& entry : std::filesystem::directory_iterator("/tmp")) EXPECT_FALSE(entry.path().string().starts_with(path)) << entry.path();
+  for (const auto& entry : std::filesystem::directory_iterator("/tmp"))
+    EXPECT_FALSE(entry.path().string().starts_with(path)) << entry.path();
 }
 
 // JP-1, JP-3: what a killed rank 0 left there is no hindrance.
@@ -251,7 +272,8 @@ TEST(JoinTest, ADeadSocketAtThePathIsReplaced) {
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   ASSERT_EQ(::access(path.c_str(), F_OK), 0);
-  EXPECT_EQ(as_processes(2, [&](int r) { return outcome([&] { (void)join("meet", r, 2, {.address = path}); }); }), (std::vector{0, 0}));
+  EXPECT_EQ(as_processes(2, [&](int r) { return outcome([&] { (void)join("meet", r, 2, {.address = path}); }); }),
+            (std::vector{0, 0}));
   EXPECT_NE(::access(path.c_str(), F_OK), 0);
 }
 
@@ -288,8 +310,10 @@ TEST(JoinTest, SignalsDoNotEndAMeeting) {
 }
 
 TEST(JoinTest, WhatIsNoAddressIsSaid) {
-  for (const char* address : {"localhost:http", "localhost:", ":80", "localhost:65536", "localhost:0", "localhost:-1", "localhost:80x"})
-    for (int r : {0, 1}) EXPECT_EQ(outcome([&] { (void)join("net", r, 2, {.address = address}); }), kInvalid) << address;
+  for (const char* address :
+       {"localhost:http", "localhost:", ":80", "localhost:65536", "localhost:0", "localhost:-1", "localhost:80x"})
+    for (int r : {0, 1})
+      EXPECT_EQ(outcome([&] { (void)join("net", r, 2, {.address = address}); }), kInvalid) << address;
   EXPECT_EQ(outcome([] { (void)join("a/b", 0, 2); }), kInvalid);
   EXPECT_EQ(outcome([] { (void)join("long", 0, 2, {.address = "/tmp/" + std::string(200, 'x')}); }), kInvalid);
   EXPECT_EQ(outcome([] { (void)join("none", 0, 2, {.address = "/tmp/no such folder/x"}); }), code(Reason::kBackend));

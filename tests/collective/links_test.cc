@@ -15,7 +15,9 @@ using std::chrono::hours, std::chrono::milliseconds, std::chrono::seconds;
 
 /// Rank 0 and the far ends of its control sockets, by rank.
 struct Links {
-  Links(std::vector<int> nodes, milliseconds mourning) : own(TcpLinks::create({.rank = 0, .ranks = int(nodes.size()), .epoch = 1, .grace = mourning})), far(nodes.size()) {
+  Links(std::vector<int> nodes, milliseconds mourning)
+      : own(TcpLinks::create({.rank = 0, .ranks = int(nodes.size()), .epoch = 1, .grace = mourning})),
+        far(nodes.size()) {
     for (std::size_t r = 1; r < nodes.size(); ++r) {
       int fds[2] = {-1, -1};
       EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);

@@ -26,11 +26,15 @@ using Meeting = Result<std::shared_ptr<TcpLinks>>;
 TEST(MeshTest, RanksWithTheSameKeyMeet) {
   std::vector<MeshListener> listeners;
   std::vector<MeshAddress> addresses;
-  for (int r = 0; r < 4; ++r) addresses.push_back(listeners.emplace_back(MeshListener::open("127.0.0.1").value()).address());
+  for (int r = 0; r < 4; ++r)
+    addresses.push_back(listeners.emplace_back(MeshListener::open("127.0.0.1").value()).address());
   std::vector<std::thread> ranks;
   std::vector<std::shared_ptr<TcpLinks>> links(4);
   for (int r = 0; r < 4; ++r)
-    ranks.emplace_back([&, r] { links[std::size_t(r)] = connect_mesh({r, 4, 1}, std::move(listeners[std::size_t(r)]), addresses, kKey, soon()).value(); });
+    ranks.emplace_back([&, r] {
+      links[std::size_t(r)] =
+          connect_mesh({r, 4, 1}, std::move(listeners[std::size_t(r)]), addresses, kKey, soon()).value();
+    });
   for (auto& rank : ranks) rank.join();
   for (const auto& one : links)
     for (int peer = 0; peer < 4; ++peer) EXPECT_EQ(one->data(peer) >= 0, peer != one->rank());
@@ -48,7 +52,8 @@ Meeting dial_impostor(const std::function<void(int fd)>& listener) {
     const UniqueFd later(::accept4(impostor.fd(), nullptr, nullptr, SOCK_CLOEXEC));
     listener(later.get());
   });
-  Meeting met = connect_mesh({1, 2, 1}, MeshListener::open("127.0.0.1").value(), {impostor.address(), {}}, kKey, soon());
+  Meeting met =
+      connect_mesh({1, 2, 1}, MeshListener::open("127.0.0.1").value(), {impostor.address(), {}}, kKey, soon());
   thread.join();
   return met;
 }
@@ -65,9 +70,12 @@ TEST(MeshTest, AListenerWithoutTheKeyIsRefusedAndLearnsNothing) {
     while (learned < kAnswer && receive_whole(fd, heard.data() + kHello + learned, 1, soon())) ++learned;
   });
   ASSERT_FALSE(met.ok());
-  EXPECT_NE(std::string(met.error().what()).find("does not know the group's key"), std::string::npos) << met.error().what();
+  EXPECT_NE(std::string(met.error().what()).find("does not know the group's key"), std::string::npos)
+      << met.error().what();
   EXPECT_EQ(learned, 0u);
-  EXPECT_EQ(std::string(heard.data(), kHello).find(std::string(reinterpret_cast<const char*>(&kKey), sizeof kKey)), std::string::npos) << "the key does not travel";
+  EXPECT_EQ(std::string(heard.data(), kHello).find(std::string(reinterpret_cast<const char*>(&kKey), sizeof kKey)),
+            std::string::npos)
+      << "the key does not travel";
 }
 
 // TM-1: the dialler's own words, sent back, prove nothing.
@@ -81,13 +89,16 @@ TEST(MeshTest, AnEchoIsRefused) {
   EXPECT_FALSE(met.ok());
 }
 
-// TM-1: who dials without the key is closed, also with a proof that somebody else's connection needed; the rank that comes is taken.
+// TM-1: who dials without the key is closed, also with a proof that somebody else's connection needed; the rank that
+// comes is taken.
 TEST(MeshTest, ADiallerWithoutTheKeyIsClosedAndTheRankIsTaken) {
   MeshListener listener = MeshListener::open("127.0.0.1").value();
   const std::string address = listener.address().text;
   std::vector<MeshAddress> addresses{listener.address(), {}};
   Meeting zero = NotFoundError("not yet");
-  std::thread rank([&, listener = std::move(listener)]() mutable { zero = connect_mesh({0, 2, 1}, std::move(listener), addresses, kKey, soon()); });
+  std::thread rank([&, listener = std::move(listener)]() mutable {
+    zero = connect_mesh({0, 2, 1}, std::move(listener), addresses, kKey, soon());
+  });
   std::array<char, kHello> hello{};
   {
     const UniqueFd stranger = dial(address, soon()).value();  // a right hello: its answer is what is lacking
@@ -99,7 +110,8 @@ TEST(MeshTest, ADiallerWithoutTheKeyIsClosedAndTheRankIsTaken) {
     std::array<char, kWelcome> welcome{};
     ASSERT_TRUE(send_whole(stranger.get(), hello.data(), hello.size(), soon()));
     ASSERT_TRUE(receive_whole(stranger.get(), welcome.data(), welcome.size(), soon()));
-    ASSERT_TRUE(send_whole(stranger.get(), welcome.data() + 16, kAnswer, soon()));  // the listener's own proof, reflected
+    // the listener's own proof, reflected
+    ASSERT_TRUE(send_whole(stranger.get(), welcome.data() + 16, kAnswer, soon()));
     char closed = 0;
     EXPECT_FALSE(receive_whole(stranger.get(), &closed, 1, soon()));
   }

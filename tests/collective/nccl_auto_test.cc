@@ -1,5 +1,5 @@
-// Groups whose members all hold GPUs, where nothing was asked for: device memory by NCCL, memory of the host by the control links, and
-// what becomes of those where NCCL is not to be had or ranks mix the two. Over fakes: gpu_ranks.h.
+// Groups whose members all hold GPUs, where nothing was asked for: device memory by NCCL, memory of the host by the
+// control links, and what becomes of those where NCCL is not to be had or ranks mix the two. Over fakes: gpu_ranks.h.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -167,19 +167,22 @@ TEST_F(NcclAuto, RanksThatMixTheTwoAreToldOnAllRanks) {
   for (const int odd : {0, 1, 2})
     for (const bool odd_on_gpu : {false, true})
       for (const bool made : {false, true}) {
-        std::barrier whole(3);  // who is still in an operation when two others mismatch in the next one does not end it well
+        // who is still in an operation when two others mismatch in the next one does not end it well
+        std::barrier whole(3);
         on_gpus(setting(3), [&](Group g, GpuDevice& device) {
           EXPECT_EQ(made ? sum_on_gpu(g, device) : 3, 3);
           whole.arrive_and_wait();
           const auto begin = Clock::now();
-          const CollectiveError error = ended([&] { (g.rank() == odd) == odd_on_gpu ? sum_on_gpu(g, device) : sum_on_host(g); });
+          const CollectiveError error =
+              ended([&] { (g.rank() == odd) == odd_on_gpu ? sum_on_gpu(g, device) : sum_on_host(g); });
           EXPECT_LT(Clock::now() - begin, std::chrono::seconds(30)) << "its deadline is after a minute";
           EXPECT_EQ(error.reason(), Reason::kMismatch) << error.what();
           EXPECT_EQ(error.group(), "test");
           EXPECT_EQ(error.operation(), "all_reduce");
           const std::string what = "called all_reduce of 100 float32 (sum)";
           EXPECT_TRUE(has(error.what(), what + " in device memory")) << error.what();
-          EXPECT_TRUE(has(error.what(), what + ", rank") || has(error.what(), what + " (group")) << "the other side: " << error.what();
+          EXPECT_TRUE(has(error.what(), what + ", rank") || has(error.what(), what + " (group"))
+              << "the other side: " << error.what();
           EXPECT_TRUE(has(error.what(), "rank " + std::to_string(odd) + " called")) << error.what();
           EXPECT_EQ(ended([&] { g.barrier(); }).reason(), Reason::kMismatch);
         });
@@ -215,7 +218,7 @@ TEST_F(NcclAuto, AnOperationOfOneRankIsOnOneSide) {
   });
 }
 
-// ------------------------------------------------------------------------------------------------------------------ without NCCL
+// -------------------------------------------------------------------------------------------------------- without NCCL
 
 /// What a DeviceArray looks like to an operation, where this process could make none.
 struct Array {
@@ -231,7 +234,8 @@ struct Array {
 void without(bool gpu, const std::function<void(Group, GpuDevice&)>& body) {
   GpuFounding founding({.ranks = 3, .scope = NcclScope::kDeviceMemory});
   on_ranks(3, [&](int rank, const std::shared_ptr<GpuDevice>& device) {
-    body(founding.member(rank, rank != 1 || gpu ? device : nullptr, rank == 1 ? "NCCL is not there: libnccl.so.2" : ""), *device);
+    body(founding.member(rank, rank != 1 || gpu ? device : nullptr, rank == 1 ? "NCCL is not there: libnccl.so.2" : ""),
+         *device);
   });
 }
 
@@ -248,14 +252,16 @@ TEST_F(NcclAuto, WhereOneRankLacksNcclTheGroupMakesDo) {
   }
   const std::string text = log.text();
   EXPECT_EQ(std::ranges::count(text, '\n'), 2) << "once a group: " << text;
-  EXPECT_TRUE(has(text, "group 'test' makes do with shm") && has(text, "rank 1: NCCL is not there: libnccl.so.2")) << text;
+  EXPECT_TRUE(has(text, "group 'test' makes do with shm") && has(text, "rank 1: NCCL is not there: libnccl.so.2"))
+      << text;
   EXPECT_EQ(inits_, 0);
 }
 
 void expect_lacks(const CollectiveError& error) {
   EXPECT_EQ(error.reason(), Reason::kBackend) << error.what();
   EXPECT_EQ(error.missing_ranks(), std::vector{1});
-  EXPECT_TRUE(has(error.what(), "in device memory") && has(error.what(), "rank 1: NCCL is not there: libnccl.so.2")) << error.what();
+  EXPECT_TRUE(has(error.what(), "in device memory") && has(error.what(), "rank 1: NCCL is not there: libnccl.so.2"))
+      << error.what();
 }
 
 // WN-1: by address, by type, in a message, in a group within the group, and when one rank alone does it.
@@ -298,13 +304,15 @@ TEST_F(NcclAuto, ARankThatDoesNotEnterIsNamedByTheFirstOperation) {
   EXPECT_EQ(error.missing_ranks(), std::vector{1});
 }
 
-// ------------------------------------------------------------------------------------------- NCCL's communicator is not to be made
+// ------------------------------------------------------------------------------- NCCL's communicator is not to be made
 
 TEST_F(NcclAuto, WhatFailsInTheMakingFailsTheOperationOnAllRanks) {
   for (const NcclPoint where : {NcclPoint::kUniqueId, NcclPoint::kInit, NcclPoint::kInitAsync}) {
     EXPECT_TRUE(Devices::instance().await_idle());
     FakeNccl::instance().reset();
-    FakeNccl::instance().on([where](NcclPoint point, int rank) { return NcclFault{.result = point == where && rank <= 0 ? kNcclSystemError : kNcclSuccess}; });
+    FakeNccl::instance().on([where](NcclPoint point, int rank) {
+      return NcclFault{.result = point == where && rank <= 0 ? kNcclSystemError : kNcclSuccess};
+    });
     on_gpus(setting(3), [](Group g, GpuDevice& device) {
       EXPECT_EQ(sum_on_host(g), 3);
       const CollectiveError error = ended([&] { (void)sum_on_gpu(g, device); });
@@ -315,10 +323,13 @@ TEST_F(NcclAuto, WhatFailsInTheMakingFailsTheOperationOnAllRanks) {
 }
 
 TEST_F(NcclAuto, AnInitThatHangsIsLeftAtTheDeadlineOfTheOperation) {
-  FakeNccl::instance().on([](NcclPoint point, int rank) { return NcclFault{.hangs = point == NcclPoint::kInit && rank == 0}; });
+  FakeNccl::instance().on(
+      [](NcclPoint point, int rank) { return NcclFault{.hangs = point == NcclPoint::kInit && rank == 0}; });
   GpuSetting brief = setting(2);
   brief.timeout = milliseconds(300);
-  on_gpus(brief, [](Group g, GpuDevice& device) { EXPECT_EQ(ended([&] { (void)sum_on_gpu(g, device); }).reason(), Reason::kTimeout); });
+  on_gpus(brief, [](Group g, GpuDevice& device) {
+    EXPECT_EQ(ended([&] { (void)sum_on_gpu(g, device); }).reason(), Reason::kTimeout);
+  });
 }
 
 // NC-2: a failure while one rank makes it, and one on the other side afterwards.

@@ -1,5 +1,5 @@
-// What goes wrong in the nccl backend: every error path, from a rank without a GPU to an abort that hangs. Each ends in a
-// CollectiveError on all ranks within its deadline. Over fakes: gpu_ranks.h.
+// What goes wrong in the nccl backend: every error path, from a rank without a GPU to an abort that hangs. Each ends in
+// a CollectiveError on all ranks within its deadline. Over fakes: gpu_ranks.h.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -75,7 +75,8 @@ class NcclFaults : public OnFakes {
     return ends;
   }
   /// A whole group does one operation, which fails; how that ended on each.
-  static std::vector<Ended> working(const GpuSetting& setting, const std::function<void(Group&, GpuDevice&)>& before = {}) {
+  static std::vector<Ended> working(const GpuSetting& setting,
+                                    const std::function<void(Group&, GpuDevice&)>& before = {}) {
     std::vector<Ended> ends(static_cast<std::size_t>(setting.ranks));
     on_gpus(setting, [&](Group g, GpuDevice& device) {
       if (before) before(g, device);
@@ -86,11 +87,12 @@ class NcclFaults : public OnFakes {
   }
 };
 
-// -------------------------------------------------------------------------------------------------------------------- forming
+// ------------------------------------------------------------------------------------------------------------- forming
 
 // NC-4
 TEST_F(NcclFaults, WhatOneRankLacksAllAreTold) {
-  for (const Ended& end : forming({.ranks = 3}, [](int rank) { return rank == 1 ? "no GPU: CUDA says 'no device'" : ""; })) {
+  for (const Ended& end :
+       forming({.ranks = 3}, [](int rank) { return rank == 1 ? "no GPU: CUDA says 'no device'" : ""; })) {
     EXPECT_EQ(end.reason, Reason::kBackend);
     EXPECT_EQ(end.missing, std::vector{1});
     EXPECT_TRUE(has(end.text, "rank 1: no GPU: CUDA says 'no device'")) << end.text;
@@ -127,7 +129,8 @@ TEST_F(NcclFaults, InitFailsOnOneRankAndSoOnAll) {
     nccl().on(at(where, 1, {.result = kNcclUnhandledCudaError}));
     for (const Ended& end : forming({.ranks = 3})) {
       EXPECT_EQ(end.reason, Reason::kBackend);
-      EXPECT_TRUE(has(end.text, "rank 1: ncclCommInitRankConfig") && has(end.text, "the last error of the fake")) << end.text;
+      EXPECT_TRUE(has(end.text, "rank 1: ncclCommInitRankConfig") && has(end.text, "the last error of the fake"))
+          << end.text;
     }
   }
 }
@@ -135,10 +138,11 @@ TEST_F(NcclFaults, InitFailsOnOneRankAndSoOnAll) {
 // CST-1: an init that does not return is left at the deadline.
 TEST_F(NcclFaults, InitHangs) {
   nccl().on(at(NcclPoint::kInit, 0, {.hangs = true}));
-  for (const Ended& end : forming({.ranks = 2, .forming = milliseconds(300)})) EXPECT_EQ(end.reason, Reason::kTimeout) << end.text;
+  for (const Ended& end : forming({.ranks = 2, .forming = milliseconds(300)}))
+    EXPECT_EQ(end.reason, Reason::kTimeout) << end.text;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- operations
+// ---------------------------------------------------------------------------------------------------------- operations
 
 // NC-1: both signatures, on all ranks, before anything moves; and the host's deadline names who did not come.
 TEST_F(NcclFaults, RanksThatDisagreeAreToldBothSides) {
@@ -154,13 +158,14 @@ TEST_F(NcclFaults, RanksThatDisagreeAreToldBothSides) {
 
 TEST_F(NcclFaults, ARankThatIsLateIsNamedAtTheDeadline) {
   std::promise<void> over;
-  on_gpus({.ranks = 2, .timeout = milliseconds(200)}, [&, gate = over.get_future().share()](Group g, GpuDevice& device) {
-    if (g.rank() == 1) return gate.wait();
-    const Ended end = ended([&] { sum(g, device); });
-    over.set_value();
-    EXPECT_EQ(end.reason, Reason::kTimeout);
-    EXPECT_EQ(end.missing, std::vector{1});
-  });
+  on_gpus({.ranks = 2, .timeout = milliseconds(200)},
+          [&, gate = over.get_future().share()](Group g, GpuDevice& device) {
+            if (g.rank() == 1) return gate.wait();
+            const Ended end = ended([&] { sum(g, device); });
+            over.set_value();
+            EXPECT_EQ(end.reason, Reason::kTimeout);
+            EXPECT_EQ(end.missing, std::vector{1});
+          });
 }
 
 // NC-2, NC-3: a device that is not through at the deadline; the abort frees the stream.
@@ -181,7 +186,8 @@ TEST_F(NcclFaults, AnAsynchronousErrorIsSeenByTheWatchdog) {
   nccl().on([&](NcclPoint point, int rank) {
     if (point == NcclPoint::kExecute && rank == 0) return NcclFault{.hangs = true};
     if (point == NcclPoint::kExecute && rank == 2) broken = true;
-    const bool fails = point == NcclPoint::kAsyncError && rank == 2 && broken && asked.fetch_add(1) > 0;  // the first one asks for the launch
+    // the first one asks for the launch
+    const bool fails = point == NcclPoint::kAsyncError && rank == 2 && broken && asked.fetch_add(1) > 0;
     return NcclFault{.result = fails ? kNcclInternalError : kNcclSuccess};
   });
   for (const Ended& end : working({.ranks = 3})) {
@@ -194,7 +200,8 @@ TEST_F(NcclFaults, ARemoteErrorIsADeath) {
   std::atomic<bool> broken = false;
   nccl().on([&](NcclPoint point, int rank) {
     if (point == NcclPoint::kExecute && rank == 0) return broken = true, NcclFault{.hangs = true};
-    return NcclFault{.result = point == NcclPoint::kAsyncError && rank == 1 && broken ? kNcclRemoteError : kNcclSuccess};
+    return NcclFault{.result =
+                         point == NcclPoint::kAsyncError && rank == 1 && broken ? kNcclRemoteError : kNcclSuccess};
   });
   for (const Ended& end : working({.ranks = 2})) {
     EXPECT_EQ(end.reason, Reason::kDied);
@@ -259,7 +266,9 @@ TEST_F(NcclFaults, AbortFreesWhoWaitsForTheDevice) {
 // NL-3: reported, and nobody hangs.
 TEST_F(NcclFaults, AnAbortThatHangsIsLeftAfterItsLimit) {
   gives_up_memory_ = true;
-  nccl().on([](NcclPoint point, int rank) { return NcclFault{.hangs = point == NcclPoint::kExecute || (point == NcclPoint::kAbort && rank == 0)}; });
+  nccl().on([](NcclPoint point, int rank) {
+    return NcclFault{.hangs = point == NcclPoint::kExecute || (point == NcclPoint::kAbort && rank == 0)};
+  });
   GpuFounding founding({.ranks = 2, .timeout = milliseconds(300)});
   on_ranks(2, [&](int rank, const std::shared_ptr<GpuDevice>& device) {
     static auto& memory = *new std::vector<std::unique_ptr<OnGpu<float>>>(2);  // the device may still write to it
@@ -269,7 +278,8 @@ TEST_F(NcclFaults, AnAbortThatHangsIsLeftAfterItsLimit) {
   });
 }
 
-// NL-2: a finalize that does not return becomes an abort; dropping a group waits for none of it but the device's own end does.
+// NL-2: a finalize that does not return becomes an abort; dropping a group waits for none of it but the device's own
+// end does.
 TEST_F(NcclFaults, AFinalizeThatFailsBecomesAnAbort) {
   nccl().on(at(NcclPoint::kFinalize, 0, {.result = kNcclSystemError}));
   on_gpus({.ranks = 2}, [](Group g, GpuDevice& device) { sum(g, device); });
@@ -344,12 +354,16 @@ TEST_F(NcclFaults, AnInvalidArgumentLeavesTheCommunicatorUsable) {
     Patience patience(std::chrono::seconds(60), nullptr);
     ASSERT_TRUE(comm->await_ready(patience));
     const auto forever = Clock::time_point::max();
-    EXPECT_EQ(comm->call("ncclAllReduce", forever, [](NcclHandle) { return kNcclInvalidArgument; }).result, kNcclInvalidArgument);
+    EXPECT_EQ(comm->call("ncclAllReduce", forever, [](NcclHandle) { return kNcclInvalidArgument; }).result,
+              kNcclInvalidArgument);
     EXPECT_EQ(comm->life(), Life::kReady);
     OnGpu<float> data(device, 4);
-    EXPECT_TRUE(comm->call("ncclAllReduce", forever, [&](NcclHandle handle) {
-      return device.nccl().all_reduce(data.span().data(), data.span().data(), 4, kNcclFloat32, kNcclSum, handle, device.stream());
-    }).ok());
+    EXPECT_TRUE(comm->call("ncclAllReduce", forever,
+                           [&](NcclHandle handle) {
+                             return device.nccl().all_reduce(data.span().data(), data.span().data(), 4, kNcclFloat32,
+                                                             kNcclSum, handle, device.stream());
+                           })
+                    .ok());
     comm->close();
   });
 }
@@ -357,14 +371,17 @@ TEST_F(NcclFaults, AnInvalidArgumentLeavesTheCommunicatorUsable) {
 // Without plug-in, GPU or NCCL: join says on every rank what is missing, at a path and at an address.
 TEST(NcclJoin, WhatIsMissingIsSaidOnAllRanks) {
   ::setenv("TROUPE_CUDA_LIB", "/nowhere/libtroupe_cuda.so", 1);
-  for (const std::string& address : {fmt::format("/tmp/troupe-nccl-join-{}", ::getpid()), std::string(MeshListener::open("127.0.0.1").value().address().text)}) {
+  for (const std::string& address : {fmt::format("/tmp/troupe-nccl-join-{}", ::getpid()),
+                                     std::string(MeshListener::open("127.0.0.1").value().address().text)}) {
     std::vector<std::thread> ranks;
     for (int r = 0; r < 2; ++r)
       ranks.emplace_back([&, r] {
         const Ended end = ended([&] { (void)join("gpus", r, 2, {.address = address, .backend = Backend::kNccl}); });
         EXPECT_EQ(end.reason, Reason::kBackend);
         EXPECT_EQ(end.missing, (std::vector{0, 1}));
-        EXPECT_TRUE(has(end.text, "rank 0: the CUDA plug-in is not there") && has(end.text, "/nowhere/libtroupe_cuda.so")) << end.text;
+        EXPECT_TRUE(has(end.text, "rank 0: the CUDA plug-in is not there") &&
+                    has(end.text, "/nowhere/libtroupe_cuda.so"))
+            << end.text;
       });
     for (auto& rank : ranks) rank.join();
   }

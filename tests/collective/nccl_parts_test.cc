@@ -1,5 +1,5 @@
-// The parts of the nccl backend that need neither GPU nor NCCL: the life of a communicator, the order of launches, slabs, what ranks
-// agree on, where the library is looked for.
+// The parts of the nccl backend that need neither GPU nor NCCL: the life of a communicator, the order of launches,
+// slabs, what ranks agree on, where the library is looked for.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,8 +17,10 @@
 namespace troupe::collective {
 namespace {
 
-constexpr Life kLives[] = {Life::kInit, Life::kReady, Life::kFailing, Life::kAborted, Life::kStuck, Life::kClosing, Life::kClosed};
-constexpr LifeEvent kEvents[] = {LifeEvent::kInitialized, LifeEvent::kFailed, LifeEvent::kAborted, LifeEvent::kClose, LifeEvent::kFinalized, LifeEvent::kLimit};
+constexpr Life kLives[] = {Life::kInit,  Life::kReady,   Life::kFailing, Life::kAborted,
+                           Life::kStuck, Life::kClosing, Life::kClosed};
+constexpr LifeEvent kEvents[] = {LifeEvent::kInitialized, LifeEvent::kFailed,    LifeEvent::kAborted,
+                                 LifeEvent::kClose,       LifeEvent::kFinalized, LifeEvent::kLimit};
 
 TEST(NcclLife, TheRoadsOfTheDiagram) {
   const auto expect = [](Life from, LifeEvent event, Life to, LifeEffect effect) {
@@ -49,7 +51,8 @@ TEST(NcclLife, NoSequenceAbortsTwiceOrComesBack) {
       const bool ending = step.state == Life::kFailing || step.state == Life::kStuck || step.state == Life::kAborted;
       EXPECT_TRUE(aborts == 0 || ending) << life_name(step.state);
       EXPECT_TRUE(!is_over(state) || state == Life::kStuck || step.state == state) << "an end is an end";
-      walk(step.state, aborts + (step.effect == LifeEffect::kAbort), finalizes + (step.effect == LifeEffect::kFinalize), depth - 1);
+      walk(step.state, aborts + (step.effect == LifeEffect::kAbort), finalizes + (step.effect == LifeEffect::kFinalize),
+           depth - 1);
     }
   };
   walk(Life::kInit, 0, 0, 6);
@@ -61,7 +64,8 @@ TEST(LauncherTest, LaunchesInTheOrderOfTurnsNotOfSubmission) {
   Launcher launcher;
   std::vector<int> order;
   std::promise<void> last;
-  auto first = launcher.take_number(), second = launcher.take_number(), third = launcher.take_number(), fourth = launcher.take_number();
+  auto first = launcher.take_number(), second = launcher.take_number(), third = launcher.take_number(),
+       fourth = launcher.take_number();
   launcher.submit(*fourth, [&] { order.push_back(4), last.set_value(); });
   launcher.submit(*second, [&] { order.push_back(2); });
   third.reset();  // given up
@@ -96,7 +100,9 @@ TEST(SlabPlanTest, BlocksNeverOverlapAndComeTogetherAgain) {
       if (const auto place = plan.take(bytes)) {
         EXPECT_EQ(place->offset % SlabPlan::kAlignment, 0u);
         EXPECT_LE(place->offset + bytes, std::size_t(1 << 20));
-        for (const Out& other : out) ASSERT_TRUE(place->offset + bytes <= other.address.offset || other.address.offset + other.bytes <= place->offset);
+        for (const Out& other : out)
+          ASSERT_TRUE(place->offset + bytes <= other.address.offset ||
+                      other.address.offset + other.bytes <= place->offset);
         out.push_back({*place, bytes});
         continue;
       }
@@ -173,14 +179,16 @@ TEST(NcclAgreementTest, VersionsAndSharedGpus) {
   EXPECT_FALSE(agree(apart).objection);
 }
 
-// D.7: NCCL reads its variables once in a process, so what a group of one host would like holds for a later one of many too.
+// D.7: NCCL reads its variables once in a process, so what a group of one host would like holds for a later one of many
+// too.
 TEST(NcclAgreementTest, NoVariableSaysWhichInterfaceIsUsed) {
   using Variables = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(nccl_variables(), (Variables{{"NCCL_LAUNCH_ORDER_IMPLICIT", "1"}}));
 }
 
 TEST(NcclLibraryTest, LooksWhereItWasToldThenByNameThenInPythonsPackages) {
-  EXPECT_EQ(nccl_candidates("/x/libnccl.so", {}), (std::vector<std::string>{"/x/libnccl.so"})) << "what was named is what is wanted";
+  EXPECT_EQ(nccl_candidates("/x/libnccl.so", {}), (std::vector<std::string>{"/x/libnccl.so"}))
+      << "what was named is what is wanted";
   const auto all = nccl_candidates("", {.virtual_environment = "/venv", .conda_prefix = "", .home = "/home/u"});
   EXPECT_EQ(all.at(0), "libnccl.so.2");
   EXPECT_EQ(all.at(1), "/venv/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2");
@@ -189,7 +197,8 @@ TEST(NcclLibraryTest, LooksWhereItWasToldThenByNameThenInPythonsPackages) {
 
 TEST(NcclLibraryTest, TooOldNamesBothVersions) {
   EXPECT_EQ(version_objection(nccl_version(2, 26, 0)), "");
-  EXPECT_EQ(version_objection(nccl_version(2, 21, 5)), "NCCL is too old: 2.21.5 was found, and 2.26.0 is the oldest that will do");
+  EXPECT_EQ(version_objection(nccl_version(2, 21, 5)),
+            "NCCL is too old: 2.21.5 was found, and 2.26.0 is the oldest that will do");
 }
 
 TEST(NcclLibraryTest, ALibraryThatIsNotThereOrNotNcclSaysSo) {

@@ -1,5 +1,5 @@
-// Every operation of the nccl backend on every type, in device memory and in the host's, against a group in shared memory; the order
-// of launches, streams, split, messages. Over fakes: gpu_ranks.h.
+// Every operation of the nccl backend on every type, in device memory and in the host's, against a group in shared
+// memory; the order of launches, streams, split, messages. Over fakes: gpu_ranks.h.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,7 +22,8 @@ template <class T> std::vector<T> values(int rank, std::size_t n) {
 /// Both groups do the same; the result of the one is compared with that of the other.
 template <class T> class Twins {
  public:
-  Twins(Group& gpus, Group& cpus, GpuDevice& device, bool on_gpu) : gpus_(gpus), cpus_(cpus), device_(device), on_gpu_(on_gpu) {}
+  Twins(Group& gpus, Group& cpus, GpuDevice& device, bool on_gpu)
+      : gpus_(gpus), cpus_(cpus), device_(device), on_gpu_(on_gpu) {}
 
   /// operation(group, in, out); `matters`: is the output of this rank a result?
   template <class F> void compare(const char* what, std::size_t in, std::size_t out, bool matters, F operation) {
@@ -37,7 +38,8 @@ template <class T> class Twins {
     } else {
       operation(gpus_, std::span<T>(input), std::span<T>(got));
     }
-    if (matters && out != 0 && std::memcmp(want.data(), got.data(), out * sizeof(T)) != 0) wrong_ += std::string(what) + "/" + std::to_string(in) + " ";
+    if (matters && out != 0 && std::memcmp(want.data(), got.data(), out * sizeof(T)) != 0)
+      wrong_ += std::string(what) + "/" + std::to_string(in) + " ";
   }
   const std::string& wrong() const { return wrong_; }
 
@@ -50,13 +52,15 @@ template <class T> class Twins {
 
 template <class T> void reductions(Twins<T>& twins, int ranks, int me, std::size_t n) {
   const auto all = n * std::size_t(ranks);
-  for (Op op : {Op(Op::kSum), Op(Op::kProduct), Op(Op::kMin), Op(Op::kMax), Op(Op::kAvg), Op::pre_mul_sum(0.5), Op::pre_mul_sum(3)}) {
+  for (Op op : {Op(Op::kSum), Op(Op::kProduct), Op(Op::kMin), Op(Op::kMax), Op(Op::kAvg), Op::pre_mul_sum(0.5),
+                Op::pre_mul_sum(3)}) {
     twins.compare("all_reduce", n, n, true, [&](Group& g, auto in, auto out) { g.all_reduce(in, out, op); });
     twins.compare("all_reduce in place", n, n, true, [&](Group& g, auto in, auto out) {
       std::ranges::copy(in, out.begin());
       g.all_reduce(out, op);
     });
-    twins.compare("reduce", n, n, me == ranks - 1, [&](Group& g, auto in, auto out) { g.reduce(in, out, ranks - 1, op); });
+    twins.compare("reduce", n, n, me == ranks - 1,
+                  [&](Group& g, auto in, auto out) { g.reduce(in, out, ranks - 1, op); });
     twins.compare("reduce_scatter", all, n, true, [&](Group& g, auto in, auto out) { g.reduce_scatter(in, out, op); });
     twins.compare("reduce_scatter in place", all, n, true, [&](Group& g, auto in, auto out) {
       const auto own = in.subspan(n * std::size_t(me), n);
@@ -81,18 +85,28 @@ template <class T> void moves(Twins<T>& twins, int ranks, int me, std::size_t n)
     std::ranges::copy(in, own.begin());
     g.all_gather(own, out);
   });
-  twins.compare("gather", n, all, is_root, [&](Group& g, auto in, auto out) { g.gather(in, is_root ? out : Span(), root); });
-  twins.compare("scatter", all, n, true, [&](Group& g, auto in, auto out) { g.scatter(is_root ? in : Span(), out, root); });
+  twins.compare("gather", n, all, is_root,
+                [&](Group& g, auto in, auto out) { g.gather(in, is_root ? out : Span(), root); });
+  twins.compare("scatter", all, n, true,
+                [&](Group& g, auto in, auto out) { g.scatter(is_root ? in : Span(), out, root); });
   twins.compare("all_to_all", all, all, true, [&](Group& g, auto in, auto out) { g.all_to_all(in, out); });
   // parts of different sizes, one of them of none: rank r has r * n elements
   std::vector<std::size_t> counts, send, receive;
-  for (int r = 0; r < ranks; ++r) counts.push_back(n * std::size_t(r)), send.push_back(n % 50 + std::size_t(r)), receive.push_back(n % 50 + std::size_t(me));
-  const auto sum = [](const std::vector<std::size_t>& v) { return std::accumulate(v.begin(), v.end(), std::size_t(0)); };
+  for (int r = 0; r < ranks; ++r)
+    counts.push_back(n * std::size_t(r)), send.push_back(n % 50 + std::size_t(r)),
+        receive.push_back(n % 50 + std::size_t(me));
+  const auto sum = [](const std::vector<std::size_t>& v) {
+    return std::accumulate(v.begin(), v.end(), std::size_t(0));
+  };
   const std::size_t own = counts[std::size_t(me)], total = sum(counts);
-  twins.compare("all_gather_v", own, total, true, [&](Group& g, auto in, auto out) { g.all_gather_v(in, out, counts); });
-  twins.compare("gather_v", own, total, is_root, [&](Group& g, auto in, auto out) { g.gather_v(in, is_root ? out : Span(), counts, root); });
-  twins.compare("scatter_v", total, own, true, [&](Group& g, auto in, auto out) { g.scatter_v(is_root ? in : Span(), out, counts, root); });
-  twins.compare("all_to_all_v", sum(send), sum(receive), true, [&](Group& g, auto in, auto out) { g.all_to_all_v(in, send, out, receive); });
+  twins.compare("all_gather_v", own, total, true,
+                [&](Group& g, auto in, auto out) { g.all_gather_v(in, out, counts); });
+  twins.compare("gather_v", own, total, is_root,
+                [&](Group& g, auto in, auto out) { g.gather_v(in, is_root ? out : Span(), counts, root); });
+  twins.compare("scatter_v", total, own, true,
+                [&](Group& g, auto in, auto out) { g.scatter_v(is_root ? in : Span(), out, counts, root); });
+  twins.compare("all_to_all_v", sum(send), sum(receive), true,
+                [&](Group& g, auto in, auto out) { g.all_to_all_v(in, send, out, receive); });
   // round the ring, two tags, received in the other order
   twins.compare("send and recv", n, n, true, [&](Group& g, auto in, auto out) {
     const int next = (me + 1) % ranks, before = (me + ranks - 1) % ranks;
@@ -105,7 +119,9 @@ template <class T> void moves(Twins<T>& twins, int ranks, int me, std::size_t n)
 }
 
 using Sizes = std::vector<std::size_t>;
-template <class T> std::string all_operations(Group gpus, Group cpus, GpuDevice& device, const Sizes& sizes, std::initializer_list<bool> on_gpus) {
+template <class T>
+std::string all_operations(Group gpus, Group cpus, GpuDevice& device, const Sizes& sizes,
+                           std::initializer_list<bool> on_gpus) {
   std::string wrong;
   for (bool on_gpu : on_gpus) {
     Twins<T> twins(gpus, cpus, device, on_gpu);
@@ -120,18 +136,24 @@ template <class T> std::string all_operations(Group gpus, Group cpus, GpuDevice&
 
 class NcclOperations : public OnFakes, public ::testing::WithParamInterface<int> {
  protected:
-  template <class T> static void check(const char* type, const Sizes& sizes, std::initializer_list<bool> on_gpus = {true}) {
+  template <class T>
+  static void check(const char* type, const Sizes& sizes, std::initializer_list<bool> on_gpus = {true}) {
     const int ranks = GetParam();
     GpuFounding founding({.ranks = ranks});
     const Setting cpu_setting{.ranks = ranks};
     const auto segment = make_segment(cpu_setting);
     on_ranks(ranks, [&](int rank, const std::shared_ptr<GpuDevice>& device) {
-      EXPECT_EQ(all_operations<T>(founding.member(rank, device), group_of(std::make_unique<ShmCommunicator>(segment, rank), cpu_setting), *device, sizes, on_gpus), "") << type << ", rank " << rank;
+      EXPECT_EQ(all_operations<T>(founding.member(rank, device),
+                                  group_of(std::make_unique<ShmCommunicator>(segment, rank), cpu_setting), *device,
+                                  sizes, on_gpus),
+                "")
+          << type << ", rank " << rank;
     });
   }
 };
 
-// SHC-1, GR-1, NC-1, CM-3: all operations, in place and not, in device memory and the host's; all types with three ranks.
+// SHC-1, GR-1, NC-1, CM-3: all operations, in place and not, in device memory and the host's; all types with three
+// ranks.
 TEST_P(NcclOperations, EqualThoseInSharedMemory) {
   check<float>("float", {0, 1, 4099}, {true, false});
   if (GetParam() != 3) return;
@@ -165,7 +187,8 @@ TEST_F(NcclTest, ManyUnderWayFinishInOrder) {
     std::vector<std::unique_ptr<OnGpu<float>>> data;
     std::vector<Work> works;
     for (int k = 0; k < 100; ++k) {  // more than are handed over at once
-      data.push_back(std::make_unique<OnGpu<float>>(device, std::vector<float>(std::size_t(100 + k), float(g.rank() + k))));
+      data.push_back(
+          std::make_unique<OnGpu<float>>(device, std::vector<float>(std::size_t(100 + k), float(g.rank() + k))));
       works.push_back(g.all_reduce_async(data.back()->span()));
     }
     g.barrier();
@@ -177,7 +200,8 @@ TEST_F(NcclTest, ManyUnderWayFinishInOrder) {
   });
 }
 
-// 10.63: the operation comes behind what the user's stream had to do, and what is put on a stream after wait_on comes behind it.
+// 10.63: the operation comes behind what the user's stream had to do, and what is put on a stream after wait_on comes
+// behind it.
 TEST_F(NcclTest, StreamsAreOrderedWithoutTheHost) {
   on_gpus({.ranks = 2}, [](Group g, GpuDevice& device) {
     const CudaApi& cuda = device.cuda();
@@ -266,7 +290,8 @@ TEST_F(NcclTest, GroupsWithinAGroup) {
     OnGpu<std::int64_t> order(device, std::size_t(half.size())), own(device, 1);
     own[0] = g.rank();
     half.all_gather(own.span(), order.span());
-    for (std::size_t i = 1; i < order.span().size(); ++i) EXPECT_GT(order[i - 1], order[i]) << "by key: NCCL and the control links agree on the ranks";
+    for (std::size_t i = 1; i < order.span().size(); ++i)
+      EXPECT_GT(order[i - 1], order[i]) << "by key: NCCL and the control links agree on the ranks";
     Group none = g.split(g.rank() == 0 ? -1 : 1, 0);
     if (g.rank() == 0) EXPECT_THROW((void)none.size(), InvalidArgumentError);
     else EXPECT_EQ(none.size(), 4);

@@ -1,5 +1,5 @@
-// Every operation on every type, against plain loops: ranks as threads and as processes, odd sizes, memory that is not aligned,
-// in place and out of place.
+// Every operation on every type, against plain loops: ranks as threads and as processes, odd sizes, memory that is not
+// aligned, in place and out of place.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,8 +24,13 @@ template <class T> class Data {
   std::span<T> span() { return std::span(all_).subspan(skew_); }
   T& operator[](std::size_t i) { return all_[i + skew_]; }
   std::size_t size() const { return all_.size() - skew_; }
-  void fill(int rank, std::size_t offset = 0) { for (std::size_t i = 0; i < size(); ++i) (*this)[i] = element<T>(rank, i + offset); }
-  bool operator==(Data& other) { return size() == other.size() && (size() == 0 || std::memcmp(span().data(), other.span().data(), size() * sizeof(T)) == 0); }
+  void fill(int rank, std::size_t offset = 0) {
+    for (std::size_t i = 0; i < size(); ++i) (*this)[i] = element<T>(rank, i + offset);
+  }
+  bool operator==(Data& other) {
+    return size() == other.size() &&
+           (size() == 0 || std::memcmp(span().data(), other.span().data(), size() * sizeof(T)) == 0);
+  }
 
  private:
   std::vector<T> all_;
@@ -39,7 +44,8 @@ template <class T> Data<T> expected(int ranks, Op op, std::size_t n, std::size_t
   for (int r = 0; r < ranks; ++r) in.emplace_back(n, 0), in.back().fill(r, offset);
   for (auto& one : in) pointers.push_back(one.span().data());
   Data<T> out(n, 0);
-  kernels::reduce(kernels::Isa::kReference, out.span().data(), pointers, n, kernels::dtype_of<T>(), {kernels::ReduceOp(op.kind()), op.scale(), ranks, false});
+  kernels::reduce(kernels::Isa::kReference, out.span().data(), pointers, n, kernels::dtype_of<T>(),
+                  {kernels::ReduceOp(op.kind()), op.scale(), ranks, false});
   return out;
 }
 
@@ -51,7 +57,8 @@ template <class T> bool as_wanted(Group& g, Op op, Data<T>& got, Data<T>& want) 
   if constexpr (kHalf) {
     if (g.backend() == Backend::kHier && op == Op(Op::kProduct)) {
       bool near = got.size() == want.size();
-      for (std::size_t i = 0; near && i < got.size(); ++i) near = std::abs(float(got[i]) - float(want[i])) <= float(want[i]) / 64;
+      for (std::size_t i = 0; near && i < got.size(); ++i)
+        near = std::abs(float(got[i]) - float(want[i])) <= float(want[i]) / 64;
       return near;
     }
   }
@@ -63,7 +70,9 @@ template <class T> std::string check_reductions(Group g, Case c) {
   const int me = g.rank(), ranks = g.size();
   std::string wrong;
   for (Op op : {Op(Op::kSum), Op(Op::kProduct), Op(Op::kMin), Op(Op::kMax), Op(Op::kAvg), Op::pre_mul_sum(0.5)}) {
-    const auto note = [&](bool ok, const char* what) { if (!ok) wrong += std::string(what) + "/" + std::to_string(int(op)) + "/" + std::to_string(c.n) + " "; };
+    const auto note = [&](bool ok, const char* what) {
+      if (!ok) wrong += std::string(what) + "/" + std::to_string(int(op)) + "/" + std::to_string(c.n) + " ";
+    };
     Data<T> want = expected<T>(ranks, op, c.n), in(c.n, c.skew), out(c.n, c.skew + 1);
     in.fill(me);
     g.all_reduce(in.span(), out.span(), op);
@@ -91,7 +100,9 @@ template <class T> std::string check_moves(Group g, Case c) {
   const int me = g.rank(), ranks = g.size();
   const auto n = c.n, all = n * std::size_t(ranks);
   std::string wrong;
-  const auto note = [&](bool ok, const char* what) { if (!ok) wrong += std::string(what) + "/" + std::to_string(c.n) + " "; };
+  const auto note = [&](bool ok, const char* what) {
+    if (!ok) wrong += std::string(what) + "/" + std::to_string(c.n) + " ";
+  };
   const int root = int(n + 1) % ranks;
   Data<T> data(n, c.skew), from_root(n, 0), mine(n, c.skew), joined(all, c.skew), want(all, 0);
   data.fill(me);
@@ -110,7 +121,8 @@ template <class T> std::string check_moves(Group g, Case c) {
   note(one == mine, "scatter");
   Data<T> out(all, c.skew), in(all, c.skew + 1), mixed(all, 0);
   out.fill(me);
-  for (int r = 0; r < ranks; ++r) for (std::size_t i = 0; i < n; ++i) mixed[std::size_t(r) * n + i] = element<T>(r, std::size_t(me) * n + i);
+  for (int r = 0; r < ranks; ++r)
+    for (std::size_t i = 0; i < n; ++i) mixed[std::size_t(r) * n + i] = element<T>(r, std::size_t(me) * n + i);
   g.all_to_all(out.span(), in.span());
   note(in == mixed, "all_to_all");
   // parts of different sizes: rank r has n + r elements, and sends i + r of them to rank i
@@ -119,7 +131,8 @@ template <class T> std::string check_moves(Group g, Case c) {
   for (int r = 0; r < ranks; ++r) counts.push_back(n + std::size_t(r)), total += counts.back();
   Data<T> own(counts[std::size_t(me)], c.skew), joined_v(total, c.skew), want_v(total, 0);
   own.fill(me);
-  for (std::size_t r = 0, at = 0; r < counts.size(); ++r) for (std::size_t i = 0; i < counts[r]; ++i) want_v[at++] = element<T>(int(r), i);
+  for (std::size_t r = 0, at = 0; r < counts.size(); ++r)
+    for (std::size_t i = 0; i < counts[r]; ++i) want_v[at++] = element<T>(int(r), i);
   g.all_gather_v(own.span(), joined_v.span(), counts);
   note(joined_v == want_v, "all_gather_v");
   Data<T> gathered(me == root ? total : 0, 0), scattered(counts[std::size_t(me)], c.skew);
@@ -165,14 +178,17 @@ template <class T> std::string check_type(Group g) {
 }
 std::string check_edges(Group g) {
   std::string wrong;
-  for (std::size_t n : {std::size_t(15), std::size_t(1000), std::size_t(1025), std::size_t(3001)}) wrong += check_reductions<float>(g, {n, 1}) + check_moves<float>(g, {n, 1});
+  for (std::size_t n : {std::size_t(15), std::size_t(1000), std::size_t(1025), std::size_t(3001)})
+    wrong += check_reductions<float>(g, {n, 1}) + check_moves<float>(g, {n, 1});
   return wrong;
 }
 
 using Check = std::string (*)(Group);
 struct Type { const char* name; Check check; };
-const Type kTypes[] = {{"double", &check_type<double>},     {"float", &check_type<float>},       {"float16", &check_type<float16>}, {"bfloat16", &check_type<bfloat16>},
-                       {"int8", &check_type<std::int8_t>},  {"uint8", &check_type<std::uint8_t>}, {"int32", &check_type<std::int32_t>}, {"uint32", &check_type<std::uint32_t>},
+const Type kTypes[] = {{"double", &check_type<double>},      {"float", &check_type<float>},
+                       {"float16", &check_type<float16>},    {"bfloat16", &check_type<bfloat16>},
+                       {"int8", &check_type<std::int8_t>},   {"uint8", &check_type<std::uint8_t>},
+                       {"int32", &check_type<std::int32_t>}, {"uint32", &check_type<std::uint32_t>},
                        {"int64", &check_type<std::int64_t>}, {"uint64", &check_type<std::uint64_t>}};
 
 struct Param {
@@ -186,7 +202,10 @@ class OperationsTest : public ::testing::TestWithParam<Param> {
   static int ranks() { return GetParam().ranks; }
   static Setting setting() {
     const std::string nodes = GetParam().nodes;
-    return {.ranks = ranks(), .backend = GetParam().backend, .deterministic = GetParam().deterministic, .nodes = std::vector<int>(nodes.begin(), nodes.end())};
+    return {.ranks = ranks(),
+            .backend = GetParam().backend,
+            .deterministic = GetParam().deterministic,
+            .nodes = std::vector<int>(nodes.begin(), nodes.end())};
   }
 };
 class TypesTest : public OperationsTest {};
@@ -234,23 +253,32 @@ TEST_P(OperationsTest, SmallSlotsGiveTheSameBits) {
 
 std::string name_of(const ::testing::TestParamInfo<Param>& info) {
   const Param& p = info.param;
-  return (p.backend == Backend::kShm ? "shm" : p.backend == Backend::kTcp ? "tcp" : "hier_") + (*p.nodes ? std::string(p.nodes) : std::to_string(p.ranks)) + (p.deterministic ? "_in_order" : "");
+  return (p.backend == Backend::kShm   ? "shm"
+          : p.backend == Backend::kTcp ? "tcp"
+                                       : "hier_") +
+         (*p.nodes ? std::string(p.nodes) : std::to_string(p.ranks)) + (p.deterministic ? "_in_order" : "");
 }
-const auto kShm = ::testing::Values(Param{1, Backend::kShm}, Param{2, Backend::kShm}, Param{3, Backend::kShm}, Param{4, Backend::kShm}, Param{7, Backend::kShm});
-const auto kTcp = ::testing::Values(Param{1, Backend::kTcp}, Param{2, Backend::kTcp}, Param{3, Backend::kTcp}, Param{5, Backend::kTcp});
+const auto kShm = ::testing::Values(Param{1, Backend::kShm}, Param{2, Backend::kShm}, Param{3, Backend::kShm},
+                                    Param{4, Backend::kShm}, Param{7, Backend::kShm});
+const auto kTcp = ::testing::Values(Param{1, Backend::kTcp}, Param{2, Backend::kTcp}, Param{3, Backend::kTcp},
+                                    Param{5, Backend::kTcp});
 INSTANTIATE_TEST_SUITE_P(Shm, OperationsTest, kShm, name_of);
 INSTANTIATE_TEST_SUITE_P(Shm, TypesTest, kShm, name_of);
 INSTANTIATE_TEST_SUITE_P(Tcp, OperationsTest, kTcp, name_of);
 INSTANTIATE_TEST_SUITE_P(Tcp, TypesTest, kTcp, name_of);
-// HCM-1, HCM-4: equal nodes, unequal nodes, ranks of a node apart from each other, a node alone, every rank alone. Types are the
-// business of the two parts; here they meet the three ways to reduce.
+// HCM-1, HCM-4: equal nodes, unequal nodes, ranks of a node apart from each other, a node alone, every rank alone.
+// Types are the business of the two parts; here they meet the three ways to reduce.
 INSTANTIATE_TEST_SUITE_P(Hier, OperationsTest,
-                         ::testing::Values(Param{1, Backend::kHier, "a"}, Param{2, Backend::kHier, "ab"}, Param{2, Backend::kHier, "aa"}, Param{3, Backend::kHier, "aba"},
-                                           Param{4, Backend::kHier, "aabb"}, Param{4, Backend::kHier, "aaab"}, Param{4, Backend::kHier, "abba", true}, Param{5, Backend::kHier, "aabbc"},
+                         ::testing::Values(Param{1, Backend::kHier, "a"}, Param{2, Backend::kHier, "ab"},
+                                           Param{2, Backend::kHier, "aa"}, Param{3, Backend::kHier, "aba"},
+                                           Param{4, Backend::kHier, "aabb"}, Param{4, Backend::kHier, "aaab"},
+                                           Param{4, Backend::kHier, "abba", true}, Param{5, Backend::kHier, "aabbc"},
                                            Param{5, Backend::kHier, "abcba", true}, Param{6, Backend::kHier, "abcabc"}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Hier, TypesTest,
-                         ::testing::Values(Param{3, Backend::kHier, "aba"}, Param{4, Backend::kHier, "abab"}, Param{4, Backend::kHier, "abba", true}), name_of);
+                         ::testing::Values(Param{3, Backend::kHier, "aba"}, Param{4, Backend::kHier, "abab"},
+                                           Param{4, Backend::kHier, "abba", true}),
+                         name_of);
 
 // GR-1: many under way at once, waited for in another order, with a blocking one behind them.
 TEST_P(AsyncTest, ManyUnderWayFinishInOrder) {

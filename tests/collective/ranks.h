@@ -1,5 +1,5 @@
-// Ranks for tests: as threads of this process, or as forked processes. Each runs the same function with its own Group, over shared
-// memory, over sockets, or over both with nodes that are only said to be different ones.
+// Ranks for tests: as threads of this process, or as forked processes. Each runs the same function with its own Group,
+// over shared memory, over sockets, or over both with nodes that are only said to be different ones.
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -39,13 +39,15 @@ inline std::pair<UniqueFd, UniqueFd> socket_pair(bool tcp) {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) throw Error("socketpair");
     return {UniqueFd(fds[0]), UniqueFd(fds[1])};
   }
-  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+      one(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* const raw = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(listener.get(), raw, size) != 0 || ::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), raw, &size) != 0 || ::connect(one.get(), raw, size) != 0)
+  if (::bind(listener.get(), raw, size) != 0 || ::listen(listener.get(), 1) != 0 ||
+      ::getsockname(listener.get(), raw, &size) != 0 || ::connect(one.get(), raw, size) != 0)
     throw Error("a pair on loopback");
   return {std::move(one), UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
 }
@@ -53,11 +55,13 @@ inline std::pair<UniqueFd, UniqueFd> socket_pair(bool tcp) {
 /// The sockets of a group, made before its ranks: who becomes a rank takes its own and closes the others.
 class Wires {
  public:
-  explicit Wires(const Setting& setting) : ranks_(setting.ranks), ends_(std::size_t(setting.ranks * setting.ranks * 2)) {
+  explicit Wires(const Setting& setting)
+      : ranks_(setting.ranks), ends_(std::size_t(setting.ranks * setting.ranks * 2)) {
     if (setting.backend == Backend::kShm) return;
     for (int a = 0; a < ranks_; ++a)
       for (int b = a + 1; b < ranks_; ++b)
-        for (int channel = 0; channel < 2; ++channel) std::tie(end(a, b, channel), end(b, a, channel)) = socket_pair(true);
+        for (int channel = 0; channel < 2; ++channel)
+          std::tie(end(a, b, channel), end(b, a, channel)) = socket_pair(true);
   }
   std::shared_ptr<TcpLinks> links_of(int rank) {
     auto links = TcpLinks::create({rank, ranks_, 1});
@@ -79,7 +83,9 @@ inline std::shared_ptr<ShmSegment> make_segment(const Setting& setting) {
 }
 
 inline Group group_of(std::unique_ptr<Communicator> communicator, const Setting& setting) {
-  return Group(std::make_shared<detail::Member>(std::move(communicator), detail::MemberOptions{.group = "test", .timeout = setting.timeout, .environment = nullptr}));
+  return Group(std::make_shared<detail::Member>(
+      std::move(communicator),
+      detail::MemberOptions{.group = "test", .timeout = setting.timeout, .environment = nullptr}));
 }
 
 /// What the ranks of one group share before they are ranks.
@@ -95,13 +101,17 @@ class Founding {
   }
   std::unique_ptr<Communicator> communicator(int rank) {
     if (setting_.backend == Backend::kShm) return std::make_unique<ShmCommunicator>(segment(), rank);
-    auto across = std::make_unique<TcpCommunicator>(wires_.links_of(rank), TcpOptions{.deterministic = setting_.deterministic, .key = 0x1234567});
+    auto across = std::make_unique<TcpCommunicator>(
+        wires_.links_of(rank), TcpOptions{.deterministic = setting_.deterministic, .key = 0x1234567});
     if (setting_.backend == Backend::kTcp) return across;
     std::vector<int> nodes;
     int place = 0;
-    for (int r = 0; r < setting_.ranks; ++r) nodes.push_back(setting_.node_of(r)), place += r < rank && nodes.back() == setting_.node_of(rank);
+    for (int r = 0; r < setting_.ranks; ++r)
+      nodes.push_back(setting_.node_of(r)), place += r < rank && nodes.back() == setting_.node_of(rank);
     const auto segment = segments_.find(setting_.node_of(rank));
-    return std::make_unique<HierCommunicator>(nodes, segment == segments_.end() ? nullptr : std::make_unique<ShmCommunicator>(segment->second, place), std::move(across));
+    return std::make_unique<HierCommunicator>(
+        nodes, segment == segments_.end() ? nullptr : std::make_unique<ShmCommunicator>(segment->second, place),
+        std::move(across));
   }
   Group member(int rank) { return group_of(communicator(rank), setting_); }
   void close() { wires_.close(); }

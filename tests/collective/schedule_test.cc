@@ -16,7 +16,8 @@ namespace {
 /// Ranks that carry out their schedules in turns, each until it must wait. Messages of a pair arrive in order (CSD-1).
 class Ranks {
  public:
-  Ranks(int ranks, std::size_t count, const std::function<Schedule(Position)>& make) : ranks_(ranks), at_(std::size_t(ranks)), sent_(std::size_t(ranks)) {
+  Ranks(int ranks, std::size_t count, const std::function<Schedule(Position)>& make)
+      : ranks_(ranks), at_(std::size_t(ranks)), sent_(std::size_t(ranks)) {
     for (int r = 0; r < ranks; ++r) {
       schedules_.push_back(make({ranks, r}));
       data_.emplace_back(count);
@@ -32,7 +33,8 @@ class Ranks {
     for (bool moved = true; moved;) {
       moved = false;
       for (int r = 0; r < ranks_; ++r)
-        while (at_[std::size_t(r)] < steps(r) && carry_out(r, schedules_[std::size_t(r)].steps[at_[std::size_t(r)]])) ++at_[std::size_t(r)], moved = true;
+        while (at_[std::size_t(r)] < steps(r) && carry_out(r, schedules_[std::size_t(r)].steps[at_[std::size_t(r)]]))
+          ++at_[std::size_t(r)], moved = true;
     }
     for (int r = 0; r < ranks_; ++r)
       if (at_[std::size_t(r)] != steps(r)) return false;
@@ -43,14 +45,21 @@ class Ranks {
 
  private:
   std::span<std::uint64_t> memory(int r, const Range& range) {
-    auto& all = range.memory == Memory::kScratch ? scratch_[std::size_t(r)] : data_[std::size_t(r)];  // the input lies in place
-    if (range.begin > range.end || range.end > all.size()) { ADD_FAILURE() << "rank " << r << ": a range outside of its memory"; return {}; }
+    // the input lies in place
+    auto& all = range.memory == Memory::kScratch ? scratch_[std::size_t(r)] : data_[std::size_t(r)];
+    if (range.begin > range.end || range.end > all.size()) {
+      ADD_FAILURE() << "rank " << r << ": a range outside of its memory";
+      return {};
+    }
     return std::span(all).subspan(range.begin, range.size());
   }
   bool carry_out(int r, const Step& step) {
     const auto range = memory(r, step.range);
     if (step.kind == Step::Kind::kSend || step.kind == Step::Kind::kReceive)
-      if (step.peer < 0 || step.peer >= ranks_ || step.peer == r) { ADD_FAILURE() << "rank " << r << ": peer " << step.peer; return false; }
+      if (step.peer < 0 || step.peer >= ranks_ || step.peer == r) {
+        ADD_FAILURE() << "rank " << r << ": peer " << step.peer;
+        return false;
+      }
     switch (step.kind) {
       case Step::Kind::kSend:
         mail_[{r, step.peer}].emplace_back(range.begin(), range.end());
@@ -59,7 +68,10 @@ class Ranks {
       case Step::Kind::kReceive: {
         auto& messages = mail_[{step.peer, r}];
         if (messages.empty()) return false;
-        if (messages.front().size() != range.size()) { ADD_FAILURE() << "rank " << r << ": a message of another size from " << step.peer; return false; }
+        if (messages.front().size() != range.size()) {
+          ADD_FAILURE() << "rank " << r << ": a message of another size from " << step.peer;
+          return false;
+        }
         std::ranges::copy(messages.front(), range.begin());
         messages.pop_front();
         return true;
@@ -68,7 +80,9 @@ class Ranks {
         for (std::size_t i = 0; i < range.size(); ++i) {
           std::uint64_t all = 0;
           for (int q = 0; q < ranks_; ++q) {
-            const auto part = memory(r, q == r ? step.range : Range{step.from.memory, step.from.begin + std::size_t(q) * step.stride, step.from.begin + std::size_t(q) * step.stride + range.size()});
+            const auto part = memory(r, q == r ? step.range
+                                               : Range{step.from.memory, step.from.begin + std::size_t(q) * step.stride,
+                                                       step.from.begin + std::size_t(q) * step.stride + range.size()});
             if (part.size() != range.size()) return false;
             all += part[i];
           }
@@ -80,7 +94,8 @@ class Ranks {
       case Step::Kind::kCopy: {
         const auto from = memory(r, step.from);
         if (from.size() != range.size()) { ADD_FAILURE() << "rank " << r << ": sizes differ"; return false; }
-        for (std::size_t i = 0; i < range.size(); ++i) range[i] = (step.kind == Step::Kind::kReduce ? range[i] : 0) + from[i];
+        for (std::size_t i = 0; i < range.size(); ++i)
+          range[i] = (step.kind == Step::Kind::kReduce ? range[i] : 0) + from[i];
         return true;
       }
     }
@@ -114,24 +129,29 @@ std::vector<int> rank_counts() {
 #endif
   return all;
 }
-std::vector<std::size_t> sizes(int n) { return n > 100 ? std::vector<std::size_t>{1500} : std::vector<std::size_t>{0, 1, 5, 97}; }
+std::vector<std::size_t> sizes(int n) {
+  return n > 100 ? std::vector<std::size_t>{1500} : std::vector<std::size_t>{0, 1, 5, 97};
+}
 
 class ScheduleTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(ScheduleTest, AllReduceGivesTheSumToEveryRank) {
   const int n = GetParam();
-  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling, Algorithm::kHalvingDoubling, Algorithm::kDirect, Algorithm::kOneShot})
+  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree, Algorithm::kRecursiveDoubling,
+                              Algorithm::kHalvingDoubling, Algorithm::kDirect, Algorithm::kOneShot})
     for (std::size_t count : sizes(n)) {
       if (algorithm == Algorithm::kOneShot && n > 100) continue;  // n * n messages with all the data: gigabytes
       Ranks ranks(n, count, [&](Position p) { return all_reduce_schedule(algorithm, p, count); });
       fill(ranks, n);
-      ASSERT_TRUE(ranks.run()) << "algorithm " << int(algorithm) << ", " << count << " elements: not all steps were carried out";
+      ASSERT_TRUE(ranks.run()) << "algorithm " << int(algorithm) << ", " << count
+                               << " elements: not all steps were carried out";
       std::vector<std::uint64_t> want(count);
       for (std::size_t i = 0; i < count; ++i) want[i] = sum(n, i);
       for (int r = 0; r < n; ++r) ASSERT_EQ(ranks.data(r), want) << "algorithm " << int(algorithm) << ", rank " << r;
       // no more on the wire than the formula says: 2 (n - 1) / n of the data, and shares that differ by one element
       if (algorithm == Algorithm::kRing || algorithm == Algorithm::kDirect) {
-        for (int r = 0; r < n; ++r) EXPECT_LE(ranks.sent(r), 2 * std::size_t(n - 1) * ((count + std::size_t(n) - 1) / std::size_t(n)));
+        for (int r = 0; r < n; ++r)
+          EXPECT_LE(ranks.sent(r), 2 * std::size_t(n - 1) * ((count + std::size_t(n) - 1) / std::size_t(n)));
       }
     }
 }
@@ -154,7 +174,8 @@ TEST_P(ScheduleTest, ReduceScatterAndAllGatherAreTheTwoHalves) {
       ASSERT_TRUE(gather.run());
       for (int r = 0; r < n; ++r) ASSERT_EQ(gather.data(r), gather.data(0));
       for (int r = 0; r < n; ++r)
-        for (std::size_t i = share({n, r}, count).begin; i < share({n, r}, count).end; ++i) ASSERT_EQ(gather.data(0)[i], element(r, i));
+        for (std::size_t i = share({n, r}, count).begin; i < share({n, r}, count).end; ++i)
+          ASSERT_EQ(gather.data(0)[i], element(r, i));
     }
 }
 

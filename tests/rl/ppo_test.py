@@ -22,8 +22,8 @@ class PpoTest(unittest.TestCase):
         self.temporary.cleanup()
 
     def start(self, *arguments):
-        return subprocess.Popen([PPO, "--out", self.root + "/out", *arguments], env=self.environment, text=True, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen([PPO, "--out", self.root + "/out", *arguments], env=self.environment, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def end(self, running, code):
         out, err = running.communicate(timeout=240)
@@ -39,7 +39,8 @@ class PpoTest(unittest.TestCase):
         found, mark = [], f"TROUPE_SESSION_ROOT={self.root}".encode()
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ", "rb") as environment:
+                with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ",
+                                                                                "rb") as environment:
                     if comm.read().strip() == "troupe-worker" and mark in environment.read().split(b"\0"):
                         found.append(int(name))
             except OSError:
@@ -62,7 +63,8 @@ class PpoTest(unittest.TestCase):
         self.assertIn("not solved", out)
         result = self.result()
         self.assertFalse(result["solved"])
-        self.assertAlmostEqual(result["learning"][-1]["learning_rate"], 2e-4, places=9)  # the schedule has come to its end
+        self.assertAlmostEqual(result["learning"][-1]["learning_rate"], 2e-4,
+                               places=9)  # the schedule has come to its end
 
     def test_wrong_usage_is_2(self):
         self.end(self.start("--fly"), 2)
@@ -77,7 +79,8 @@ class PpoTest(unittest.TestCase):
         out, _ = self.end(running, 130)
         self.assertIn("go on with", out)
         stopped = self.result()["steps"]
-        self.end(self.start("--resume", self.root + "/out/checkpoint.bin", "--total-steps", str(stopped + 4096)), 0 if self.result()["solved"] else 3)
+        self.end(self.start("--resume", self.root + "/out/checkpoint.bin", "--total-steps", str(stopped + 4096)),
+                 0 if self.result()["solved"] else 3)
         self.assertEqual(self.result()["resumed_from_steps"], stopped)
 
 

@@ -1,4 +1,5 @@
-// ROL-1, ROL-2, LE-1, LE-2, RTL-1, RTL-2, CPB-3, and that PPO learns: the whole loop in this process, without the runtime.
+// ROL-1, ROL-2, LE-1, LE-2, RTL-1, RTL-2, CPB-3, and that PPO learns: the whole loop in this process, without the
+// runtime.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -121,7 +122,8 @@ TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
   EXPECT_NE(obs[0], obs[1]);
 }
 
-// PA-1: a worker that was restarted does not play its first episodes again; the first life is that of a run without one.
+// PA-1: a worker that was restarted does not play its first episodes again; the first life is that of a run without
+// one.
 TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
   const Learner learner(learner_options({}));
   const auto played = [&](std::uint32_t life) {

@@ -136,3 +136,13 @@ NOT_ALONE = {
 
 # Words that look like the identifier of an invariant (two to four capitals, a hyphen, a number) and are none.
 NO_PROMISES = {"AVX", "GPT", "SHA", "UTF"}
+
+COLUMNS = 120
+# What is still to be wrapped: prefixes of paths.
+LONG_LINES = (
+    "apps/cli/", "apps/train/checkpoint/commit.h", "apps/train/program/drive.cc", "core/", "objectstore/", "scheduler/",
+    "tests/base/", "tests/cli/", "tests/compile_fail/", "tests/docs/", "tests/exec/", "tests/fuzz/", "tests/gpu/",
+    "tests/head/", "tests/install/", "tests/link/", "tests/local/", "tests/net/", "tests/node/", "tests/objectstore/",
+    "tests/process/", "tests/run", "tests/runtime/", "tests/scheduler/", "tests/scripts/", "tests/sim/", "tests/soak/",
+    "tests/tidy/", "tests/wire/",
+)

@@ -4,6 +4,7 @@
   public    a header in core/include names only the standard library and <troupe/...>
   alone     every header compiles by itself, without a warning
   banned    calls that have a better replacement
+  columns   no line is longer than 120
   promises  an identifier of an invariant is declared once; what is cited anywhere is declared
 
 and prints the ten longest files and functions: a list to think about, not a failure. Exit code: 0 clean, 1 violations,
@@ -80,6 +81,12 @@ class Tree:
                             self.text[path] = file.read()
                         self.code[path] = blank(self.text[path])
 
+        self.scripts = {}
+        for top in TOP:
+            for folder, _, names in os.walk(os.path.join(root, top)):
+                for path in (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names) if name.endswith(".py")):
+                    with open(os.path.join(root, path), encoding="utf-8") as file:
+                        self.scripts[path] = file.read()
         for folder, _, names in os.walk(os.path.join(root, "docs")):
             for name in sorted(names):
                 if name.endswith(".md"):
@@ -137,6 +144,17 @@ def check_banned(tree):
             for match in re.finditer(ban.pattern, code, re.M):
                 line = code.count("\n", 0, match.start()) + 1
                 problems.append(f"{path}:{line}: banned ({ban.name}): {match.group(0).strip()}; instead: {ban.instead}")
+    return problems
+
+
+def check_columns(tree):
+    problems = []
+    for path, text in (tree.text | tree.scripts).items():
+        if path.startswith(rules.LONG_LINES):
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            if len(line) > rules.COLUMNS:
+                problems.append(f"{path}:{number}: {len(line)} columns, more than {rules.COLUMNS}")
     return problems
 
 
@@ -277,7 +295,7 @@ def main():
     if not os.path.isdir(root):
         parser.error(f"no such folder: {root}")
     tree = Tree(root)
-    problems = check_arrows(tree) + check_public(tree) + check_banned(tree) + check_promises(tree)
+    problems = check_arrows(tree) + check_public(tree) + check_banned(tree) + check_columns(tree) + check_promises(tree)
     if not arguments.no_compile:
         flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
         problems += check_alone(tree, arguments.compiler, flags, arguments.cache, arguments.jobs)

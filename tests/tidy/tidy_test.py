@@ -19,7 +19,7 @@ class TidyTest(unittest.TestCase):
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(text)
             tree = tidy.Tree(root)
-            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree) + tidy.check_promises(tree)
+            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree) + tidy.check_columns(tree) + tidy.check_promises(tree)
             if compiled:
                 cache = os.path.join(root, "cache.json")
                 with contextlib.redirect_stdout(io.StringIO()):
@@ -80,6 +80,10 @@ class TidyTest(unittest.TestCase):
         for ban in tidy.rules.BANS:
             found = self.problems({"scheduler/a.h": examples[ban.name] + "\n"})
             self.assertTrue(any(f"({ban.name})" in line for line in found), ban.name)
+
+    def test_a_long_line_is_found(self):
+        self.assert_one(self.problems({"bench/a.py": "x = 1  # " + "x" * 112 + "\n"}), "bench/a.py:1", "121 columns")
+        self.assertEqual(self.problems({"kernels/a.cc": "// " + "x" * 117 + "\n"}), [])
 
     def test_an_identifier_that_is_declared_twice_is_found(self):
         files = {"core/base/a.h": "//   AB-1  It holds.\n", "core/net/b.h": "//   AB-1  Another thing holds.\n"}

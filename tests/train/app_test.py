@@ -1,4 +1,5 @@
-"""The training programs as a user meets them: help, wrong usage, short runs, resume, Ctrl-C, kill -9, mpirun's way of starting."""
+"""The training programs as a user meets them: help, wrong usage, short runs, resume, Ctrl-C, kill -9, mpirun's way of
+starting."""
 import json
 import os
 import re
@@ -12,7 +13,9 @@ import time
 import unittest
 
 GPT = MLP = SLOW_DISK = None
-TINY = ["--layers", "1", "--heads", "2", "--channels", "16", "--context", "16", "--batch", "4", "--validation-rows", "8"]
+TINY = [
+    "--layers", "1", "--heads", "2", "--channels", "16", "--context", "16", "--batch", "4", "--validation-rows", "8"
+]
 
 
 def alive(pid):
@@ -43,8 +46,8 @@ class Running:
     """A program under way; its error stream is read line by line."""
 
     def __init__(self, command, environment):
-        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.lines = []
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -83,7 +86,11 @@ class ProgramTest(unittest.TestCase):
         self.temporary = tempfile.TemporaryDirectory(prefix="ta-")
         self.root = self.temporary.name
         foreign = ("TROUPE_", "OMPI_", "PMIX_")
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith(foreign) and k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR")}
+        self.environment = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(foreign) and k not in ("RANK", "WORLD_SIZE", "MASTER_ADDR")
+        }
         self.environment["TROUPE_SESSION_ROOT"] = self.root
 
     def tearDown(self):
@@ -112,7 +119,8 @@ class AppTest(ProgramTest):
     def test_help_is_0_and_wrong_usage_is_2(self):
         for program in (GPT, MLP):
             self.assertIn("--workers", self.run_program(program, "--help").stdout)
-            for wrong in (["--fly"], ["--workers", "0"], ["--steps", "many"], ["--zero", "2"], ["--device", "abacus"], ["stray"]):
+            for wrong in (["--fly"], ["--workers", "0"], ["--steps", "many"], ["--zero", "2"], ["--device",
+                                                                                                "abacus"], ["stray"]):
                 done = self.run_program(program, *wrong, code=2)
                 self.assertTrue(done.stderr.strip(), wrong)
 
@@ -122,10 +130,11 @@ class AppTest(ProgramTest):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
         out = ["--out", self.path("bad")]
-        for program, arguments, said in (
-                (GPT, ["--data", self.path("none")], "none"), (GPT, ["--data", empty], "empty"), (GPT, ["--data", short], "window"),
-                (GPT, ["--heads", "3"], "heads"), (MLP, ["--data", foreign], "digits"), (GPT, ["--resume"], "no checkpoint"),
-                (GPT, ["--steps", "10", "--warmup", "20"], "warm-up")):
+        for program, arguments, said in ((GPT, ["--data", self.path("none")], "none"), (GPT, [
+                "--data", empty
+        ], "empty"), (GPT, ["--data", short], "window"), (GPT, ["--heads", "3"], "heads"), (MLP, [
+                "--data", foreign
+        ], "digits"), (GPT, ["--resume"], "no checkpoint"), (GPT, ["--steps", "10", "--warmup", "20"], "warm-up")):
             done = self.run_program(program, *arguments, *out, code=1)
             self.assertIn(said, done.stderr, arguments)
         self.assertIn("no GPU", self.run_program(GPT, "--device", "cuda", "--troupe-gpus", "0", *out, code=1).stderr)
@@ -148,7 +157,8 @@ class AppTest(ProgramTest):
             self.assertAlmostEqual(a, b, places=4)
 
     def test_more_ranks_than_cpus_are_said(self):
-        done = self.run_program(GPT, *TINY, "--steps", "2", "--workers", "3", "--troupe-cpus", "2", "--out", self.path("many"))
+        done = self.run_program(GPT, *TINY, "--steps", "2", "--workers", "3", "--troupe-cpus", "2", "--out",
+                                self.path("many"))
         self.assertIn("3 ranks share 2 CPUs", done.stderr)
 
     def test_resume_repeats_the_curve_bit_for_bit(self):
@@ -164,7 +174,8 @@ class AppTest(ProgramTest):
         def left():
             return [open(self.path("parts", name), "rb").read() for name in ("result.json", "learning_curve.svg")]
         before = left()
-        refused = self.run_program(GPT, *TINY, "--clip", "2", "--resume", "--out", self.path("parts"), "--steps", "13", code=1)
+        refused = self.run_program(GPT, *TINY, "--clip", "2", "--resume", "--out", self.path("parts"), "--steps", "13",
+                                   code=1)
         self.assertIn("clip", refused.stderr)
         self.assertEqual(left(), before)  # what the run had left is not written over
 
@@ -184,7 +195,8 @@ class AppTest(ProgramTest):
         self.assertEqual(running.end(), 130, running.text())
         result = self.result("interrupted")
         self.assertTrue(result["interrupted"])
-        self.assertTrue(os.path.exists(self.path("interrupted", "checkpoints", f"step-{result['steps']:09}.safetensors")))
+        self.assertTrue(
+            os.path.exists(self.path("interrupted", "checkpoints", f"step-{result['steps']:09}.safetensors")))
         self.assertEqual(len(pids), 2)
         self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids), 10))
 
@@ -192,11 +204,12 @@ class AppTest(ProgramTest):
         for victim, zero in ((0, "1"), (1, "0")):
             with self.subTest(victim=victim, zero=zero):
                 out = f"killed{victim}"
-                running = self.start(out, "--steps", "100000000", "--workers", "2", "--zero", zero, "--commit-every", "20",
-                                     "--evaluate-every", "0", "--checkpoint-every", "0")
+                running = self.start(out, "--steps", "100000000", "--workers", "2", "--zero", zero, "--commit-every",
+                                     "20", "--evaluate-every", "0", "--checkpoint-every", "0")
                 self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 2), running.text())
                 os.kill(running.pids()[victim], signal.SIGKILL)
-                self.assertTrue(wait_until(lambda: len(re.findall(r"^2 ranks: ", running.text(), re.M)) == 2), running.text())
+                self.assertTrue(wait_until(lambda: len(re.findall(r"^2 ranks: ", running.text(), re.M)) == 2),
+                                running.text())
                 running.process.send_signal(signal.SIGINT)
                 self.assertEqual(running.end(), 130, running.text())
                 result = self.result(out)
@@ -233,8 +246,9 @@ class AppTest(ProgramTest):
             time.sleep(milliseconds / 1000)
             os.kill(victims[1], signal.SIGKILL)
             known += 2
-            self.assertTrue(wait_until(lambda: self.all_are_back(running, 3, formations) and len(running.pids()) >= known),
-                            f"{milliseconds} ms\n{running.text()}")
+            self.assertTrue(
+                wait_until(lambda: self.all_are_back(running, 3, formations) and len(running.pids()) >= known),
+                f"{milliseconds} ms\n{running.text()}")
         self.interrupt(running, "twice")
 
     def workers(self):
@@ -242,7 +256,8 @@ class AppTest(ProgramTest):
         found, mark = [], f"TROUPE_SESSION_ROOT={self.root}".encode()
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ", "rb") as environment:
+                with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ",
+                                                                                "rb") as environment:
                     if comm.read().strip() == "troupe-worker" and mark in environment.read().split(b"\0"):
                         found.append(int(name))
             except OSError:
@@ -260,7 +275,9 @@ class AppTest(ProgramTest):
             for pid in self.workers():
                 if pid != survivor and alive(pid):
                     os.kill(pid, signal.SIGKILL)
-        self.assertTrue(wait_until(lambda: self.all_are_back(running, 2) and len([p for p in running.pids() if alive(p)]) == 2), running.text())
+        self.assertTrue(
+            wait_until(lambda: self.all_are_back(running, 2) and len([p for p in running.pids() if alive(p)]) == 2),
+            running.text())
         self.assertTrue(alive(survivor), running.text())
         self.interrupt(running, "again")
 
@@ -295,15 +312,19 @@ class AppTest(ProgramTest):
     def test_a_slow_checkpoint_is_no_death(self):
         """D.2: rank 0 writes for longer than a heartbeat may take, the others wait for it."""
         slow = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_SECONDS": "5"}
-        running = Running([GPT, *TINY, "--out", self.path("slow"), "--steps", "4", "--checkpoint-every", "2", "--workers", "2",
-                           "--heartbeat-timeout", "2"], slow)
+        running = Running([
+            GPT, *TINY, "--out",
+            self.path("slow"), "--steps", "4", "--checkpoint-every", "2", "--workers", "2", "--heartbeat-timeout", "2"
+        ], slow)
         self.assertEqual(running.end(), 0, running.text())
         self.assertEqual([recovery["ranks"] for recovery in self.result("slow")["recoveries"]], [2])
 
     def test_a_checkpoint_that_cannot_be_written_is_a_warning(self):
         """D.3"""
         full = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_FULL": "2"}
-        running = Running([GPT, *TINY, "--out", self.path("full"), "--steps", "6", "--checkpoint-every", "2", "--workers", "2"], full)
+        running = Running(
+            [GPT, *TINY, "--out",
+             self.path("full"), "--steps", "6", "--checkpoint-every", "2", "--workers", "2"], full)
         self.assertEqual(running.end(), 0, running.text())
         self.assertIn("warning: the checkpoint of step 2 was not written", running.text())
         result = self.result("full")
@@ -319,16 +340,25 @@ class AppTest(ProgramTest):
         """D.5: where sums are not those of shared memory, they are the same ones for ZeRO-0 and ZeRO-1."""
         losses = []
         for zero in ("0", "1"):
-            launcher = {"WORLD_SIZE": "9", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TROUPE_COLLECTIVE_BACKEND": "tcp"}
-            ranks = [Running([GPT, *TINY[:TINY.index("--batch")], "--batch", "9", "--validation-rows", "9", "--steps", "5", "--zero", zero, "--out", self.path("nine" + zero)],
-                             {**self.environment, **launcher, "RANK": str(rank)}) for rank in range(9)]
+            launcher = {
+                "WORLD_SIZE": "9", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
+                "TROUPE_COLLECTIVE_BACKEND": "tcp"
+            }
+            ranks = [
+                Running([
+                    GPT, *TINY[:TINY.index("--batch")], "--batch", "9", "--validation-rows", "9", "--steps", "5",
+                    "--zero", zero, "--out",
+                    self.path("nine" + zero)
+                ], {**self.environment, **launcher, "RANK": str(rank)}) for rank in range(9)
+            ]
             for rank in ranks:
                 self.assertEqual(rank.end(), 0, rank.text())
             losses.append(self.result("nine" + zero)["losses"])
         self.assertEqual(*losses)
 
     def test_when_no_rank_is_left_new_ones_begin_with_the_checkpoint(self):
-        running = self.start("alone", "--steps", "100000000", "--workers", "1", "--checkpoint-every", "500", "--evaluate-every", "0")
+        running = self.start("alone", "--steps", "100000000", "--workers", "1", "--checkpoint-every", "500",
+                             "--evaluate-every", "0")
         checkpoints = self.path("alone", "checkpoints")
         self.assertTrue(wait_until(lambda: os.path.exists(checkpoints) and any(
             name.endswith("00.safetensors") for name in os.listdir(checkpoints))), running.text())
@@ -340,8 +370,10 @@ class AppTest(ProgramTest):
     def test_processes_that_a_launcher_started_join(self):
         actors = self.gpt("actors", "--steps", "6", "--workers", "2")
         launcher = {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": f"t{os.getpid()}"}
-        ranks = [Running([GPT, *TINY, "--steps", "6", "--out", self.path("joined")], {**self.environment, **launcher, "RANK": str(rank)})
-                 for rank in range(2)]
+        ranks = [
+            Running([GPT, *TINY, "--steps", "6", "--out", self.path("joined")],
+                    {**self.environment, **launcher, "RANK": str(rank)}) for rank in range(2)
+        ]
         for rank in ranks:
             self.assertEqual(rank.end(), 0, rank.text())
         self.assertEqual(self.result("joined")["losses"], actors["losses"])

@@ -156,7 +156,8 @@ TEST_F(TrainCheckpoint, ADamagedNewestIsPassedOverAndNamed) {
 TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
   CheckpointFolder folder({.path = folder_, .keep_last = 9});
   ASSERT_TRUE(folder.save(layout, snapshot(10), setting).ok());
-  ASSERT_TRUE(save_snapshot(folder.file_of(20), layout, snapshot(20), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
+  ASSERT_TRUE(
+      save_snapshot(folder.file_of(20), layout, snapshot(20), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
   const Layout larger{{"w", {2, 4}, 0, 8, true}, {"b", {2}, 8, 2, false}, {"c", {1}, 10, 1, false}};
   Snapshot<float> wide = snapshot(30);
   for (auto* values : {&wide.parameters, &wide.moments[0], &wide.moments[1]}) values->push_back(1);
@@ -171,7 +172,8 @@ TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
   const char* const words[] = {"safetensors", "holds step 10", "moment.0.c", "another schedule"};
   ASSERT_EQ(passed_over.size(), 4u);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_NE(passed_over[i].find("step-0000000" + std::to_string(50 - 10 * int(i))), std::string::npos) << passed_over[i];
+    EXPECT_NE(passed_over[i].find("step-0000000" + std::to_string(50 - 10 * int(i))), std::string::npos)
+        << passed_over[i];
     if (i != 2) { EXPECT_NE(passed_over[i].find(words[i]), std::string::npos) << passed_over[i]; }
   }
   EXPECT_NE(passed_over[2].find("another model"), std::string::npos) << passed_over[2];
@@ -184,7 +186,8 @@ TEST_F(TrainCheckpoint, KeepLastCountsAndRemovesOnlyGoodOnes) {
   for (int step : {10, 20, 30}) ASSERT_TRUE(first.save(layout, snapshot(step), setting).ok());
   write(first.file_of(20), read(first.file_of(20)).substr(0, 300));
   write(first.file_of(900), "foreign");
-  ASSERT_TRUE(save_snapshot(first.file_of(25), layout, snapshot(25), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
+  ASSERT_TRUE(
+      save_snapshot(first.file_of(25), layout, snapshot(25), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
   write(first.best_file(), "foreign, too");
 
   CheckpointFolder resumed({.path = folder_, .keep_last = 1});

@@ -59,7 +59,8 @@ TEST(TrainCommit, TheNewestCheckpointOfAnyDiskIsReadFirst) {
     header.on_disk = step;
     return header;
   };
-  EXPECT_EQ(checkpoint_readers(std::vector{with(-1), with(5), with(9), with(9), with(5), with(-1)}), (std::vector{2, 1}));
+  EXPECT_EQ(checkpoint_readers(std::vector{with(-1), with(5), with(9), with(9), with(5), with(-1)}),
+            (std::vector{2, 1}));
   EXPECT_TRUE(checkpoint_readers(std::vector{with(-1), with(-1)}).empty());
 }
 

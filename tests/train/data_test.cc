@@ -1,4 +1,5 @@
-// The data of the training programs: ids, windows, digits and recorded arrays, and what damaged files give; then sampling.
+// The data of the training programs: ids, windows, digits and recorded arrays, and what damaged files give; then
+// sampling.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -98,8 +99,9 @@ TEST(Digits, ADamagedFileIsNamedWithItsLine) {
   for (int i = 0; i < 64; ++i) row += "16,";
   EXPECT_TRUE(parse_digits(row + "9\n", "d").ok());
   EXPECT_TRUE(parse_digits(row + "9", "d").ok());
-  for (const std::string& bad : {row, row + "10\n", row + "9,1\n", row + "x\n", row + "9\n1,2,3\n", std::string("p0,p1\n"),
-                                 std::string("a text of other kind\n"), std::string(), row + "9\n\n"}) {
+  for (const std::string& bad :
+       {row, row + "10\n", row + "9,1\n", row + "x\n", row + "9\n1,2,3\n", std::string("p0,p1\n"),
+        std::string("a text of other kind\n"), std::string(), row + "9\n\n"}) {
     const auto result = parse_digits(bad, "d.csv");
     EXPECT_EQ(code_of(result), ErrorCode::kInvalidArgument) << bad;
     if (!result.ok()) {
@@ -127,8 +129,8 @@ TEST(Npy, ReadsWhatItSaysAndRefusesTheRest) {
     EXPECT_EQ(code_of(read_npy<float>(good.path())), ErrorCode::kInvalidArgument);
   }
   for (const std::string& bad :
-       {npy(header, data + "x"), npy(header, data.substr(1)), std::string("\x93NUMPY"), std::string("PK"), npy("{}", data),
-        npy("{'descr': '<i4', 'fortran_order': True, 'shape': (1, 2), }", data),
+       {npy(header, data + "x"), npy(header, data.substr(1)), std::string("\x93NUMPY"), std::string("PK"),
+        npy("{}", data), npy("{'descr': '<i4', 'fortran_order': True, 'shape': (1, 2), }", data),
         npy("{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999, 2), }", data),
         npy("{'descr': '<i4', 'fortran_order': False, 'shape': (4611686018427387904, 4611686018427387904), }", data)}) {
     const Scratch file(bad);

@@ -338,9 +338,10 @@ TEST(TrainElastic, ARankThatDiesInTheFirstCommitTakesNothingWithIt) {
   std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
   const std::filesystem::path folder = ::mkdtemp(name.data());
   int asked = 0;
-  const Stage before({.epochs = {{0, 1}},
-                      .zero = Zero::k1,
-                      .elastic = {.checkpoints = FolderOptions{.path = folder}, .stop = [asked]() mutable { return ++asked == 5; }}});
+  const Stage before(
+      {.epochs = {{0, 1}},
+       .zero = Zero::k1,
+       .elastic = {.checkpoints = FolderOptions{.path = folder}, .stop = [asked]() mutable { return ++asked == 5; }}});
   ASSERT_TRUE(before.left(0).stopped) << before.left(0).message;
   for (const Zero zero : {Zero::k0, Zero::k1})
     for (const Event event : {Event::kCommitBegins, Event::kCommitCopied, Event::kCommitEnds}) {
@@ -408,7 +409,8 @@ TEST(TrainElastic, DivergenceStopsWithACheckpoint) {
       {.epochs = {{0, 1}}, .zero = Zero::k1, .elastic = {.checkpoints = FolderOptions{.path = folder}}, .rate = 1e38});
   for (int p : {0, 1}) {
     EXPECT_NE(std::string(stage.left(p).message).find("diverged at step"), std::string::npos) << stage.left(p).message;
-    EXPECT_NE(std::string(stage.left(p).message).find("in the checkpoint of step"), std::string::npos) << stage.left(p).message;
+    EXPECT_NE(std::string(stage.left(p).message).find("in the checkpoint of step"), std::string::npos)
+        << stage.left(p).message;
     EXPECT_LT(stage.left(p).steps, kSteps);
   }
   EXPECT_EQ(CheckpointFolder({.path = folder}).steps(), (std::vector<std::int64_t>{stage.left(0).steps}))

@@ -1,7 +1,8 @@
-// Recorded training cases: folders of TROUPE_GOLDEN_DIR (its train subfolder, or itself), by default the project's own copy.
+// Recorded training cases: folders of TROUPE_GOLDEN_DIR (its train subfolder, or itself), by default the project's own
+// copy.
 //
-// A case is known by the prefix of its folder's name; sizes come from its meta.txt and tensors.csv. Reading throws: a damaged
-// recording is a failed test.
+// A case is known by the prefix of its folder's name; sizes come from its meta.txt and tensors.csv. Reading throws: a
+// damaged recording is a failed test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -69,7 +70,8 @@ class Case {
       std::vector<std::string> cells;
       std::stringstream cut(line);
       for (std::string cell; std::getline(cut, cell, ',');) cells.push_back(cell);
-      troupe::train::Tensor tensor{.name = cells.at(0), .shape = {}, .offset = std::stoull(cells.at(1)), .size = std::stoull(cells.at(2))};
+      troupe::train::Tensor tensor{
+          .name = cells.at(0), .shape = {}, .offset = std::stoull(cells.at(1)), .size = std::stoull(cells.at(2))};
       std::stringstream extents(cells.at(3));
       for (std::string extent; std::getline(extents, extent, 'x');) tensor.shape.push_back(std::stoull(extent));
       tensor.decayed = cells.size() < 5 || cells[4] == "1";

@@ -1,8 +1,9 @@
-// The published small-CPU setting of the character GPT: float follows the recorded run batch for batch, on one rank and on two.
+// The published small-CPU setting of the character GPT: float follows the recorded run batch for batch, on one rank and
+// on two.
 //
-// The whole run takes minutes: TROUPE_HEAVY=1 asks for it. Without it the first steps are compared. The project's own copy of
-// the recording has no start (init.npy, 3 MB of noise): TROUPE_GOLDEN_DIR names a whole one; without it a run from an own start
-// over the recorded batches meets the gate alone, with TROUPE_HEAVY=1.
+// The whole run takes minutes: TROUPE_HEAVY=1 asks for it. Without it the first steps are compared. The project's own
+// copy of the recording has no start (init.npy, 3 MB of noise): TROUPE_GOLDEN_DIR names a whole one; without it a run
+// from an own start over the recorded batches meets the gate alone, with TROUPE_HEAVY=1.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -37,13 +38,19 @@ class CharRun {
  public:
   CharRun(const Case& c, std::vector<float> start)
       : c_(c),
-        text_(load_text(std::filesystem::path(TROUPE_DATA_DIR) / "tinyshakespeare.txt", {.time = c.size("time")}).value()),
-        model_({.vocab = c.size("vocab"), .time = c.size("time"), .channels = c.size("channels"), .layers = c.size("layers"),
+        text_(load_text(std::filesystem::path(TROUPE_DATA_DIR) / "tinyshakespeare.txt", {.time = c.size("time")})
+                  .value()),
+        model_({.vocab = c.size("vocab"),
+                .time = c.size("time"),
+                .channels = c.size("channels"),
+                .layers = c.size("layers"),
                 .heads = c.size("heads")}),
         params_(std::move(start)),
         grads_(model_.parameter_count()),
         adamw_(model_.layout(), model_.parameter_count(),
-               {.beta1 = c.number("beta1"), .beta2 = c.number("beta2"), .epsilon = c.number("eps"),
+               {.beta1 = c.number("beta1"),
+                .beta2 = c.number("beta2"),
+                .epsilon = c.number("eps"),
                 .weight_decay = c.number("weight_decay")}),
         train_(c.integers("train_offsets")),
         validation_(c.integers("val_offsets")),
@@ -145,9 +152,11 @@ void follow(const Case& c, std::size_t steps, std::size_t ranks) {
     validate(steps);
     EXPECT_LE(final_loss, kGate);
   }
-  std::printf("%s, %zu ranks, %zu steps: training loss off by at most %.1e (first 100: %.1e), norm by %.1e, validation by %.1e; "
-              "ends at %.4f\n",
-              c.name().c_str(), ranks, steps, worst, early, worst_norm, worst_curve, final_loss);
+  std::printf(
+      "%s, %zu ranks, %zu steps: training loss off by at most %.1e (first 100: %.1e), norm by %.1e, validation by "
+      "%.1e; "
+      "ends at %.4f\n",
+      c.name().c_str(), ranks, steps, worst, early, worst_norm, worst_curve, final_loss);
 }
 
 template <class Check>

@@ -1,5 +1,5 @@
-// GP-1: logits, activations, loss, every gradient, the AdamW trajectory and the data-parallel one equal the recordings, in float
-// on every instruction set and in double.
+// GP-1: logits, activations, loss, every gradient, the AdamW trajectory and the data-parallel one equal the recordings,
+// in float on every instruction set and in double.
 #include "apps/train/model/gpt.h"
 #include "kernels/cpu/optimizer/optimizer.h"
 #include "tests/train/golden.h"
@@ -37,7 +37,8 @@ bool key_bias(const Layout& layout, std::size_t index) {
 }
 
 template <class T>
-void expect_parameters(const Layout& layout, const std::vector<T>& got, const std::vector<double>& want, const char* when) {
+void expect_parameters(const Layout& layout, const std::vector<T>& got, const std::vector<double>& want,
+                       const char* when) {
   double largest = 0, squares = 0;
   std::size_t counted = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
@@ -61,7 +62,9 @@ struct Recording {
   }
 };
 
-Recording recording_of(const Case& c) { return {c.integers("tokens"), c.integers("targets"), c.size("batch"), c.size("time")}; }
+Recording recording_of(const Case& c) {
+  return {c.integers("tokens"), c.integers("targets"), c.size("batch"), c.size("time")};
+}
 
 template <class T>
 void check_first_batch(const Case& c, Isa isa) {
@@ -79,7 +82,9 @@ void check_first_batch(const Case& c, Isa isa) {
   const double near = tolerances<T>().logits;
   EXPECT_LE(golden_train::deviation<T>(model.stream(0), c.array("f64_act_embed")), near);
   for (std::size_t layer = 0; layer < c.size("layers"); ++layer)
-    EXPECT_LE(golden_train::deviation<T>(model.stream(layer + 1), c.array("f64_act_block" + std::to_string(layer))), near) << layer;
+    EXPECT_LE(golden_train::deviation<T>(model.stream(layer + 1), c.array("f64_act_block" + std::to_string(layer))),
+              near)
+        << layer;
   EXPECT_LE(golden_train::deviation<T>(model.normalized(), c.array("f64_act_ln_f")), near);
   std::vector<T> logits(batch.tokens.size() * c.size("vocab"));
   model.logits(params, logits);
@@ -143,13 +148,15 @@ void on_every_float_isa(const Check& check) {
 }
 
 TEST(GoldenGpt, LayoutActivationsLogitsLossAndGradientsInFloat) {
-  golden_train::for_cases("gpt_", [](const Case& c) { on_every_float_isa([&](Isa isa) { check_first_batch<float>(c, isa); }); });
+  golden_train::for_cases(
+      "gpt_", [](const Case& c) { on_every_float_isa([&](Isa isa) { check_first_batch<float>(c, isa); }); });
 }
 TEST(GoldenGpt, LayoutActivationsLogitsLossAndGradientsInDouble) {
   golden_train::for_cases("gpt_", [](const Case& c) { check_first_batch<double>(c, Isa::kReference); });
 }
 TEST(GoldenGpt, TenAdamWStepsInFloat) {
-  golden_train::for_cases("gpt_", [](const Case& c) { on_every_float_isa([&](Isa isa) { check_trajectory<float>(c, isa, 1); }); });
+  golden_train::for_cases(
+      "gpt_", [](const Case& c) { on_every_float_isa([&](Isa isa) { check_trajectory<float>(c, isa, 1); }); });
 }
 TEST(GoldenGpt, TenAdamWStepsInDouble) {
   golden_train::for_cases("gpt_", [](const Case& c) { check_trajectory<double>(c, Isa::kReference, 1); });
@@ -160,7 +167,8 @@ TEST(GoldenGpt, DataParallelStepsInFloat) {
   });
 }
 TEST(GoldenGpt, DataParallelStepsInDouble) {
-  golden_train::for_cases("gpt_", [](const Case& c) { check_trajectory<double>(c, Isa::kReference, c.size("dp_ranks")); });
+  golden_train::for_cases("gpt_",
+                          [](const Case& c) { check_trajectory<double>(c, Isa::kReference, c.size("dp_ranks")); });
 }
 
 }  // namespace

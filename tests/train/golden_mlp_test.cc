@@ -1,4 +1,5 @@
-// MLP-1: losses and parameters of the digits runs equal the recordings, on one rank and on two; and the gates over own seeds.
+// MLP-1: losses and parameters of the digits runs equal the recordings, on one rank and on two; and the gates over own
+// seeds.
 #include <fstream>
 #include <numeric>
 #include <random>
@@ -45,10 +46,12 @@ class Optimizer {
   Optimizer(const Case& run, const Layout& layout, std::size_t count)
       : sgd_(run.text("optimizer") == "sgd"),
         learning_rate_(run.number("lr")),
-        adamw_(layout, count, sgd_ ? troupe::kernels::AdamOptions{}
-                                   : troupe::kernels::AdamOptions{.beta1 = run.number("beta1"), .beta2 = run.number("beta2"),
-                                                                  .epsilon = run.number("eps"),
-                                                                  .weight_decay = run.number("weight_decay")}),
+        adamw_(layout, count,
+               sgd_ ? troupe::kernels::AdamOptions{}
+                    : troupe::kernels::AdamOptions{.beta1 = run.number("beta1"),
+                                                   .beta2 = run.number("beta2"),
+                                                   .epsilon = run.number("eps"),
+                                                   .weight_decay = run.number("weight_decay")}),
         momentum_(sgd_ ? run.number("momentum") : 0),
         buffer_(count) {}
   void step(Isa isa, std::vector<T>& params, const std::vector<T>& grads) {
@@ -68,16 +71,18 @@ class Optimizer {
 
 // One batch over so many ranks; gives the mean loss.
 template <class T>
-double train_batch(Mlp<T>& model, Optimizer<T>& optimizer, Isa isa, std::span<const std::int32_t> rows, std::size_t ranks,
-                   std::vector<T>& params) {
+double train_batch(Mlp<T>& model, Optimizer<T>& optimizer, Isa isa, std::span<const std::int32_t> rows,
+                   std::size_t ranks, std::vector<T>& params) {
   std::vector<T> total(params.size());
   double sum = 0;
   const std::size_t part = rows.size() / ranks;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const DigitRows picked = digit_rows(digits(), rows.subspan(rank * part, part)).value();
     std::vector<T> grads(params.size());
-    sum += model.step({.rows = part, .features = picked.features, .tokens = {}, .targets = picked.targets}, params, grads,
-                      static_cast<double>(rows.size()), {}).sum;
+    sum += model
+               .step({.rows = part, .features = picked.features, .tokens = {}, .targets = picked.targets}, params,
+                     grads, static_cast<double>(rows.size()), {})
+               .sum;
     for (std::size_t i = 0; i < total.size(); ++i) total[i] += grads[i];
   }
   optimizer.step(isa, params, total);
@@ -97,7 +102,8 @@ void check_run(const Case& c, const Case& run, Isa isa, std::size_t ranks) {
   const std::size_t batch = run.size("batch");
   const bool single = std::is_same_v<T, float>;
   for (std::size_t step = 0; step < losses.size(); ++step) {
-    const double loss = train_batch(model, optimizer, isa, std::span(order).subspan(step * batch, batch), ranks, params);
+    const double loss =
+        train_batch(model, optimizer, isa, std::span(order).subspan(step * batch, batch), ranks, params);
     EXPECT_NEAR(loss, losses[step], single ? 2e-5 : 1e-12) << "step " << step;
   }
   EXPECT_LE(golden_train::largest_difference<T>(params, run.array("f64_params_step50")), single ? 5e-6 : 1e-10);
@@ -139,7 +145,8 @@ double accuracy_of_seed(const Case& c, const Case& run, std::uint64_t seed) {
       train_batch(model, optimizer, troupe::kernels::best_isa(), std::span(order).subspan(at, batch), 1, params);
   }
   const DigitRows test = digit_rows(digits(), rest).value();
-  const Loss loss = model.evaluate({.rows = rest.size(), .features = test.features, .tokens = {}, .targets = test.targets}, params);
+  const Loss loss =
+      model.evaluate({.rows = rest.size(), .features = test.features, .tokens = {}, .targets = test.targets}, params);
   return static_cast<double>(loss.correct) / static_cast<double>(loss.counted);
 }
 

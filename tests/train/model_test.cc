@@ -22,7 +22,9 @@ struct Subject {
   std::size_t rows = 0;
 
   Batch batch(std::size_t first, std::size_t count) const {
-    const auto part = [&](const auto& all) { return std::span(all).subspan(all.size() / rows * first, all.size() / rows * count); };
+    const auto part = [&](const auto& all) {
+      return std::span(all).subspan(all.size() / rows * first, all.size() / rows * count);
+    };
     return {.rows = count, .features = part(features), .tokens = part(tokens), .targets = part(targets)};
   }
   std::vector<float> gradients(const Batch& b, double divisor, const FinalFrom& final_from = {}) const {
@@ -34,8 +36,13 @@ struct Subject {
 
 Subject gpt() {
   // 40 rows of 16 are three slices of a block (GP-2), the last one shorter.
-  Subject s{.model = std::make_unique<Gpt<float>>(GptOptions{.vocab = 29, .time = 16, .channels = 24, .layers = 2, .heads = 3}),
-            .params = {}, .features = {}, .tokens = {}, .targets = {}, .rows = 40};
+  Subject s{.model = std::make_unique<Gpt<float>>(
+                GptOptions{.vocab = 29, .time = 16, .channels = 24, .layers = 2, .heads = 3}),
+            .params = {},
+            .features = {},
+            .tokens = {},
+            .targets = {},
+            .rows = 40};
   Draws draws(5);
   for (std::size_t i = 0; i < s.rows * 16; ++i) {
     s.tokens.push_back(static_cast<std::int32_t>(draws.unit() * 29));
@@ -92,7 +99,8 @@ TEST_P(EveryModel, GivesTheSameBitsWhateverCameBefore) {  // MD-4
 
 TEST_P(EveryModel, DoesNotCountTargetsBelowZero) {
   const auto want = subject.model->evaluate(subject.batch(0, 10), subject.params);
-  std::fill(subject.targets.begin() + static_cast<std::ptrdiff_t>(subject.targets.size() / 4), subject.targets.end(), -1);
+  std::fill(subject.targets.begin() + static_cast<std::ptrdiff_t>(subject.targets.size() / 4), subject.targets.end(),
+            -1);
   const auto got = subject.model->evaluate(subject.batch(0, 40), subject.params);
   EXPECT_EQ(got.counted, want.counted);
   EXPECT_NEAR(got.sum, want.sum, 1e-4);
@@ -110,12 +118,15 @@ TEST_P(EveryModel, RefusesWhatDoesNotFit) {
   Batch short_targets = subject.batch(0, 4);
   short_targets.targets = short_targets.targets.first(short_targets.targets.size() - 1);
   EXPECT_THROW(subject.model->step(short_targets, subject.params, gradients, 4, {}), troupe::InvalidArgumentError);
-  EXPECT_THROW(subject.model->step(subject.batch(0, 4), subject.params, gradients, 0, {}), troupe::InvalidArgumentError);
+  EXPECT_THROW(subject.model->step(subject.batch(0, 4), subject.params, gradients, 0, {}),
+               troupe::InvalidArgumentError);
   EXPECT_THROW(subject.model->step(subject.batch(0, 4), subject.params, std::span(gradients).first(3), 4, {}),
                troupe::InvalidArgumentError);
-  EXPECT_THROW(subject.model->evaluate(subject.batch(0, 4), std::span(subject.params).first(3)), troupe::InvalidArgumentError);
+  EXPECT_THROW(subject.model->evaluate(subject.batch(0, 4), std::span(subject.params).first(3)),
+               troupe::InvalidArgumentError);
   subject.targets[1] = 1000;
-  EXPECT_THROW(subject.model->step(subject.batch(0, 4), subject.params, gradients, 4, {}), troupe::InvalidArgumentError);
+  EXPECT_THROW(subject.model->step(subject.batch(0, 4), subject.params, gradients, 4, {}),
+               troupe::InvalidArgumentError);
   EXPECT_EQ(gradients, std::vector<float>(gradients.size()));
 }
 

@@ -68,14 +68,16 @@ TEST(TrainSchedule, DescriptionsDifferWhenTheScheduleDoes) {
 
 // H.16: a description says where the cosine ended, so that a longer run goes on with the same one.
 TEST(TrainSchedule, TheEndOfTheCosineIsInItsDescription) {
-  ScheduleOptions options{.base_rate = 0.1, .warmup_steps = 7, .decay = Decay::kCosine, .minimum = 0.01, .decay_steps = 200};
+  ScheduleOptions options{
+      .base_rate = 0.1, .warmup_steps = 7, .decay = Decay::kCosine, .minimum = 0.01, .decay_steps = 200};
   EXPECT_EQ(cosine_end(describe(options)), 200);
   options.decay = Decay::kConstant;
   EXPECT_EQ(cosine_end(describe(options)), std::nullopt);
   options.decay = Decay::kSteps;
   options.milestones = {5, 10};
   EXPECT_EQ(cosine_end(describe(options)), std::nullopt);
-  for (const char* damaged : {"", " cosine to ", " cosine to 1 at ", " cosine to 1 at x", " cosine to 1 at -3", " at 5 cosine to 1"})
+  for (const char* damaged :
+       {"", " cosine to ", " cosine to 1 at ", " cosine to 1 at x", " cosine to 1 at -3", " at 5 cosine to 1"})
     EXPECT_EQ(cosine_end(damaged), std::nullopt) << damaged;
 }
 

@@ -1,5 +1,5 @@
-// A disk that is slow, or full, for a program that was not made for the test: loaded before the C library (LD_PRELOAD), it stands in
-// front of fsync for files of checkpoints.
+// A disk that is slow, or full, for a program that was not made for the test: loaded before the C library (LD_PRELOAD),
+// it stands in front of fsync for files of checkpoints.
 //
 //   TROUPE_TEST_FSYNC_SECONDS=N   each takes so long
 //   TROUPE_TEST_FSYNC_FULL=N      the first N of a process fail: no space left

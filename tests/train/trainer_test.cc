@@ -152,7 +152,9 @@ class CountingCommunicator final : public collective::Communicator {
     else ADD_FAILURE() << "an operation that a step has no use for";
     return inner_->run(operation, patience);
   }
-  bool agree_on(const collective::Signature& what, collective::Patience& patience) override { return inner_->agree_on(what, patience); }
+  bool agree_on(const collective::Signature& what, collective::Patience& patience) override {
+    return inner_->agree_on(what, patience);
+  }
   void post(collective::Transfer& transfer) override { inner_->post(transfer); }
   bool pump() override { return inner_->pump(); }
   bool wait_messages(collective::Clock::time_point deadline, collective::Environment* environment) override {

@@ -1,6 +1,7 @@
 // Generalized advantage estimation over a rollout of T steps in N environments.
 //
-// Pure; arrays are [T][N], row-major, and may not overlap. The work is done by kernels/cpu/scans/scans.h, on the fastest instruction set.
+// Pure; arrays are [T][N], row-major, and may not overlap. The work is done by kernels/cpu/scans/scans.h, on the
+// fastest instruction set.
 //
 // GAE-1  A step that ended an episode bootstraps from final_value (the value of the true last observation), and not at
 //        all when it terminated: termination wins when both flags are set.

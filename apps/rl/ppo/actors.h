@@ -6,8 +6,9 @@
 // put of the parameters serves all rollout actors.
 //
 // PA-1  A rollout actor that dies is restarted with fresh environments and a random stream of its own, so that it
-//       does not play its first episodes again, and its interrupted call runs again; the learner is not restarted (a run without its optimizer state would be another run): its death ends the program
-//       with its error, and the last checkpoint remains.
+//       does not play its first episodes again, and its interrupted call runs again; the learner is not restarted (a
+//       run without its optimizer state would be another run): its death ends the program with its error, and the last
+//       checkpoint remains.
 #pragma once
 
 #include <cstdint>

@@ -139,7 +139,9 @@ class TrainingRun {
       outcome.policy = command_.out / "policy.bin";
       save_policy(outcome.policy, saved.value().policy).value();
     }
-    apps::write_file(outcome.picture, learning_curve_svg(log_, fmt::format("PPO on CartPole-v1, seed {}", config_.seed))).value();
+    apps::write_file(outcome.picture,
+                     learning_curve_svg(log_, fmt::format("PPO on CartPole-v1, seed {}", config_.seed)))
+        .value();
     apps::write_file(command_.json, training_json(outcome)).value();
     report(outcome);
     return interrupted ? kExitInterrupted : log_.solved() ? 0 : kExitNotSolved;

@@ -49,7 +49,9 @@ Command parse_command_line(std::span<char* const> arguments) {
       ->capture_default_str();
   evaluate->add_option("--seed", evaluation.options.seed, "Seed of the first episode")->capture_default_str();
   evaluate->add_option("--json", evaluation.json, "Result file");
-  app.footer("Exit codes: 0 solved (or played), 1 failed, 2 wrong usage, 3 not solved within the steps, 130 interrupted. --troupe-help lists the runtime's own flags.");
+  app.footer(
+      "Exit codes: 0 solved (or played), 1 failed, 2 wrong usage, 3 not solved within the steps, 130 interrupted. "
+      "--troupe-help lists the runtime's own flags.");
   try {
     app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ParseError& error) { return ExitNow{app.exit(error) == 0 ? 0 : 2}; }

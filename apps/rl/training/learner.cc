@@ -91,7 +91,8 @@ PpoScalars Learner::step(const OwnedBatch& minibatch, std::size_t rows, const Pp
                                     {.learning_rate = stats.learning_rate, .epsilon = options_.adam_epsilon});
   ++stats.minibatches;
   const auto into = [&](double& mean, double value) { mean += (value - mean) / stats.minibatches; };
-  into(stats.kl, scalars.approx_kl_k3), into(stats.clip_fraction, scalars.clip_fraction), into(stats.entropy, scalars.entropy);
+  into(stats.kl, scalars.approx_kl_k3), into(stats.clip_fraction, scalars.clip_fraction),
+      into(stats.entropy, scalars.entropy);
   return scalars;
 }
 

@@ -15,7 +15,8 @@ struct ProgressView {
   double kl = 0, clip_fraction = 0, entropy = 0;  // of the last update
 };
 
-/// "[####----] 36,864/500,000 steps  163k steps/s  return 212.4  KL 0.008  clipped 9%  entropy 0.58  ETA 0:03". The bar is bar_width characters; 0: no bar.
+/// "[####----] 36,864/500,000 steps  163k steps/s  return 212.4  KL 0.008  clipped 9%  entropy 0.58  ETA 0:03".
+/// The bar is bar_width characters; 0: no bar.
 [[nodiscard]] std::string progress_line(const ProgressView& view, int bar_width);
 
 }  // namespace rl

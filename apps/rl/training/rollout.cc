@@ -27,8 +27,8 @@ Choice sample(std::span<const float> logits, double draw) {
   return {static_cast<std::int32_t>(action), logits[action] - log_sum};
 }
 
-// Environment i of worker w starts from seed + w * num_envs + i; a resumed run, and a worker that was restarted, from a stream of
-// its own.
+// Environment i of worker w starts from seed + w * num_envs + i; a resumed run, and a worker that was restarted, from a
+// stream of its own.
 std::uint64_t environment_seed(const RolloutOptions& o) {
   if (o.resumed_from == 0 && o.life == 0) return o.seed + o.worker * o.num_envs;
   SeedSequence stream = SeedSequence(o.seed).child(o.worker).child(static_cast<std::uint32_t>(o.resumed_from));

@@ -93,7 +93,8 @@ Status check_arrays(const ArrayFile& file, const Layout& layout) {
     std::string_view name = entry.name;
     if (name.starts_with("moment.")) name = name.substr(std::min(name.size(), name.find('.', 7) + 1));
     if (std::ranges::find(layout, name, &Tensor::name) == layout.end())
-      return InvalidArgumentError("the checkpoint has " + entry.name + ", which this model has not: it is of another model");
+      return InvalidArgumentError("the checkpoint has " + entry.name +
+                                  ", which this model has not: it is of another model");
   }
   return {};
 }
@@ -104,7 +105,8 @@ Result<Snapshot<T>> load_good(const std::filesystem::path& path, std::int64_t st
                               const std::map<std::string, std::string>& setting) {
   auto snapshot = load_snapshot<T>(path, layout, setting);
   if (snapshot.ok() && snapshot->step != step)
-    return SerializationError(path.string() + " holds step " + std::to_string(snapshot->step) + ", not what its name says");
+    return SerializationError(path.string() + " holds step " + std::to_string(snapshot->step) +
+                              ", not what its name says");
   return snapshot;
 }
 
@@ -232,9 +234,11 @@ Status CheckpointFolder::save(const Layout& layout, const Snapshot<T>& snapshot,
 }
 
 /// A damaged file, or one of another run, is no best to compare with.
-Status CheckpointFolder::keep_best(std::int64_t step, std::optional<double> score, const std::map<std::string, std::string>& setting) {
+Status CheckpointFolder::keep_best(std::int64_t step, std::optional<double> score,
+                                   const std::map<std::string, std::string>& setting) {
   if (!score || !std::isfinite(*score)) return {};
-  if (const auto words = read_metadata(best_file()); words.ok() && is_checkpoint(*words) && compare(*words, setting).ok()) {
+  if (const auto words = read_metadata(best_file());
+      words.ok() && is_checkpoint(*words) && compare(*words, setting).ok()) {
     double best = 0;
     if (parse_bits(*words, "score", best) && best <= *score) return {};
   }
@@ -287,7 +291,8 @@ Result<Snapshot<T>> CheckpointFolder::load_newest(const Layout& layout,
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
     auto snapshot = load_good<T>(file_of(*step), *step, layout, setting);
     if (snapshot.ok()) return snapshot;
-    if (passed_over != nullptr) passed_over->push_back(file_of(*step).filename().string() + ": " + snapshot.error().message());
+    if (passed_over != nullptr)
+      passed_over->push_back(file_of(*step).filename().string() + ": " + snapshot.error().message());
     if (!first) first = snapshot.error_ptr();
   }
   if (first) return first;

@@ -73,7 +73,8 @@ class CheckpointFolder {
   /// Steps for which there are files, rising.
   std::vector<std::int64_t> steps() const;
   std::filesystem::path file_of(std::int64_t step) const;
-  /// The description of the learning rate (describe() of schedule.h) in the newest checkpoint whose metadata can be read.
+  /// The description of the learning rate (describe() of schedule.h) in the newest checkpoint whose metadata can be
+  /// read.
   std::optional<std::string> schedule() const;
   std::filesystem::path best_file() const { return options_.path / "best.safetensors"; }
 

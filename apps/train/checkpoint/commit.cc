@@ -63,10 +63,12 @@ auto Commits<T>::find(const CommitName& name) const -> const Generation* {
 std::vector<int> checkpoint_readers(std::span<const RankHeader> headers) {
   std::vector<int> readers;
   for (std::size_t r = 0; r < headers.size(); ++r) {
-    const bool known = std::ranges::any_of(readers, [&](int reader) { return headers[std::size_t(reader)].on_disk == headers[r].on_disk; });
+    const bool known = std::ranges::any_of(
+        readers, [&](int reader) { return headers[std::size_t(reader)].on_disk == headers[r].on_disk; });
     if (headers[r].on_disk >= 0 && !known) readers.push_back(int(r));
   }
-  std::ranges::stable_sort(readers, std::ranges::greater(), [&](int reader) { return headers[std::size_t(reader)].on_disk; });
+  std::ranges::stable_sort(readers, std::ranges::greater(),
+                           [&](int reader) { return headers[std::size_t(reader)].on_disk; });
   return readers;
 }
 

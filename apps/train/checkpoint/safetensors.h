@@ -1,7 +1,8 @@
 // Safetensors files: named arrays of numbers and a few words about them, in the format that the field reads.
 //
 //   8 bytes     size of the header, little-endian
-//   header      JSON: {"__metadata__": {key: text}, name: {"dtype": "F32", "shape": [...], "data_offsets": [begin, end]}, ...}
+//   header      JSON: {"__metadata__": {key: text}, name: {"dtype": "F32", "shape": [...], "data_offsets": [begin,
+//               end]}, ...}
 //   data        the arrays, without gaps
 //
 // Invariants

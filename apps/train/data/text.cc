@@ -37,7 +37,8 @@ Result<std::string> Vocabulary::decode(std::span<const std::int32_t> ids) const 
   out.reserve(ids.size());
   for (const std::int32_t id : ids) {
     if (id < 0 || static_cast<std::size_t>(id) >= size())
-      return InvalidArgumentError("id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(size()));
+      return InvalidArgumentError("id " + std::to_string(id) + " is outside the vocabulary of " +
+                                  std::to_string(size()));
     out.push_back(characters_[static_cast<std::size_t>(id)]);
   }
   return out;

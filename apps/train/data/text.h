@@ -2,7 +2,8 @@
 //
 // Plain values; any thread once made.
 //
-// TX-1  Ids of characters are the distinct bytes of the text in ascending order: the same text gives the same ids everywhere.
+// TX-1  Ids of characters are the distinct bytes of the text in ascending order: the same text gives the same ids
+//       everywhere.
 // TX-2  The first floor(0.9 n) ids train, the rest validate; a window never crosses the border.
 // TX-3  decode(encode(text)) == text.
 #pragma once
@@ -26,7 +27,8 @@ class Vocabulary {
   static Vocabulary of(std::string_view text, TextLevel level = TextLevel::kCharacters);
 
   std::size_t size() const { return characters_.size(); }
-  const std::string& characters() const { return characters_; }  ///< by rising id; with it a checkpoint rebuilds the ids
+  /// by rising id; with it a checkpoint rebuilds the ids
+  const std::string& characters() const { return characters_; }
   /// InvalidArgumentError names the first character that has no id, and its place.
   Result<std::vector<std::int32_t>> encode(std::string_view text) const;
   /// InvalidArgumentError for an id outside [0, size()).

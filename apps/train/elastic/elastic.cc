@@ -31,8 +31,13 @@ Status agree(collective::Group& g, const Status& own, int of = 0) {
   g.broadcast(text, of);
   if (text[0] == 0) return {};
   if (g.rank() == of) return own;
-  return Error::make({ErrorCode(text[0]), "rank " + std::to_string(of) + ": " + reinterpret_cast<const char*>(text.data() + 1),
-                      {}, {}, {}, Outcome::kUnknown, {}});
+  return Error::make({ErrorCode(text[0]),
+                      "rank " + std::to_string(of) + ": " + reinterpret_cast<const char*>(text.data() + 1),
+                      {},
+                      {},
+                      {},
+                      Outcome::kUnknown,
+                      {}});
 }
 
 }  // namespace
@@ -84,9 +89,11 @@ Status ElasticRun<T>::synchronize() {
     return {};
   }
   const bool lost = std::ranges::any_of(headers, [](const RankHeader& header) { return header.trained != 0; });
-  const bool resumes = std::ranges::any_of(headers, [](const RankHeader& header) { return header.resumes != 0; });  // EL-1
+  // EL-1
+  const bool resumes = std::ranges::any_of(headers, [](const RankHeader& header) { return header.resumes != 0; });
   const bool late = std::ranges::all_of(headers, [](const RankHeader& header) { return header.resumes != 0; });
-  // A state that nobody has trained yet can be made again (EL-6); ranks that came late, alone, know of one that they cannot make.
+  // A state that nobody has trained yet can be made again (EL-6); ranks that came late, alone, know of one that they
+  // cannot make.
   if (lost || resumes) return from_disk(lost || (late && !folder_), headers);
   if (Status status = trainer_->start(); !status.ok()) return status;
   report(Recovery::From::kStart, "begins");
@@ -98,8 +105,9 @@ template <class T>
 Result<Snapshot<T>> ElasticRun<T>::load(bool lost, std::vector<std::string>& passed_over) const {
   auto loaded = folder_->load_newest<T>(trainer_->model().layout(), setting_of(*trainer_), &passed_over);
   if (loaded.ok() || !lost) return loaded;
-  return ObjectLostError("a shard and its copy in the partner's memory are both lost, and there is no checkpoint to go back to: " +
-                         loaded.error().message());
+  return ObjectLostError(
+      "a shard and its copy in the partner's memory are both lost, and there is no checkpoint to go back to: " +
+      loaded.error().message());
 }
 
 /// The rank with the newest checkpoint reads it, all take over what it has read (EL-3).
@@ -132,8 +140,10 @@ Status ElasticRun<T>::from_disk(bool lost, const std::vector<RankHeader>& header
   }
   if (!first.ok() && first.error().code() != ErrorCode::kNotFound) return first;
   if (lost)
-    return ObjectLostError(std::string("a shard and its copy in the partner's memory are both lost, and there is no checkpoint to go back to") +
-                           (folder_ ? "" : ": no folder for checkpoints was named"));
+    return ObjectLostError(
+        std::string(
+            "a shard and its copy in the partner's memory are both lost, and there is no checkpoint to go back to") +
+        (folder_ ? "" : ": no folder for checkpoints was named"));
   if (Status started = trainer_->start(); !started.ok()) return started;
   report(Recovery::From::kStart, "begins: there is no checkpoint to resume");
   return {};
@@ -158,8 +168,8 @@ auto ElasticRun<T>::train() -> Result<Next> {
     const bool last = trainer_->steps_done() == options_.total_steps;
     if (!last && folder_ && is_due(options_.checkpoint_every))
       if (Status saved = checkpoint(true); !saved.ok())  // EL-7
-        warn("the checkpoint of step " + std::to_string(trainer_->steps_done()) + " was not written, training goes on: " +
-             saved.error().message());
+        warn("the checkpoint of step " + std::to_string(trainer_->steps_done()) +
+             " was not written, training goes on: " + saved.error().message());
     if (last || !is_due(options_.commit_every)) continue;
     commits_.commit(*trainer_);
     if (options_.newcomer && ask(trainer_->group().rank() == 0 && options_.newcomer()) != 0) {

@@ -1,8 +1,8 @@
 // Elastic training: the loop that goes on when a rank is killed, and takes in a rank that comes.
 //
-//            +------------------------------------- CollectiveError --------------------------------------+
-//            v                                                                                             |
-//   form a group --> synchronize --> commit --> step ... step --> commit --> (checkpoint) --> newcomer? -- no --> step ...
+//            +------------------------------------- CollectiveError -----------------------------------+
+//            v                                                                                          |
+//   form a group --> synchronize --> commit --> step ... step --> commit --> (checkpoint) --> newcomer? -- no --> step
 //      ^                 |                                                                        |
 //      |                 | no commit is whole                                                     | yes
 //      |                 v                                                                        |
@@ -59,8 +59,8 @@ struct ElasticOptions {
   std::int64_t commit_every = 50;     ///< steps; 0: none but after a formation
   std::int64_t checkpoint_every = 0;  ///< steps; 0: only at the end
   std::optional<FolderOptions> checkpoints = {};
-  /// Begin with the newest checkpoint, if there is one. Also of a rank that comes to a run under way: where nobody that has
-  /// trained is left and no folder was named, that is an ObjectLostError, not a new beginning.
+  /// Begin with the newest checkpoint, if there is one. Also of a rank that comes to a run under way: where nobody that
+  /// has trained is left and no folder was named, that is an ObjectLostError, not a new beginning.
   bool resume = false;
   int failures_max = 100;  ///< formations after a failure, before it gives up
 
@@ -73,8 +73,10 @@ struct ElasticOptions {
   /// Before a checkpoint, on all ranks: its score, lower is better (for example a validation loss).
   std::function<std::optional<double>()> score = {};
   std::function<void(const Recovery&)> on_recovery = {};  ///< also at the start
-  std::function<void(const std::string&)> on_warning = {};  ///< on all ranks: what went wrong, and training goes on (EL-7)
-  std::function<bool()> stop = {};  ///< asked of rank 0 before each step (Ctrl-C): all ranks stop after it, with a checkpoint
+  /// on all ranks: what went wrong, and training goes on (EL-7)
+  std::function<void(const std::string&)> on_warning = {};
+  /// asked of rank 0 before each step (Ctrl-C): all ranks stop after it, with a checkpoint
+  std::function<bool()> stop = {};
 };
 
 struct ElasticOutcome {

@@ -1,4 +1,5 @@
-// Cuda: the kernels' plug-in as the models use it: found by name, every status looked at, device memory that is given back.
+// Cuda: the kernels' plug-in as the models use it: found by name, every status looked at, device memory that is given
+// back.
 //
 // Invariants
 //   CU-1  A status other than 0 becomes an exception that names the call and says CUDA's text: OutOfMemoryError where
@@ -17,13 +18,14 @@
 
 namespace troupe::train {
 
-/// NotFoundError: where the plug-in was looked for (CU-2), or that there is no GPU. InvalidArgumentError: not of this version.
+/// NotFoundError: where the plug-in was looked for (CU-2), or that there is no GPU. InvalidArgumentError: not of this
+/// version.
 Result<const kernels::cuda::Table*> cuda_table();
 /// The plug-in in this file; a GPU is not asked for.
 Result<const kernels::cuda::Table*> cuda_table_of(const char* file);
 
-/// Which of the GPUs that this process sees is its own. `assigned`, from 0: what the runtime has given to an actor, whose
-/// process sees that one only, as number 0, or all of them (local mode). -1: what a launcher's local rank says
+/// Which of the GPUs that this process sees is its own. `assigned`, from 0: what the runtime has given to an actor,
+/// whose process sees that one only, as number 0, or all of them (local mode). -1: what a launcher's local rank says
 /// (kernels::cuda::own_device). Throws as CU-1.
 int own_cuda_device(const kernels::cuda::Table& table, int assigned = -1);
 
@@ -51,7 +53,9 @@ class Cuda {
   }
 
   /// Host or device memory, either way.
-  void copy(void* to, const void* from, std::size_t bytes) const { run("copy", &kernels::cuda::Table::copy, to, from, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    run("copy", &kernels::cuda::Table::copy, to, from, bytes);
+  }
   void zero(void* to, std::size_t bytes) const { run("fill", &kernels::cuda::Table::fill, to, 0, bytes); }
   void wait() const { run("synchronize", &kernels::cuda::Table::synchronize); }
 
@@ -60,8 +64,8 @@ class Cuda {
   int device_;
 };
 
-/// The GPU's name and what multiplies matrices there: cuBLASLt, which is opened now (TROUPE_CUBLASLT_LIB names it), or the
-/// plug-in's own kernels, much slower, and why.
+/// The GPU's name and what multiplies matrices there: cuBLASLt, which is opened now (TROUPE_CUBLASLT_LIB names it), or
+/// the plug-in's own kernels, much slower, and why.
 std::string describe_and_open_products(const Cuda& cuda);
 
 /// Elements in device memory; what they are is undefined until written.

@@ -35,11 +35,23 @@ void device_widen(const Cuda& cuda, float* to, const std::uint16_t* from, std::s
   cuda.run("cast", &Table::cast, to, DType::kF32, from, DType::kBF16, count);
 }
 
-void DeviceLinear::forward(const DeviceParameters& p, const Layer& l, std::size_t rows, const float* x, float* y) const {
+void DeviceLinear::forward(const DeviceParameters& p, const Layer& l, std::size_t rows, const float* x,
+                           float* y) const {
   const bool half = precision_ == Precision::kBFloat16, biased = l.bias != kNoBias;
-  MatmulArguments a{.m = rows, .n = l.out, .k = l.in, .a = x, .b = p.values + l.weight, .a_stride = l.in, .b_stride = l.in,
-                    .a_transposed = false, .b_transposed = true, .c = y, .c_stride = l.out, .accumulate = false,
-                    .bias = biased ? p.values + l.bias : nullptr, .type = DType::kF32};
+  MatmulArguments a{.m = rows,
+                    .n = l.out,
+                    .k = l.in,
+                    .a = x,
+                    .b = p.values + l.weight,
+                    .a_stride = l.in,
+                    .b_stride = l.in,
+                    .a_transposed = false,
+                    .b_transposed = true,
+                    .c = y,
+                    .c_stride = l.out,
+                    .accumulate = false,
+                    .bias = biased ? p.values + l.bias : nullptr,
+                    .type = DType::kF32};
   if (half) {
     device_narrow(*cuda_, x_, x, rows * l.in);
     a.a = x_, a.b = p.working + l.weight, a.c = y_, a.type = DType::kBF16;
@@ -49,8 +61,8 @@ void DeviceLinear::forward(const DeviceParameters& p, const Layer& l, std::size_
   if (half) device_widen(*cuda_, y, y_, rows * l.out);
 }
 
-void DeviceLinear::backward(const DeviceParameters& p, const Layer& l, std::size_t rows, const float* x, const float* dy,
-                            float* dx) const {
+void DeviceLinear::backward(const DeviceParameters& p, const Layer& l, std::size_t rows, const float* x,
+                            const float* dy, float* dx) const {
   const bool half = precision_ == Precision::kBFloat16;
   if (l.bias != kNoBias) cuda_->run("bias_backward", &Table::bias_backward, rows, l.out, dy, p.gradients + l.bias);
   MatmulArguments weight{.m = l.out, .n = l.in, .k = rows, .a = dy, .b = x, .a_stride = l.out, .b_stride = l.in,

@@ -1,9 +1,9 @@
-// DeviceLinear: linear layers y = x w^T + b in device memory, forward and backward, with parameters and gradients in a GPT's
-// flat vectors.
+// DeviceLinear: linear layers y = x w^T + b in device memory, forward and backward, with parameters and gradients in a
+// GPT's flat vectors.
 //
-// kFloat: products of floats. kBFloat16: factors are rounded to bfloat16 and multiplied on tensor cores with float sums; the
-// result of a product is a bfloat16 once more. What goes in and comes out, and all gradients' sums, are float either way, so
-// that who uses it knows nothing of it.
+// kFloat: products of floats. kBFloat16: factors are rounded to bfloat16 and multiplied on tensor cores with float
+// sums; the result of a product is a bfloat16 once more. What goes in and comes out, and all gradients' sums, are float
+// either way, so that who uses it knows nothing of it.
 //
 // Invariants
 //   LY-1  Gradients of weights and biases are added to what is there; dx is overwritten.
@@ -39,7 +39,8 @@ class DeviceLinear {
 
   void forward(const DeviceParameters& p, const Layer& layer, std::size_t rows, const float* x, float* y) const;
   /// LY-1. dx may not be x or dy.
-  void backward(const DeviceParameters& p, const Layer& layer, std::size_t rows, const float* x, const float* dy, float* dx) const;
+  void backward(const DeviceParameters& p, const Layer& layer, std::size_t rows, const float* x, const float* dy,
+                float* dx) const;
 
  private:
   const Cuda* cuda_;

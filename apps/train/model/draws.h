@@ -1,6 +1,7 @@
 // Draws: seeded random numbers for starts and samples. Plain value, one thread an object.
 //
-// DW-1  The same seed gives the same draws on every machine (normal() up to the last bit of the C library's log and cos).
+// DW-1  The same seed gives the same draws on every machine (normal() up to the last bit of the C library's log and
+//       cos).
 // DW-2  Draws are made in double: a float model starts from the rounded numbers of the double one.
 #pragma once
 #include <cmath>

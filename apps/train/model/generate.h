@@ -1,7 +1,8 @@
 // Text from a trained GPT, one token after the other.
 //
 // GE-1  The same parameters, prompt and options give the same tokens.
-// GE-2  A prompt or text longer than the context is seen through its last `time` tokens, so nothing depends on what is older.
+// GE-2  A prompt or text longer than the context is seen through its last `time` tokens, so nothing depends on what is
+//       older.
 // GE-3  No token outside the top_k most likely is ever drawn; among equals the lower id comes first.
 // Thread rule: that of the model.
 #pragma once
@@ -22,8 +23,8 @@ struct GenerateOptions {
   std::uint64_t seed = 1;
 };
 
-/// The new tokens, without the prompt. An empty prompt, a token outside the vocabulary, a temperature below 0 or not finite,
-/// parameters that give NaN: InvalidArgumentError.
+/// The new tokens, without the prompt. An empty prompt, a token outside the vocabulary, a temperature below 0 or not
+/// finite, parameters that give NaN: InvalidArgumentError.
 Result<std::vector<std::int32_t>> generate(Gpt<float>& model, std::span<const float> parameters,
                                            std::span<const std::int32_t> prompt, const GenerateOptions& options = {});
 

@@ -125,7 +125,8 @@ template <class T>
 void Gpt<T>::pack(const T* w, Direction direction) {
   const std::size_t c = options().channels;
   const auto one = [&](kernels::PackedFactor<T>& packed, std::size_t weight, std::size_t out, std::size_t in) {
-    if (direction == Direction::kForward) packed.pack(isa_, in, out, {.data = w + weight, .stride = in, .transposed = true});
+    if (direction == Direction::kForward)
+      packed.pack(isa_, in, out, {.data = w + weight, .stride = in, .transposed = true});
     else packed.pack(isa_, out, in, {.data = w + weight, .stride = in});
   };
   one(packed_.qkv, block().qkv_w, 3 * c, c);
@@ -139,13 +140,15 @@ void Gpt<T>::forward_block(std::size_t layer, Slice slice, const T* w) {
   const std::size_t c = options().channels, first = slice.first * time_, n = slice.rows * time_;
   const Tape& t = tapes_[layer];
   const T* x = streams_[layer] + first * c;
-  kernels::layernorm_forward<T>(isa_, {n, c}, x, w + block().ln1_w, w + block().ln1_b, norm_, {t.mean1 + first, t.rstd1 + first});
+  kernels::layernorm_forward<T>(isa_, {n, c}, x, w + block().ln1_w, w + block().ln1_b, norm_,
+                                {t.mean1 + first, t.rstd1 + first});
   T* qkv = t.qkv + first * 3 * c;
   linear<T>(isa_, {n, c, 3 * c}, norm_, packed_.qkv, w + block().qkv_b, qkv);
   T* heads = t.heads + first * c;
   const std::size_t head_rows = first * options().heads;
-  kernels::attention_forward<T>(isa_, {.batch = slice.rows, .time = time_, .heads = options().heads, .channels = c}, qkv,
-                                heads, {.lse = t.lse + head_rows, .probs = t.probs + head_rows * time_}, attention_);
+  kernels::attention_forward<T>(isa_, {.batch = slice.rows, .time = time_, .heads = options().heads, .channels = c},
+                                qkv, heads, {.lse = t.lse + head_rows, .probs = t.probs + head_rows * time_},
+                                attention_);
   T* middle = t.middle + first * c;
   linear<T>(isa_, {n, c, c}, heads, packed_.out, w + block().out_b, middle, x);
   kernels::layernorm_forward<T>(isa_, {n, c}, middle, w + block().ln2_w, w + block().ln2_b, norm_,
@@ -164,11 +167,13 @@ void Gpt<T>::backward_block(std::size_t layer, Slice slice, const T* w, T* dw, c
   const Tape& t = tapes_[layer];
   T* d = dstream_ + first * c;
   const NormStatistics<T> norm1{t.mean1 + first, t.rstd1 + first}, norm2{t.mean2 + first, t.rstd2 + first};
-  const auto input_gradient = [&](const LinearShape& shape, const kernels::PackedFactor<T>& weight, const T* dy, T* dx) {
-    kernels::matmul<T>(isa_, {.m = shape.rows, .n = shape.in, .k = shape.out}, {.data = dy, .stride = shape.out}, weight,
-                       {.data = dx, .stride = shape.in});
+  const auto input_gradient = [&](const LinearShape& shape, const kernels::PackedFactor<T>& weight, const T* dy,
+                                  T* dx) {
+    kernels::matmul<T>(isa_, {.m = shape.rows, .n = shape.in, .k = shape.out}, {.data = dy, .stride = shape.out},
+                       weight, {.data = dx, .stride = shape.in});
   };
-  const auto weight_gradient = [&](const LinearShape& shape, const T* x, std::size_t weight, std::size_t bias, const T* dy) {
+  const auto weight_gradient = [&](const LinearShape& shape, const T* x, std::size_t weight, std::size_t bias,
+                                   const T* dy) {
     kernels::linear_backward<T>(isa_, shape, x, w + weight, dy, {.dw = dw + weight, .dbias = dw + bias});
     tell(final_from, offset + weight);
   };
@@ -189,9 +194,9 @@ void Gpt<T>::backward_block(std::size_t layer, Slice slice, const T* w, T* dw, c
   input_gradient({n, c, c}, packed_.out, d, dnarrow_);
   weight_gradient({n, c, c}, t.heads + first * c, block().out_w, block().out_b, d);
   const std::size_t head_rows = first * options().heads;
-  kernels::attention_backward<T>(isa_, {.batch = slice.rows, .time = time_, .heads = options().heads, .channels = c},
-                                 t.qkv + first * 3 * c, {.lse = t.lse + head_rows, .probs = t.probs + head_rows * time_},
-                                 dnarrow_, dqkv_, attention_);
+  kernels::attention_backward<T>(
+      isa_, {.batch = slice.rows, .time = time_, .heads = options().heads, .channels = c}, t.qkv + first * 3 * c,
+      {.lse = t.lse + head_rows, .probs = t.probs + head_rows * time_}, dnarrow_, dqkv_, attention_);
   const T* x = streams_[layer] + first * c;
   input_gradient({n, c, 3 * c}, packed_.qkv, dqkv_, dnarrow_);
   kernels::layernorm_again<T>(isa_, {n, c}, x, w + block().ln1_w, w + block().ln1_b, norm1, norm_);
@@ -208,8 +213,9 @@ Loss Gpt<T>::head(const std::int32_t* targets, const T* parameters, T* gradients
     const std::size_t n = std::min(head_positions_, positions() - first);
     const T* x = final_norm_ + first * c;
     kernels::linear_forward<T>(isa_, {n, c, vocab}, x, parameters, nullptr, logits_);
-    const auto part = kernels::cross_entropy<T>(isa_, {n, vocab}, logits_, targets + first,
-                                                {.dlogits = gradients != nullptr ? logits_ : nullptr, .divisor = divisor});
+    const auto part =
+        kernels::cross_entropy<T>(isa_, {n, vocab}, logits_, targets + first,
+                                  {.dlogits = gradients != nullptr ? logits_ : nullptr, .divisor = divisor});
     loss.sum += part.loss_sum;
     loss.counted += part.counted;
     if (gradients == nullptr) continue;
@@ -234,13 +240,14 @@ Loss Gpt<T>::step(const Batch& batch, std::span<const T> parameters, std::span<T
   const std::size_t c = options().channels;
   forward(batch.tokens.data(), w);
   const Loss loss = head(batch.targets.data(), w, dw, divisor);
-  kernels::layernorm_backward<T>(isa_, {positions(), c}, streams_.back(), w + shape_.ln_f(), {final_mean_, final_rstd_}, dstream_,
-                                 dstream_, dw + shape_.ln_f(), dw + shape_.ln_f() + c);
+  kernels::layernorm_backward<T>(isa_, {positions(), c}, streams_.back(), w + shape_.ln_f(), {final_mean_, final_rstd_},
+                                 dstream_, dstream_, dw + shape_.ln_f(), dw + shape_.ln_f() + c);
   tell(final_from, shape_.ln_f());
   for (std::size_t layer = options().layers; layer-- > 0;) {
     pack(block_of(w, layer), Direction::kBackward);
     for (std::size_t s = 0; s < slices(); ++s)
-      backward_block(layer, slice(s), block_of(w, layer), block_of(dw, layer), s + 1 == slices() ? final_from : nullptr);
+      backward_block(layer, slice(s), block_of(w, layer), block_of(dw, layer),
+                     s + 1 == slices() ? final_from : nullptr);
   }
   kernels::embedding_backward<T>({.batch = rows_, .time = time_, .channels = c}, batch.tokens.data(), dstream_, dw,
                                  dw + shape_.wpe());
@@ -267,15 +274,16 @@ void Gpt<T>::next_logits(std::span<const std::int32_t> tokens, std::span<const T
   prepare(1, tokens.size());
   forward(tokens.data(), parameters.data());
   const T* last = final_norm_ + (tokens.size() - 1) * options().channels;
-  kernels::linear_forward<T>(isa_, {1, options().channels, options().vocab}, last, parameters.data(), nullptr, logits.data());
+  kernels::linear_forward<T>(isa_, {1, options().channels, options().vocab}, last, parameters.data(), nullptr,
+                             logits.data());
 }
 
 template <class T>
 void Gpt<T>::logits(std::span<const T> parameters, std::span<T> out) const {
   shape_.check_parameters(parameters.size());
   if (out.size() != positions() * options().vocab) throw InvalidArgumentError("logits wants room for every position");
-  kernels::linear_forward<T>(isa_, {positions(), options().channels, options().vocab}, final_norm_, parameters.data(), nullptr,
-                             out.data());
+  kernels::linear_forward<T>(isa_, {positions(), options().channels, options().vocab}, final_norm_, parameters.data(),
+                             nullptr, out.data());
 }
 
 template class Gpt<float>;

@@ -1,13 +1,14 @@
 // Gpt: GPT-2's architecture with a forward and backward pass written by hand.
 //
-// Token plus position embeddings; blocks x += c_proj(attention(ln_1 x)), x += c_proj(gelu(c_fc(ln_2 x))); ln_f; the head is
-// the token embedding transposed (tied), so the gradient of wte is the sum of both uses and final only at the very end (MD-3).
-// Biases everywhere but in the head, tanh-GELU, no dropout. Weights of linear layers are [out][in]; c_attn's rows are q, k, v.
+// Token plus position embeddings; blocks x += c_proj(attention(ln_1 x)), x += c_proj(gelu(c_fc(ln_2 x))); ln_f; the
+// head is the token embedding transposed (tied), so the gradient of wte is the sum of both uses and final only at the
+// very end (MD-3). Biases everywhere but in the head, tanh-GELU, no dropout. Weights of linear layers are [out][in];
+// c_attn's rows are q, k, v.
 //
-// Memory: what backward needs of every block is kept, about (10 C + heads T) elements a position and block with inner width
-// 4 C; it is allocated at the first batch and again only when a batch has more rows than any before. What norms and GELU gave
-// is calculated again: that is cheaper than the way to memory and back. The head runs in slices of rows, forward and backward
-// at once, so that logits of a large vocabulary are never held for the whole batch.
+// Memory: what backward needs of every block is kept, about (10 C + heads T) elements a position and block with inner
+// width 4 C; it is allocated at the first batch and again only when a batch has more rows than any before. What norms
+// and GELU gave is calculated again: that is cheaper than the way to memory and back. The head runs in slices of rows,
+// forward and backward at once, so that logits of a large vocabulary are never held for the whole batch.
 //
 // Invariants
 //   GP-1  A step equals the recorded one: tests/train/golden_gpt_test.cc.
@@ -36,7 +37,8 @@ class Gpt final : public Model<T> {
   const GptOptions& options() const { return shape_.options(); }
   const Layout& layout() const override { return shape_.layout(); }
   std::size_t parameter_count() const override { return shape_.parameter_count(); }
-  /// Normal, deviation 0.02, and 0.02 / sqrt(2 layers) for the two projections into the residual stream; biases 0, gains 1.
+  /// Normal, deviation 0.02, and 0.02 / sqrt(2 layers) for the two projections into the residual stream; biases 0,
+  /// gains 1.
   void initialize(std::uint64_t seed, std::span<T> parameters) const override { shape_.initialize(seed, parameters); }
   /// A token outside the vocabulary, or spans that do not fit the rows: InvalidArgumentError, nothing changed.
   Loss step(const Batch& batch, std::span<const T> parameters, std::span<T> gradients, double divisor,
@@ -48,7 +50,8 @@ class Gpt final : public Model<T> {
   /// Logits [vocab] of the last of 1 to `time` tokens; InvalidArgumentError as above.
   void next_logits(std::span<const std::int32_t> tokens, std::span<const T> parameters, std::span<T> logits);
 
-  /// Of the last step or evaluate: the residual stream after the embeddings (0) and after block i - 1 (i), [rows][time][C].
+  /// Of the last step or evaluate: the residual stream after the embeddings (0) and after block i - 1 (i),
+  /// [rows][time][C].
   std::span<const T> stream(std::size_t index) const;
   std::span<const T> normalized() const { return {final_norm_, positions() * options().channels}; }  ///< after ln_f
   /// Logits [rows][time][vocab] from normalized(), with the same parameters.

@@ -10,7 +10,12 @@ class Fetching {
  public:
   Fetching(const Cuda& cuda, const float* device, std::vector<float>& fetched, std::span<float> gradients,
            const FinalFrom& final_from)
-      : cuda_(cuda), device_(device), fetched_(fetched), gradients_(gradients), final_from_(final_from), end_(gradients.size()),
+      : cuda_(cuda),
+        device_(device),
+        fetched_(fetched),
+        gradients_(gradients),
+        final_from_(final_from),
+        end_(gradients.size()),
         from_(gradients.size()) {}
 
   /// Everything at or after `from` is enqueued.

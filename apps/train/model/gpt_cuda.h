@@ -1,8 +1,8 @@
-// CudaGpt: a GPT on a GPU behind the contract of Model: parameters and gradients are the host's, as the trainer, its buckets
-// and its checkpoints want them; what lies between is done by GptDevice (gpt_device.h) in float.
+// CudaGpt: a GPT on a GPU behind the contract of Model: parameters and gradients are the host's, as the trainer, its
+// buckets and its checkpoints want them; what lies between is done by GptDevice (gpt_device.h) in float.
 //
-// A step sends the parameters to the GPU and fetches the gradients of one block after the other from the end, so that their
-// buckets are reduced while the GPU works on the blocks before:
+// A step sends the parameters to the GPU and fetches the gradients of one block after the other from the end, so that
+// their buckets are reduced while the GPU works on the blocks before:
 //
 //   GPU    forward, head | block L-1 | block L-2 | ...
 //   host                             | fetch, then add L-1 and tell final_from | fetch, add L-2 ...
@@ -29,7 +29,9 @@ class CudaGpt final : public Model<float> {
 
   const Layout& layout() const override { return shape_.layout(); }
   std::size_t parameter_count() const override { return shape_.parameter_count(); }
-  void initialize(std::uint64_t seed, std::span<float> parameters) const override { shape_.initialize(seed, parameters); }
+  void initialize(std::uint64_t seed, std::span<float> parameters) const override {
+    shape_.initialize(seed, parameters);
+  }
   Loss step(const Batch& batch, std::span<const float> parameters, std::span<float> gradients, double divisor,
             const FinalFrom& final_from) override;
   Loss evaluate(const Batch& batch, std::span<const float> parameters) override;

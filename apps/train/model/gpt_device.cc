@@ -29,8 +29,8 @@ Status check_device_heads(const GptOptions& gpt, Precision precision) {
   const std::size_t width = gpt.channels / gpt.heads;
   const std::size_t widest = precision == Precision::kFloat ? kWidestHead : kernels::cuda::kNarrowHead;
   if (width <= widest) return {};
-  return InvalidArgumentError("GPT on a GPU: heads of " + std::to_string(width) + " channels; the attention has at most " +
-                              std::to_string(widest));
+  return InvalidArgumentError("GPT on a GPU: heads of " + std::to_string(width) +
+                              " channels; the attention has at most " + std::to_string(widest));
 }
 
 GptDevice::GptDevice(const Cuda& cuda, const GptShape& shape, const GptDeviceOptions& options)
@@ -116,7 +116,8 @@ void GptDevice::forward_norm(const Norm& norm, const float* x, float* y) const {
 // dx may be dy.
 void GptDevice::backward_norm(const Norm& norm, const float* x, const float* dy, float* dx) const {
   cuda_->run("layernorm_backward", &Table::layernorm_backward, positions(), shape_.options().channels, x,
-             p_.values + norm.weight, norm.mean, norm.rstd, dy, dx, p_.gradients + norm.weight, p_.gradients + norm.bias);
+             p_.values + norm.weight, norm.mean, norm.rstd, dy, dx, p_.gradients + norm.weight,
+             p_.gradients + norm.bias);
 }
 
 void GptDevice::attention_forward(const Tape& t) const {
@@ -177,10 +178,14 @@ void GptDevice::head(const std::int32_t* targets, double divisor) const {
     const std::size_t n = std::min(head_positions_, positions() - first);
     const float* x = final_norm_ + first * c;
     linear_.forward(p_, head_layer(), n, x, logits_);
-    const kernels::cuda::CrossEntropyArguments a{.rows = n, .columns = vocab, .logits = logits_, .targets = targets + first,
+    const kernels::cuda::CrossEntropyArguments a{.rows = n,
+                                                 .columns = vocab,
+                                                 .logits = logits_,
+                                                 .targets = targets + first,
                                                  .row_loss = row_loss_,
                                                  .dlogits = p_.gradients != nullptr ? logits_ : nullptr,
-                                                 .divisor = divisor, .result = result};
+                                                 .divisor = divisor,
+                                                 .result = result};
     cuda_->run("cross_entropy", &Table::cross_entropy, &a);
     if (p_.gradients != nullptr) linear_.backward(p_, head_layer(), n, x, logits_, dstream_ + first * c);
   }
@@ -207,8 +212,8 @@ void GptDevice::backward_block(std::size_t index) const {
   device_add(*cuda_, d, dnarrow_, count);
 }
 
-void GptDevice::step(std::size_t rows, const std::int32_t* tokens, const std::int32_t* targets, const DeviceParameters& p,
-                     double divisor, const FinalFrom& enqueued) {
+void GptDevice::step(std::size_t rows, const std::int32_t* tokens, const std::int32_t* targets,
+                     const DeviceParameters& p, double divisor, const FinalFrom& enqueued) {
   reserve(rows);
   rows_ = rows;
   p_ = p;

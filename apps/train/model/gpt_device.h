@@ -1,10 +1,11 @@
 // GptDevice: forward and backward of a GPT (gpt.h has the architecture) in the memory of a GPU, by the kernels of
-// kernels/cuda/plugin.h. Parameters, gradients, tokens and targets are the caller's, in device memory; what lies between is
-// its own. Everything is enqueued; only loss() and logits() wait.
+// kernels/cuda/plugin.h. Parameters, gradients, tokens and targets are the caller's, in device memory; what lies
+// between is its own. Everything is enqueued; only loss() and logits() wait.
 //
-// Memory: of every block its input, qkv, attention, middle and fc are kept, 10 C elements a position; what norms and GELU gave
-// is calculated again. The head runs in slices of rows, so that the logits of a large vocabulary are never held for the whole
-// batch. All of it is one allocation, made at the first batch and again only when a batch has more rows than any before.
+// Memory: of every block its input, qkv, attention, middle and fc are kept, 10 C elements a position; what norms and
+// GELU gave is calculated again. The head runs in slices of rows, so that the logits of a large vocabulary are never
+// held for the whole batch. All of it is one allocation, made at the first batch and again only when a batch has more
+// rows than any before.
 //
 // Invariants
 //   DG-1  Gradients are added to what is there (MD-1); that of wte is the sum of both of its uses.
@@ -23,7 +24,8 @@
 namespace troupe::train {
 
 struct GptDeviceOptions {
-  Precision precision = Precision::kFloat;  ///< of the products; streams, norms, softmax of the head and gradients are float
+  /// of the products; streams, norms, softmax of the head and gradients are float
+  Precision precision = Precision::kFloat;
   bool repeatable = true;                   ///< DG-3
   std::size_t head_logits = std::size_t{1} << 27;  ///< logits held at a time
 };
@@ -38,7 +40,8 @@ class GptDevice {
 
   /// Room for so many rows. OutOfMemoryError: there is none; what was there before is given back.
   void reserve(std::size_t rows);
-  /// One micro-batch of at least one row, all arrays [rows][time]. Without p.gradients forward only. enqueued may be empty.
+  /// One micro-batch of at least one row, all arrays [rows][time]. Without p.gradients forward only. enqueued may be
+  /// empty.
   void step(std::size_t rows, const std::int32_t* tokens, const std::int32_t* targets, const DeviceParameters& p,
             double divisor, const FinalFrom& enqueued);
   /// Of the last step. Waits for it.
@@ -85,7 +88,8 @@ class GptDevice {
   float *final_norm_ = nullptr, *final_mean_ = nullptr, *final_rstd_ = nullptr;
   float *logits_ = nullptr, *row_loss_ = nullptr;
   double* results_ = nullptr;              // two a slice of the head
-  float *norm_ = nullptr, *gelu_ = nullptr, *dstream_ = nullptr, *dnarrow_ = nullptr, *dwide_ = nullptr, *delta_ = nullptr;
+  float *norm_ = nullptr, *gelu_ = nullptr, *dstream_ = nullptr, *dnarrow_ = nullptr, *dwide_ = nullptr,
+        *delta_ = nullptr;
   std::uint16_t *qkv_half_ = nullptr, *heads_half_ = nullptr, *dheads_half_ = nullptr, *dqkv_half_ = nullptr;
 };
 

@@ -18,8 +18,8 @@ Status check(const GptOptions& o) {
   if (o.vocab == 0 || o.time == 0 || o.channels == 0 || o.layers == 0 || o.heads == 0)
     return InvalidArgumentError("GPT: vocab, time, channels, layers and heads are at least 1");
   if (o.channels % o.heads != 0)
-    return InvalidArgumentError("GPT: " + std::to_string(o.heads) + " heads do not divide " + std::to_string(o.channels) +
-                                " channels");
+    return InvalidArgumentError("GPT: " + std::to_string(o.heads) + " heads do not divide " +
+                                std::to_string(o.channels) + " channels");
   return {};
 }
 
@@ -31,7 +31,8 @@ GptShape::GptShape(const GptOptions& options) : options_(options) {
     std::size_t size = 1;
     for (const std::size_t extent : shape) size *= extent;
     const bool decayed = shape.size() >= 2;
-    layout_.push_back({.name = std::move(name), .shape = std::move(shape), .offset = end, .size = size, .decayed = decayed});
+    layout_.push_back(
+        {.name = std::move(name), .shape = std::move(shape), .offset = end, .size = size, .decayed = decayed});
     end += size;
     return layout_.back().offset;
   };
@@ -116,7 +117,9 @@ void GptShape::check_batch(const Batch& batch, std::size_t parameters) const {
                                " positions, but " + std::to_string(batch.tokens.size()) + " tokens and " +
                                std::to_string(batch.targets.size()) + " targets");
   check_tokens(batch.tokens);
-  const auto too_high = [&](std::int32_t target) { return target >= 0 && static_cast<std::size_t>(target) >= options_.vocab; };
+  const auto too_high = [&](std::int32_t target) {
+    return target >= 0 && static_cast<std::size_t>(target) >= options_.vocab;
+  };
   if (const auto bad = std::find_if(batch.targets.begin(), batch.targets.end(), too_high); bad != batch.targets.end())
     throw InvalidArgumentError("GPT: target " + std::to_string(*bad) + " is outside the vocabulary of " +
                                std::to_string(options_.vocab));

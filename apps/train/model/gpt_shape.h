@@ -1,5 +1,5 @@
-// GptShape: what a GPT is before anything is calculated: its options, its flat layout, its start, and which batches fit it.
-// Every implementation (gpt.h on the CPU, gpt_cuda.h on a GPU) has one, so that they share parameters and refusals.
+// GptShape: what a GPT is before anything is calculated: its options, its flat layout, its start, and which batches fit
+// it. Every implementation (gpt.h on the CPU, gpt_cuda.h on a GPU) has one, so that they share parameters and refusals.
 //
 // Invariants
 //   GS-1  The layout is wte, wpe, the blocks, ln_f: every block has the same size, and a block's tensors the same

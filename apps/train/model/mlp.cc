@@ -25,7 +25,8 @@ Mlp<T>::Mlp(const MlpOptions& options, kernels::Isa isa) : options_(options), is
   std::size_t end = 0;
   for (std::size_t i = 0; i < layers(); ++i) {
     const std::size_t in = options_.sizes[i], out = options_.sizes[i + 1];
-    layout_.push_back({.name = "w" + std::to_string(i), .shape = {out, in}, .offset = end, .size = out * in, .decayed = true});
+    layout_.push_back(
+        {.name = "w" + std::to_string(i), .shape = {out, in}, .offset = end, .size = out * in, .decayed = true});
     end += out * in;
     layout_.push_back({.name = "b" + std::to_string(i), .shape = {out}, .offset = end, .size = out, .decayed = true});
     end += out;
@@ -35,12 +36,14 @@ Mlp<T>::Mlp(const MlpOptions& options, kernels::Isa isa) : options_(options), is
 
 template <class T>
 void Mlp<T>::initialize(std::uint64_t seed, std::span<T> parameters) const {
-  if (parameters.size() != parameter_count()) throw InvalidArgumentError("MLP: not as many parameters as the layout has");
+  if (parameters.size() != parameter_count())
+    throw InvalidArgumentError("MLP: not as many parameters as the layout has");
   Draws draws(seed);
   for (const Tensor& tensor : layout_) {
     const std::size_t layer = static_cast<std::size_t>(&tensor - layout_.data()) / 2;
     const double bound = 1.0 / std::sqrt(static_cast<double>(options_.sizes[layer]));
-    for (T& value : parameters.subspan(tensor.offset, tensor.size)) value = static_cast<T>(draws.uniform(-bound, bound));
+    for (T& value : parameters.subspan(tensor.offset, tensor.size))
+      value = static_cast<T>(draws.uniform(-bound, bound));
   }
 }
 

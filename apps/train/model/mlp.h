@@ -1,8 +1,8 @@
 // Mlp: a perceptron of any depth, softmax cross-entropy on top, forward and backward written by hand.
 //
-// Parameters lie in the order w0 b0 w1 b1 ..., weights [out][in]. Hidden layers go through the activation, the last does not.
-// Weight decay applies to all of them, as in the recorded runs: biases are few here, and the rule stays one line.
-// Memory is allocated at the first batch and again only when a batch has more rows than any before.
+// Parameters lie in the order w0 b0 w1 b1 ..., weights [out][in]. Hidden layers go through the activation, the last
+// does not. Weight decay applies to all of them, as in the recorded runs: biases are few here, and the rule stays one
+// line. Memory is allocated at the first batch and again only when a batch has more rows than any before.
 //
 // Invariants
 //   MLP-1  A step equals the recorded one: tests/train/golden_mlp_test.cc.

@@ -1,7 +1,8 @@
-// Model: what the trainer knows of a network: a flat parameter vector with a layout, and a step that adds to a flat gradient.
+// Model: what the trainer knows of a network: a flat parameter vector with a layout, and a step that adds to a flat
+// gradient.
 //
-// The trainer (trainer.h) knows no architecture; a model knows no ranks, buckets or optimizer. Between them lie flat arrays, so
-// that a bucket, a shard and a checkpoint are all ranges of one vector.
+// The trainer (trainer.h) knows no architecture; a model knows no ranks, buckets or optimizer. Between them lie flat
+// arrays, so that a bucket, a shard and a checkpoint are all ranges of one vector.
 //
 // Invariants
 //   MD-1  Gradients are added to what is there: micro-batches accumulate.

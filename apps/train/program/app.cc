@@ -46,7 +46,8 @@ Result<std::optional<LaunchedRank>> rank_from_environment() {
     const auto r = whole_number(rank_name, rank), n = whole_number(size_name, size);
     if (!r.ok()) return r.error_ptr();
     if (!n.ok()) return n.error_ptr();
-    if (*r >= *n) return InvalidArgumentError(fmt::format("{}={} and {}={} do not fit", rank_name, rank, size_name, size));
+    if (*r >= *n)
+      return InvalidArgumentError(fmt::format("{}={} and {}={} do not fit", rank_name, rank, size_name, size));
     return std::optional(LaunchedRank{.rank = *r, .size = *n, .job = variable(job_name)});
   }
   return std::optional<LaunchedRank>();
@@ -56,7 +57,8 @@ Status check_device(const AppCommand& command) {
   if (run_of(command.job).device == Device::kCpu) return {};
   const auto* gpt = std::get_if<GptSettings>(&command.job);
   if (gpt == nullptr)
-    return InvalidArgumentError("--device cuda: this program trains on the CPU only; the model that runs on GPUs is gpt");
+    return InvalidArgumentError(
+        "--device cuda: this program trains on the CPU only; the model that runs on GPUs is gpt");
   return check_device_heads({.channels = gpt->channels, .heads = gpt->heads}, Precision::kFloat);
 }
 
@@ -68,7 +70,8 @@ Status check_command(const AppCommand& command) {
   for (const fs::path& path : {command.json, command.curve})
     if (Status writable = apps::check_writable(path); !writable.ok()) return writable;
   if (run.checkpoints.empty())
-    return run.resume ? Status(InvalidArgumentError("--resume needs --checkpoint: the folder to go on from")) : Status();
+    return run.resume ? Status(InvalidArgumentError("--resume needs --checkpoint: the folder to go on from"))
+                      : Status();
   if (Status writable = apps::check_writable(fs::path(run.checkpoints) / "step"); !writable.ok()) return writable;
   const bool there = !CheckpointFolder({.path = run.checkpoints}).steps().empty();
   if (run.resume && !there) return NotFoundError("--resume: there is no checkpoint in " + run.checkpoints);

@@ -39,14 +39,14 @@ int train_main(int argc, char** argv, CommandLine parse);
 Status check_device(const AppCommand& command);
 /// Before minutes of work, not after them: device, folders, checkpoints, settings. Errors name the flag.
 Status check_command(const AppCommand& command);
-/// --resume without --decay-steps keeps the schedule of the run that goes on: more --steps do not make it another one. Before the
-/// check.
+/// --resume without --decay-steps keeps the schedule of the run that goes on: more --steps do not make it another one.
+/// Before the check.
 void keep_schedule(RunSettings& run);
 /// After the check: --overwrite.
 void remove_checkpoints(const AppCommand& command);
 
-/// Picture, result and closing lines; of a --resume that was refused only the error, and no file is touched. Returns the exit
-/// code.
+/// Picture, result and closing lines; of a --resume that was refused only the error, and no file is touched. Returns
+/// the exit code.
 int finish(const AppCommand& command, RunReport& report, RunEnd end);
 
 /// The place that mpirun or torchrun has given this process; none: nobody has. InvalidArgumentError for half of one.

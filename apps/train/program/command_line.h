@@ -1,7 +1,7 @@
 // The flags of the programs `gpt` and `mlp`. Pure but for the text that --help and errors print.
 //
-// TCL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error stream;
-//        help is 0.
+// TCL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error
+//        stream; help is 0.
 #pragma once
 #include <span>
 #include <variant>

@@ -1,5 +1,5 @@
-// The driver's side of a run: starts the ranks as actors, shows what they tell, forms their group again when one is lost,
-// brings a replacement, and writes what is left at the end.
+// The driver's side of a run: starts the ranks as actors, shows what they tell, forms their group again when one is
+// lost, brings a replacement, and writes what is left at the end.
 //
 //                 +--------- the group broke: the lost ranks' places are left, replacements are made --------+
 //                 v                                                                                          |

@@ -1,5 +1,5 @@
-// Heartbeat: tells a rank that is frozen from one that is slow. A rank answers on a thread of its own while it trains or writes a
-// checkpoint, so a long step costs no answer; a process that is stopped gives none.
+// Heartbeat: tells a rank that is frozen from one that is slow. A rank answers on a thread of its own while it trains
+// or writes a checkpoint, so a long step costs no answer; a process that is stopped gives none.
 //
 // Invariants
 //   HB-1  Only time in which somebody looked counts as silence: a driver that was itself stopped, or busy, between two

@@ -1,7 +1,7 @@
 // Job: everything that a rank trains with, made from settings: model, data, sampler, validation.
 //
-// Every rank makes its own from the same settings, and so does the driver, which thereby finds bad input before it starts
-// anything.
+// Every rank makes its own from the same settings, and so does the driver, which thereby finds bad input before it
+// starts anything.
 //
 // Invariants
 //   TJB-1  The same settings and files make the same job in every process.
@@ -43,8 +43,8 @@ class Job {
   virtual Result<std::string> sample(std::span<const float> parameters, const SampleOptions& options) = 0;
 };
 
-/// NotFoundError, InvalidArgumentError: what is wrong with settings or files, or that this process has no GPU, or no plug-in,
-/// for Device::kCuda. gpu: as own_cuda_device's `assigned`.
+/// NotFoundError, InvalidArgumentError: what is wrong with settings or files, or that this process has no GPU, or no
+/// plug-in, for Device::kCuda. gpu: as own_cuda_device's `assigned`.
 Result<std::unique_ptr<Job>> make_job(const JobSettings& settings, int gpu = -1);
 
 /// The project's copy of a data file: beside the sources, or in an installation beside the program. The first that is

@@ -43,7 +43,8 @@ void Notebook::part(std::uint64_t epoch) {
 News Notebook::take() {
   std::lock_guard lock(mutex_);
   News out = std::move(news_);
-  news_ = {.seconds = out.seconds, .bytes = out.bytes, .timed_steps = out.timed_steps, .parted_epoch = out.parted_epoch};
+  news_ = {
+      .seconds = out.seconds, .bytes = out.bytes, .timed_steps = out.timed_steps, .parted_epoch = out.parted_epoch};
   return out;
 }
 

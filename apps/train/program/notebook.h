@@ -1,7 +1,7 @@
 // Notebook: what a rank has to tell, kept until somebody asks; and what others ask of the rank.
 //
-// Every rank writes the same lines (a step's loss is that of the global batch), so that whoever is rank 0 after a failure
-// has them too.
+// Every rank writes the same lines (a step's loss is that of the global batch), so that whoever is rank 0 after a
+// failure has them too.
 //
 // Invariants
 //   NB-1  take() gives each line once, in the order of their steps' happening; a step that is done again comes again.

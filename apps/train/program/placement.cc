@@ -15,11 +15,13 @@ Status check_gpus(int ranks) {
   const double total = cluster_resources()["GPU"];
   const auto here = cuda_table();
   if (total == 0)
-    return NotFoundError("--device cuda: there is no GPU in the cluster (--troupe-gpus N tells of those that the system does "
-                         "not list); --device cpu trains here" + (here.ok() ? "" : ". " + std::string(here.error().message())));
+    return NotFoundError(
+        "--device cuda: there is no GPU in the cluster (--troupe-gpus N tells of those that the system does "
+        "not list); --device cpu trains here" +
+        (here.ok() ? "" : ". " + std::string(here.error().message())));
   if (total < ranks)
-    return InvalidArgumentError(fmt::format("--device cuda: {} workers want a GPU each, the cluster has {:g}: --workers {:g}",
-                                            ranks, total, total));
+    return InvalidArgumentError(fmt::format(
+        "--device cuda: {} workers want a GPU each, the cluster has {:g}: --workers {:g}", ranks, total, total));
   for (const NodeRow& row : nodes({.filter = {{"node_id", runtime_context().node_id}}}))
     if (row.resources.contains("GPU") && !here.ok())
       return NotFoundError("--device cuda: " + std::string(here.error().message()));

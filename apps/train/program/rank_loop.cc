@@ -63,7 +63,8 @@ ElasticOptions elastic_options(const RunSettings& run) {
   options.commit_every = run.commit_every;
   options.checkpoint_every = run.checkpoint_every;
   options.resume = run.resume;
-  if (!run.checkpoints.empty()) options.checkpoints = FolderOptions{.path = run.checkpoints, .keep_last = run.keep_last};
+  if (!run.checkpoints.empty())
+    options.checkpoints = FolderOptions{.path = run.checkpoints, .keep_last = run.keep_last};
   return options;
 }
 

@@ -1,5 +1,5 @@
-// The training of one rank: job and group in, trained parameters out. Actors, processes under mpirun and threads of a test
-// share it; it knows of none of them.
+// The training of one rank: job and group in, trained parameters out. Actors, processes under mpirun and threads of a
+// test share it; it knows of none of them.
 //
 // Thread rule: one thread a rank; the notebook is read from others.
 #pragma once

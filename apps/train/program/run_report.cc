@@ -63,7 +63,9 @@ void TrainingLog::add(const News& news) {
   for (const StepLine& line : news.steps) replace_from(steps, line);
   for (const EvaluationLine& line : news.evaluations) replace_from(evaluations, line);
   for (const Recovery& recovery : news.recoveries)  // another rank tells what its predecessor had told already
-    if (std::ranges::none_of(recoveries, [&](const Recovery& known) { return known.text == recovery.text && known.ranks == recovery.ranks; }))
+    if (std::ranges::none_of(recoveries, [&](const Recovery& known) {
+          return known.text == recovery.text && known.ranks == recovery.ranks;
+        }))
       recoveries.push_back(recovery);
   for (const std::string& warning : news.warnings)
     if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(warning);
@@ -85,12 +87,14 @@ RunFacts facts_of(const std::string& program, const JobSettings& settings, Job& 
 
 std::string progress_line(const RunFacts& facts, const TrainingLog& log, double seconds, int bar_width) {
   const std::int64_t total = run_of(facts.job).steps, reached = log.reached();
-  std::string line = apps::bar(static_cast<double>(reached) / static_cast<double>(std::max<std::int64_t>(total, 1)), bar_width);
+  std::string line =
+      apps::bar(static_cast<double>(reached) / static_cast<double>(std::max<std::int64_t>(total, 1)), bar_width);
   line += fmt::format("{}/{} steps", apps::grouped(reached), apps::grouped(total));
   if (!log.steps.empty()) line += fmt::format("  loss {:.4f}", log.steps.back().loss);
   if (!log.evaluations.empty()) {
     const EvaluationLine& last = log.evaluations.back();
-    line += last.accuracy >= 0 ? fmt::format("  accuracy {:.4f}", last.accuracy) : fmt::format("  validation {:.4f}", last.loss);
+    line += last.accuracy >= 0 ? fmt::format("  accuracy {:.4f}", last.accuracy)
+                               : fmt::format("  validation {:.4f}", last.loss);
   }
   const auto done = static_cast<double>(reached - log.began_at());
   line += fmt::format("  {} {}/s  ETA ", apps::short_rate(units_per_second(facts, log)), facts.unit);
@@ -170,8 +174,9 @@ void RunReport::add(const News& news, double seconds) {
   const std::size_t known = log_.recoveries.size(), warned = log_.warnings.size();
   log_.add(news);
   for (const Recovery& recovery : std::span(log_.recoveries).subspan(known))
-    progress_.note(fmt::format("{} rank{}: {}{}", recovery.ranks, recovery.ranks == 1 ? "" : "s", recovery.text,
-                               recovery.lost_steps > 0 ? fmt::format(" ({} steps are done again)", recovery.lost_steps) : ""));
+    progress_.note(
+        fmt::format("{} rank{}: {}{}", recovery.ranks, recovery.ranks == 1 ? "" : "s", recovery.text,
+                    recovery.lost_steps > 0 ? fmt::format(" ({} steps are done again)", recovery.lost_steps) : ""));
   for (const std::string& warning : std::span(log_.warnings).subspan(warned)) progress_.note("warning: " + warning);
   progress_.update(seconds, [&](int width) { return progress_line(facts_, log_, seconds, width); });
 }

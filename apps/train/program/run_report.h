@@ -26,7 +26,9 @@ struct TrainingLog {
   std::int64_t timed_steps = 0;
 
   void add(const News& news);
-  std::int64_t reached() const { return steps.empty() ? (recoveries.empty() ? 0 : recoveries.back().step) : steps.back().step; }
+  std::int64_t reached() const {
+    return steps.empty() ? (recoveries.empty() ? 0 : recoveries.back().step) : steps.back().step;
+  }
   std::int64_t began_at() const { return recoveries.empty() ? 0 : recoveries.front().step; }
 };
 

@@ -39,7 +39,8 @@ struct RunSettings {
   std::string checkpoints = {};   ///< folder; empty: none
   std::uint64_t keep_last = 2;
   bool resume = false;
-  double step_timeout = 1800;     ///< seconds that the ranks wait for a slow one; one that is dead or frozen is noticed before
+  /// seconds that the ranks wait for a slow one; one that is dead or frozen is noticed before
+  double step_timeout = 1800;
   double heartbeat_timeout = 30;  ///< seconds without an answer, after which the driver takes a rank for frozen
   std::string data = {};
 };
@@ -68,7 +69,9 @@ inline RunSettings& run_of(JobSettings& job) {
 }
 
 /// A duration given in seconds.
-inline Duration seconds(double count) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count)); }
+inline Duration seconds(double count) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(count));
+}
 
 /// InvalidArgumentError where the settings cannot be together.
 TrainerOptions trainer_options(const RunSettings& run);

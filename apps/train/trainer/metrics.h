@@ -23,7 +23,8 @@ struct StepSeconds {
   double compute = 0;        ///< forward and backward
   double communication = 0;  ///< waiting for other ranks; what overlapped with compute is not in it
   double update = 0;         ///< norm and optimizer
-  double between = 0;        ///< not in total: since the end of the group's step before (evaluation, commit, checkpoint)
+  /// not in total: since the end of the group's step before (evaluation, commit, checkpoint)
+  double between = 0;
 };
 
 /// Bytes that this rank sends in a step, by the formulas of the ring: 2(W-1)/W an all-reduce, (W-1)/W the others.

@@ -1,8 +1,8 @@
 // ShardPlan: which elements a rank updates, and where their optimizer moments stand in its memory.
 //
 // ZeRO-0: every rank updates all elements and keeps all moments. ZeRO-1: every bucket falls into as many equal parts as
-// there are ranks; rank r updates part r of each and keeps the moments of those alone, one after the other by rising offset
-// ("compact"), so that all ranks hold equally many.
+// there are ranks; rank r updates part r of each and keeps the moments of those alone, one after the other by rising
+// offset ("compact"), so that all ranks hold equally many.
 //
 //   flat:      | b1.p0 | b1.p1 | b0.p0 | b0.p1 |        two ranks, two buckets
 //   rank 1:            | b1.p1 |       | b0.p1 |   ->   compact | b1.p1 | b0.p1 |

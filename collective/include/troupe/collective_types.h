@@ -1,5 +1,5 @@
-// What collectives are told and what they answer: element types, reductions, options, errors. <troupe/collective.h> has the
-// operations.
+// What collectives are told and what they answer: element types, reductions, options, errors. <troupe/collective.h> has
+// the operations.
 //
 // Thread rule: plain values; errors are immutable.
 #pragma once
@@ -23,9 +23,10 @@ namespace troupe::collective {
 using troupe::bfloat16;
 using troupe::float16;
 
-/// How the ranks exchange bytes. kAuto: shared memory where all ranks are on one node, else sockets between nodes (kTcp), and memory
-/// within those that have several ranks (kHier); where all members are actors that hold a GPU, NCCL beside that: device memory goes by
-/// NCCL, memory of the host as without it. kNccl: everything by NCCL, memory of the host being staged.
+/// How the ranks exchange bytes. kAuto: shared memory where all ranks are on one node, else sockets between nodes
+/// (kTcp), and memory within those that have several ranks (kHier); where all members are actors that hold a GPU, NCCL
+/// beside that: device memory goes by NCCL, memory of the host as without it. kNccl: everything by NCCL, memory of the
+/// host being staged.
 enum class Backend : std::uint8_t { kAuto, kShm, kTcp, kHier, kNccl };
 
 /// How elements are combined; without an argument they are summed.
@@ -72,7 +73,8 @@ inline constexpr Duration kGroupTimeout = Duration::min();  ///< the timeout of 
 
 /// The last argument of every operation.
 struct OpOptions {
-  Duration timeout = kGroupTimeout;  ///< 0 or less: kTimeout at once, unless what it needs from the others is there already
+  /// 0 or less: kTimeout at once, unless what it needs from the others is there already
+  Duration timeout = kGroupTimeout;
   Stream stream = {};
 };
 
@@ -82,14 +84,15 @@ struct LookupOptions {
 };
 
 struct JoinOptions {
-  /// HOST:PORT, or a path (with a slash, or without a colon) that all ranks can reach: rank 0 listens there. Empty: MASTER_ADDR
-  /// and MASTER_PORT where they are set, else a path made of user and name. What is at the path is left alone unless it is the
-  /// socket of a rank 0 that is gone.
+  /// HOST:PORT, or a path (with a slash, or without a colon) that all ranks can reach: rank 0 listens there. Empty:
+  /// MASTER_ADDR and MASTER_PORT where they are set, else a path made of user and name. What is at the path is left
+  /// alone unless it is the socket of a rank 0 that is gone.
   std::string address = {};
   Duration timeout = std::chrono::seconds(60);            ///< of the meeting
   Duration operation_timeout = std::chrono::seconds(30);  ///< of every operation of the group that names none
   std::string token = {};                       ///< only who has the same is let in; it is sent as it is
-  Backend backend = Backend::kAuto;             ///< at an address: kAuto shares memory where all ranks are on one machine; it never means NCCL here
+  /// at an address: kAuto shares memory where all ranks are on one machine; it never means NCCL here
+  Backend backend = Backend::kAuto;
   bool deterministic = false;
 };
 
@@ -102,8 +105,9 @@ struct BrokenGroup {
   std::vector<int> missing_ranks = {};
 };
 
-/// kTimeout: the deadline of an operation passed. kDied: a member is gone. kAborted: by request, or a call that was cancelled.
-/// kMismatch: the ranks called different things. kStale: a handle of an older epoch. kBackend: the means of transport failed.
+/// kTimeout: the deadline of an operation passed. kDied: a member is gone. kAborted: by request, or a call that was
+/// cancelled. kMismatch: the ranks called different things. kStale: a handle of an older epoch. kBackend: the means of
+/// transport failed.
 enum class Reason : std::uint8_t { kTimeout, kDied, kAborted, kMismatch, kStale, kBackend };
 const char* reason_name(Reason reason);
 
@@ -136,7 +140,9 @@ class CollectiveError : public detail::ErrorOf<CollectiveError, ErrorCode::kColl
   std::vector<int> missing_ranks() const;
 
  private:
-  std::string detail_at(std::size_t index) const { return index < record().details.size() ? record().details[index] : std::string(); }
+  std::string detail_at(std::size_t index) const {
+    return index < record().details.size() ? record().details[index] : std::string();
+  }
 };
 
 }  // namespace troupe
@@ -164,7 +170,8 @@ struct DTypeOf<T> {
 };
 template <class T> concept Element = requires { DTypeOf<T>::kValue; };
 
-/// Contiguous memory of known size. Named by data and size alone, so that Array and an open ArrayBuilder are such memory too.
+/// Contiguous memory of known size. Named by data and size alone, so that Array and an open ArrayBuilder are such
+/// memory too.
 template <class R> using PointerOf = decltype(std::ranges::data(std::declval<R&>()));
 template <class R> using ElementOf = std::remove_cv_t<std::remove_pointer_t<PointerOf<R>>>;
 template <class R>

@@ -1,18 +1,18 @@
-// DeviceArray<T>: an array in a GPU's memory. Collectives take it on both sides; put, it is handed to other processes of the node
-// without a copy.
+// DeviceArray<T>: an array in a GPU's memory. Collectives take it on both sides; put, it is handed to other processes
+// of the node without a copy.
 //
 //   DeviceArray<float> x(1 << 20);            // this process's GPU
 //   x.copy_from(host);  g.all_reduce(x);      // an nccl group: the data stays on the GPU
 //   auto ref = put(std::move(x));             // immutable from here on; another actor on the node: get(ref).data()
 //
 // Invariants
-//   DVA-1  Until it is put, an array has one owner and may be written to. From then on it, and every array that is got from its ref,
-//          names the same memory, which nobody writes to: data() of an array that is not const throws.
+//   DVA-1  Until it is put, an array has one owner and may be written to. From then on it, and every array that is got
+//          from its ref, names the same memory, which nobody writes to: data() of an array that is not const throws.
 //   DVA-2  The memory lives while any array or ref that names it lives, in any process.
 //   DVA-3  What was on stream() when the array was put comes before whatever others do with it on their stream().
-// Where CUDA refuses to share memory between processes (containers without IPC, TROUPE_DEVICE_IPC=0) the bytes travel through the host's
-// memory: an array that was got is then a copy. Without GPU or CUDA plug-in the constructor throws an Error that says what is missing.
-// Thread rule: one thread at a time.
+// Where CUDA refuses to share memory between processes (containers without IPC, TROUPE_DEVICE_IPC=0) the bytes travel
+// through the host's memory: an array that was got is then a copy. Without GPU or CUDA plug-in the constructor throws
+// an Error that says what is missing. Thread rule: one thread at a time.
 #pragma once
 #include <cstddef>
 #include <initializer_list>
@@ -58,10 +58,14 @@ class DeviceArray {
 
   DeviceArray() = default;
   /// Memory for `size` elements, not initialized. OutOfMemoryError; Error without GPU or plug-in.
-  explicit DeviceArray(std::size_t size, DeviceOptions options = {}) : DeviceArray(std::initializer_list<std::size_t>{size}, options) {}
+  explicit DeviceArray(std::size_t size, DeviceOptions options = {})
+      : DeviceArray(std::initializer_list<std::size_t>{size}, options) {}
   explicit DeviceArray(std::initializer_list<std::size_t> shape, DeviceOptions options = {})
       : shape_(shape), size_(shape_.elements(sizeof(T))), storage_(detail::make_storage(size_ * sizeof(T), options)) {}
-  DeviceArray(DeviceArray&& other) noexcept : shape_(std::exchange(other.shape_, {})), size_(std::exchange(other.size_, 0)), storage_(std::move(other.storage_)) {}
+  DeviceArray(DeviceArray&& other) noexcept
+      : shape_(std::exchange(other.shape_, {})),
+        size_(std::exchange(other.size_, 0)),
+        storage_(std::move(other.storage_)) {}
   DeviceArray& operator=(DeviceArray&& other) noexcept {
     shape_ = std::exchange(other.shape_, {});
     size_ = std::exchange(other.size_, 0);
@@ -79,7 +83,8 @@ class DeviceArray {
   /// The stream of this GPU's arrays: copies run there; collectives come after what is on it.
   Stream stream() const { return detail::storage_stream(storage_); }
 
-  /// Host memory of size() elements, into the array or out of it. Both wait until it is done. InvalidArgumentError for another size.
+  /// Host memory of size() elements, into the array or out of it. Both wait until it is done. InvalidArgumentError for
+  /// another size.
   void copy_from(std::span<const T> host) {
     if (host.size() != size_) throw InvalidArgumentError("copy_from: the sizes differ");
     (void)data();
@@ -103,7 +108,9 @@ namespace troupe::detail {
 /// In bytes: the shape, then what write_storage writes.
 template <class T>
 struct Attached<collective::DeviceArray<T>> {
-  static void size(Sizer& ar, const collective::DeviceArray<T>& array) { ar.add(array.shape_.byte_size() + collective::detail::storage_size()); }
+  static void size(Sizer& ar, const collective::DeviceArray<T>& array) {
+    ar.add(array.shape_.byte_size() + collective::detail::storage_size());
+  }
   static void write(Writer& ar, const collective::DeviceArray<T>& array) {
     array.shape_.write(ar);
     collective::detail::write_storage(ar, array.storage_);

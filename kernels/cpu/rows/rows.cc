@@ -138,21 +138,21 @@ CrossEntropyResult cross_entropy(Isa isa, RowsShape s, const T* logits, const st
   return result;
 }
 
-#define TROUPE_INSTANTIATE(T)                                                                                          \
-  template const detail::RowsVersion<T>& detail::rows_version<T>(Isa);                                                 \
-  template void layernorm_forward<T>(Isa, RowsShape, const T*, const T*, const T*, T*, const NormStatistics<T>&, T);   \
-  template void layernorm_again<T>(Isa, RowsShape, const T*, const T*, const T*, const NormStatistics<T>&, T*);         \
-  template void layernorm_backward<T>(Isa, RowsShape, const T*, const T*, const NormStatistics<T>&, const T*, T*, T*,  \
-                                      T*, const T*);                                                                   \
-  template void rmsnorm_forward<T>(Isa, RowsShape, const T*, const T*, T*, T*, T);                                     \
-  template void rmsnorm_backward<T>(Isa, RowsShape, const T*, const T*, const T*, const T*, T*, T*);                   \
-  template void softmax_forward<T>(Isa, RowsShape, const T*, const std::uint8_t*, T*);                                 \
-  template void softmax_causal_forward<T>(Isa, std::size_t, std::size_t, const T*, T*);                                \
-  template void softmax_backward<T>(Isa, RowsShape, const T*, const T*, T*);                                           \
-  template void gelu_forward<T>(Isa, std::size_t, const T*, T*);                                                       \
-  template void gelu_backward<T>(Isa, std::size_t, const T*, const T*, T*);                                            \
-  template void gelu_backward_again<T>(Isa, std::size_t, const T*, const T*, T*, T*);                                  \
-  template CrossEntropyResult cross_entropy<T>(Isa, RowsShape, const T*, const std::int32_t*,                          \
+#define TROUPE_INSTANTIATE(T)                                                                                         \
+  template const detail::RowsVersion<T>& detail::rows_version<T>(Isa);                                                \
+  template void layernorm_forward<T>(Isa, RowsShape, const T*, const T*, const T*, T*, const NormStatistics<T>&, T);  \
+  template void layernorm_again<T>(Isa, RowsShape, const T*, const T*, const T*, const NormStatistics<T>&, T*);       \
+  template void layernorm_backward<T>(Isa, RowsShape, const T*, const T*, const NormStatistics<T>&, const T*, T*, T*, \
+                                      T*, const T*);                                                                  \
+  template void rmsnorm_forward<T>(Isa, RowsShape, const T*, const T*, T*, T*, T);                                    \
+  template void rmsnorm_backward<T>(Isa, RowsShape, const T*, const T*, const T*, const T*, T*, T*);                  \
+  template void softmax_forward<T>(Isa, RowsShape, const T*, const std::uint8_t*, T*);                                \
+  template void softmax_causal_forward<T>(Isa, std::size_t, std::size_t, const T*, T*);                               \
+  template void softmax_backward<T>(Isa, RowsShape, const T*, const T*, T*);                                          \
+  template void gelu_forward<T>(Isa, std::size_t, const T*, T*);                                                      \
+  template void gelu_backward<T>(Isa, std::size_t, const T*, const T*, T*);                                           \
+  template void gelu_backward_again<T>(Isa, std::size_t, const T*, const T*, T*, T*);                                 \
+  template CrossEntropyResult cross_entropy<T>(Isa, RowsShape, const T*, const std::int32_t*,                         \
                                                const CrossEntropyOutput<T>&)
 TROUPE_INSTANTIATE(float);
 TROUPE_INSTANTIATE(double);

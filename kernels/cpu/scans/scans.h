@@ -4,8 +4,9 @@
 // Pure; any thread; arrays are [T][N], row-major. The recursion runs over T, the environments of one step side by side
 // in registers: N should be a multiple of 16 for speed, any N is right. double always runs the reference.
 //
-// SCN-1  GAE: a step that ended an episode bootstraps from final_value (the value of the true last observation), and not
-//        at all when it terminated: termination wins when both flags are set. The last row bootstraps from last_value.
+// SCN-1  GAE: a step that ended an episode bootstraps from final_value (the value of the true last observation), and
+//        not at all when it terminated: termination wins when both flags are set. The last row bootstraps from
+//        last_value.
 // SCN-2  V-trace: discount is gamma, or 0 where the episode ends; the policy-gradient advantage uses vs of the next
 //        step.
 // SCN-3  Outputs may not overlap inputs.
