@@ -2,8 +2,8 @@
 
 What must be reached, in rows.json:
   must, aim    a value in the row's unit. Where `scaled_by` names a property of the machine, it was set on a machine
-               with that property as in STANDARD, and moves in proportion on one that is slower at the moment (never on a
-               faster one).
+               with that property as in STANDARD, and moves in proportion on one that is slower at the moment (never
+               on a faster one).
   ratios       {peer: [must, aim]}: so many times as fast as that peer, in the same run. Not judged where the peer was
                not run.
   over         {row: [must, aim]}: so many times as fast as another row of the same run.
