@@ -107,6 +107,19 @@ TEST_F(ClusterTest, AThirdNodeJoinsAndAFrozenOneIsDeclaredDead) {
   EXPECT_TRUE(driver_->until([&] { return cluster_->pids(2).empty(); }, 10s)) << "a node that was declared dead ends by itself";
 }
 
+// REVIEW B.2: at f0736ec each daemon held the time in which it did not run itself against the head and the others.
+TEST_F(ClusterTest, SIL1_AClusterThatStoodStillAsAWholeLosesNobody) {
+  const wire::LeaseGranted lease = remote_lease();
+  ASSERT_EQ(*driver_->call(lease.worker, "echo before"), "before");
+  const std::vector<Marked> all = find_marked(fs::path(cluster_->session_dir()).filename().string() + "/");
+  for (const Marked& one : all) ::kill(one.pid, SIGSTOP);
+  ::poll(nullptr, 0, 5500);  // longer than any silence that is forgiven
+  for (const Marked& one : all) ::kill(one.pid, SIGCONT);
+  EXPECT_EQ(*driver_->call(lease.worker, "echo after"), "after");
+  Frame frame;
+  EXPECT_FALSE(driver_->take_notice(wire::Method::kNodeDied, frame, 4s));
+}
+
 TEST_F(ClusterTest, ItsEndLeavesNothing) {
   remote_lease();
   const std::string dir = cluster_->session_dir();

@@ -14,6 +14,7 @@
 #include "core/node/launcher/strays.h"
 #include "core/node/roles/head_client.h"
 #include "core/net/base/token.h"
+#include "tests/node/connections.h"
 #include "tests/node/node_client.h"
 
 namespace troupe::node::test {
@@ -256,6 +257,20 @@ TEST_F(NodeTest, AKilledHeadEndsTheEmbeddedCluster) {
   EXPECT_TRUE(eventually([&] { return find_marked(session_of(dir) + "/").empty(); }));
   cluster_->stop();
   expect_clean(dir);
+}
+
+// REVIEW B.2: at f0736ec this was the head's death and the end of the cluster.
+TEST_F(NodeTest, NDM2_ALinkToTheHeadThatIsResetIsMadeAgain) {
+  begin();
+  const std::string address = cluster_->address();
+  const int port = std::atoi(address.c_str() + address.rfind(':') + 1);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_GT(cut_connections(cluster_->daemon_pid(), port), 0);
+    driver_->until([] { return false; }, 300ms);  // the daemon has seen it; what was under way is another test's
+    const auto put = driver_->request<wire::Empty>(kHead, wire::Method::kKvPut, wire::KvEntry{"k" + std::to_string(i), "v"});
+    ASSERT_TRUE(put.ok()) << put.error().what();
+  }
+  EXPECT_FALSE(driver_->daemon_gone());
 }
 
 TEST_F(NodeTest, AKilledLauncherIsReplaced) {

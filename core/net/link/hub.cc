@@ -13,7 +13,8 @@ namespace troupe::net {
 namespace {
 
 constexpr std::size_t kMessageMax = sizeof(FrameHeader) + kPayloadMax + kBatchTarget;
-constexpr auto kLookAfter = std::chrono::milliseconds(200);  // between two looks for silent peers
+/// gRPC's own watchdog counts time in which this process did not run (SIL-1): it must not be the first to judge.
+constexpr int kTransportPatience = 10;
 
 /// Empty when two hellos fit together, else the reason. LK-3.
 std::string compare(const abi::Hello& theirs, const abi::Hello& ours) {
@@ -43,7 +44,7 @@ LinkHub::~LinkHub() { shutdown(); }
 bool LinkHub::start(abi::Factory factory) {
   abi::Settings settings;
   settings.keep_alive_time_ms = to_ms(options_.keep_alive.time);
-  settings.keep_alive_timeout_ms = to_ms(options_.keep_alive.timeout);
+  settings.keep_alive_timeout_ms = kTransportPatience * to_ms(options_.keep_alive.timeout);  // LH-3 judges, not gRPC
   settings.message_bytes_max = kMessageMax + 64 * 1024;
   settings.acceptor = this;
   transport_.reset(factory(abi::kLinkAbi, &settings));
@@ -208,10 +209,11 @@ void LinkHub::look_for_silence() {
   const auto limit =
       std::chrono::duration_cast<std::chrono::milliseconds>(options_.keep_alive.time + options_.keep_alive.timeout);
   std::vector<std::pair<std::uint64_t, std::shared_ptr<LinkStream>>> silent;
+  silence_.look(std::chrono::steady_clock::now());
   {
     std::lock_guard lock(connections_mutex_);
     for (const auto& [serial, connection] : connections_) {
-      if (connection.linked && silence_of(connection.watch.get()) > limit)
+      if (connection.linked && silence_.counted(silence_of(connection.watch.get())) > limit)
         silent.emplace_back(serial, connection.link.lock());
     }
     looking_ = !connections_.empty();
@@ -222,7 +224,8 @@ void LinkHub::look_for_silence() {
                                             seconds_text(limit)));
     cut(serial);
   }
-  if (looking_) loop_->at(std::chrono::steady_clock::now() + kLookAfter, [this] { look_for_silence(); });
+  if (!looking_) return silence_.pause();
+  loop_->at(std::chrono::steady_clock::now() + kLookAfter, [this] { look_for_silence(); });
 }
 
 std::string LinkHub::judge(const abi::Hello& hello) {

@@ -12,6 +12,7 @@
 //   LH-3  A link whose peer has sent no byte for keep_alive.time + keep_alive.timeout is broken off. Pings make every
 //         live peer send something at least each keep_alive.time; gRPC's own watchdog does not get through while a
 //         write of it is stuck in a full socket, which is what happens when a busy link is cut (seen: a second more).
+//         Time in which this process did not run itself does not count (link/silence.h).
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -29,9 +30,12 @@
 #include "core/net/link/abi.h"
 #include "core/net/base/loop.h"
 #include "core/net/link/link_stream.h"
+#include "core/net/link/silence.h"
 #include "core/net/base/socket.h"
 
 namespace troupe::net {
+
+inline constexpr Duration kLookAfter = std::chrono::milliseconds(200);  ///< between two looks for silent peers
 
 inline int to_ms(Duration span) {
   return int(std::clamp<std::int64_t>(span / std::chrono::milliseconds(1), 1, 1 << 30));
@@ -131,6 +135,7 @@ class LinkHub final : public Links, private abi::Acceptor {
   std::size_t incoming_ = 0;                                    // under connections_mutex_
   std::uint64_t next_serial_ = 1;                               // loop's thread
   bool looking_ = false;                                        // loop's thread: look_for_silence is due
+  SilenceClock silence_{kLookAfter};                            // loop's thread
 
   std::unordered_map<LinkId, Dial> dials_;                      // loop's thread
   std::unique_ptr<Handshakes> handshakes_;                        // loop's thread

@@ -127,6 +127,7 @@ void Daemon::make_membership() {
   Membership::Self self;
   self.head_address = config_.head_address;
   self.embedded_head = owns_head_ && config_.embedded;
+  self.links_in_memory = local_ != nullptr;
   wire::NodeInfo& info = self.registration.info;
   info.state = "ALIVE";
   info.address = link_address_;
@@ -216,7 +217,7 @@ void Daemon::on_child_signal() {
     if (pid <= 0) return;
     if (pid == head_.pid) {
       head_.pid = 0;
-      if (!stopping_ && membership_) membership_->link_down(0, "the head " + describe_wait_status(status));
+      if (!stopping_ && membership_) membership_->head_ended("the head " + describe_wait_status(status));
     } else if (parts_) {
       parts_->child_ended(pid, status);
     }

@@ -37,6 +37,16 @@ Status DaemonLinks::dial_head(const std::string& address, Duration timeout) {
   return {};
 }
 
+bool DaemonLinks::send_registration(const net::FrameHeader& header, ByteView payload) {
+  auto way = way_.find(0);
+  return way != way_.end() && links_->send(way->second, header, payload);
+}
+
+void DaemonLinks::head_registered() {
+  head_knows_us_ = true;
+  flush_early(0, true);
+}
+
 void DaemonLinks::set_self(std::uint32_t node, const std::string& cluster_id) {
   self_ = node;
   identity_.hello = std::string(kHelloPrefix) + std::to_string(node);
@@ -67,10 +77,10 @@ std::string DaemonLinks::data_address(std::uint32_t node) const {
 
 bool DaemonLinks::send(std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
   if (dead_.contains(node)) return false;
+  if (node == 0 && !head_knows_us_) return keep_early(node, header, payload);
   auto way = way_.find(node);
   if (way == way_.end()) {
     auto known = known_.find(node);
-    if (node == 0) return false;
     if (known == known_.end()) return keep_early(node, header, payload);
     Result<net::LinkId> link = links_->dial({.address = known->second.address, .timeout = std::chrono::seconds(5), .retry = true,
                                                  .expected = {.role = net::ProofRole::kNode}});
@@ -87,7 +97,7 @@ bool DaemonLinks::send(std::uint32_t node, const net::FrameHeader& header, ByteV
 bool DaemonLinks::keep_early(std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
   if (early_bytes_ + payload.size() > kEarlyBytesMax) return false;
   auto [it, fresh] = early_.try_emplace(node);
-  if (fresh) loop_.after(kEarlyWait, [this, node] { flush_early(node, known_.contains(node)); });
+  if (fresh && node != 0) loop_.after(kEarlyWait, [this, node] { flush_early(node, known_.contains(node)); });
   early_bytes_ += payload.size();
   it->second.push_back({header, {payload.begin(), payload.end()}});
   return true;
@@ -162,6 +172,7 @@ void DaemonLinks::closed(net::LinkId id, const std::string& why) {
   if (it == open_.end()) return;
   const Link link = it->second;
   open_.erase(it);
+  if (link.is_head) head_knows_us_ = false;
   if (auto way = way_.find(link.node); way != way_.end() && way->second == id) {
     way_.erase(way);
     for (const auto& [other, candidate] : open_)  // the link that the other side has made meanwhile

@@ -8,6 +8,8 @@
 // Invariants
 //   DL-1  Frames to one node leave on one link as long as that link is open: their order holds (LK-1).
 //   DL-2  Frames to a node that the view does not name yet wait up to kEarlyWait for it; then they are given to `undeliverable`.
+//   DL-3  Frames to the head wait, in order and bounded, until this node is registered on the link that is open: nothing is
+//         before the registration, and a link that is dialled again loses none of them.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -45,6 +47,10 @@ class DaemonLinks final : public LinkPort, private net::LinkEvents {
   Result<int> listen(const std::string& bind);
   /// Begins; up(0) or down(0) follows.
   Status dial_head(const std::string& address, Duration timeout);
+  /// Before anything else (DL-3). False: there is no link.
+  bool send_registration(const net::FrameHeader& header, ByteView payload);
+  /// The head has taken the registration: what waits for it goes out.
+  void head_registered();
   void set_self(std::uint32_t node, const std::string& cluster_id);
   void apply_view(const wire::ClusterView& view);
   void node_dead(std::uint32_t node);
@@ -82,6 +88,7 @@ class DaemonLinks final : public LinkPort, private net::LinkEvents {
   std::size_t early_bytes_ = 0;
   std::set<std::uint32_t> dead_;
   std::uint32_t self_ = 0;
+  bool head_knows_us_ = false;                         ///< on the link that is open now
 };
 
 }  // namespace troupe::node

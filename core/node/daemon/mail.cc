@@ -85,12 +85,18 @@ bool Mail::route(ProcessId from_ring, const net::FrameHeader& header, ByteView p
 }
 
 void Mail::refuse(const net::FrameHeader& header) {
+  if (header.destination == kHead) {  // the links could keep no more for it
+    write_log(LogLevel::kWarn, "the head is not to be reached and too much waits for it: a frame of {} is dropped", to_string(header.source));
+    if (is(header, wire::FrameKind::kRequest))
+      fail(header, make_record(ErrorCode::kPendingCallsLimit, "the head is not to be reached now, and too much waits for it; try again later"));
+    return;
+  }
   const wire::ProcessDied* death = table_.death(header.destination);
   if (is(header, wire::FrameKind::kRequest)) {
     fail(header, death ? death_error(*death) : make_record(ErrorCode::kWorkerCrashed, "there is no process " + to_string(header.destination)));
   }
   const bool is_answer = is(header, wire::FrameKind::kResponse) || is(header, wire::FrameKind::kNotice);
-  if (is_answer || header.destination == kHead) return;
+  if (is_answer) return;
   if (!death && table_.find(header.destination)) return;  // it is dying: what it had begun is told with the news of it, to all
   if (told_.size() >= kToldMax) told_.clear();
   if (!told_.insert({header.source, header.destination}).second) return;

@@ -5,7 +5,8 @@
 //
 // Invariants
 //   ML-1  A frame that cannot be delivered is answered: its source gets the death notice of what it wanted to reach (once for
-//         each pair of processes), and a request also gets an error response.
+//         each pair of processes), and a request also gets an error response. The head does not die while this daemon lives:
+//         what cannot go to it now is said to be that, and nobody's death.
 //   ML-2  A local process speaks only for itself: a frame with another source is dropped and logged.
 #pragma once
 #include <cstdint>

@@ -6,7 +6,7 @@ namespace troupe::node {
 namespace {
 
 constexpr Duration kHeadTimeout = std::chrono::seconds(15), kRedialHead = std::chrono::seconds(30), kVerdictWait = std::chrono::seconds(3),
-                   kTellWait = std::chrono::milliseconds(100);
+                   kTellWait = std::chrono::milliseconds(100), kRedialPause = std::chrono::milliseconds(50);
 constexpr std::uint64_t kRegisterToken = ~std::uint64_t{0};  ///< Messenger's tokens count up from 1
 
 }  // namespace
@@ -22,7 +22,7 @@ void Membership::link_up(std::uint32_t node) {
   header.destination = kHead;
   header.token = kRegisterToken;
   header.arg0 = static_cast<std::uint64_t>(wire::Method::kRegisterNode);
-  (void)links_.send(0, header, wire::encode_message(self_.registration));
+  (void)links_.send_registration(header, wire::encode_message(self_.registration));
 }
 
 bool Membership::take_answer(std::uint32_t from_node, const net::FrameHeader& header, ByteView payload) {
@@ -42,12 +42,16 @@ void Membership::on_registered(Result<wire::RegisterNodeReply> reply) {
     events_.refused(reply.error().message());
     return events_.stop("the head refused this node: " + reply.error().message());
   }
-  head_lost_ = false;
-  if (is_registered()) return events_.registered_again();
+  head_lost_.reset();
+  if (is_registered()) {
+    links_.head_registered();
+    return events_.registered_again();
+  }
   self_.registration.info.node = reply->node;
   self_.registration.info.node_id = reply->node_id;
   self_.registration.cluster_id = reply->cluster_id;
   links_.set_self(reply->node, reply->cluster_id);
+  links_.head_registered();
   if (Status status = events_.registered(*reply); !status.ok()) {
     events_.refused(status.error().message());
     events_.stop(status.error().message());
@@ -68,13 +72,28 @@ void Membership::link_down(std::uint32_t node, const std::string& why) {
     return events_.stop(why);
   }
   write_log(LogLevel::kWarn, "the link to the head is lost: {}", why);
-  if (self_.embedded_head) {
-    events_.head_died({0, "", "the head of the embedded cluster died: " + why});
-    loop_.after(kTellWait, [this] { events_.stop("the head died"); });
-    return;
+  if (self_.links_in_memory) return head_ended(why);
+  redial_head(why);
+}
+
+/// NDM-2
+void Membership::redial_head(const std::string& why) {
+  if (!head_lost_) head_lost_ = loop_.now();
+  const Duration left = *head_lost_ + kRedialHead - loop_.now();
+  if (left <= Duration::zero()) return events_.stop("the head did not come back: " + why);
+  loop_.after(kRedialPause, [this, left] {
+    if (Status status = links_.dial_head(self_.head_address, left); !status.ok()) events_.stop(status.error().message());
+  });
+}
+
+void Membership::head_ended(const std::string& why) {
+  if (!is_registered()) {
+    events_.refused("the head ended: " + why);
+    return events_.stop(why);
   }
-  if (std::exchange(head_lost_, true)) return events_.stop("the head did not come back: " + why);
-  if (Status status = links_.dial_head(self_.head_address, kRedialHead); !status.ok()) events_.stop(status.error().message());
+  if (!self_.embedded_head) return events_.stop("the head ended: " + why);
+  events_.head_died({0, "", "the head of the embedded cluster died: " + why});
+  loop_.after(kTellWait, [this] { events_.stop("the head died"); });
 }
 
 void Membership::on_node_died(const wire::NodeDied& death) {

@@ -1,17 +1,20 @@
 // Membership: this node's place in the cluster: registration at the head, the loss of the head, and the head's verdict that a node
 // is dead.
 //
-//   dialing --link up: kRegisterNode--> registered --link lost--> dialing again, once --> registered | stop
-//       `--refused, not reached--> stop                 `--embedded cluster: its head is dead--> stop
+//   dialing --link up: kRegisterNode--> registered --link lost--> dialing again for kRedialHead --> registered | stop
+//       `--refused, not reached--> stop          `--head_ended(): the head was a child of ours--> stop
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
+//   NDM-2  A lost link is not the head's death: it is dialled again. Only the end of its process is (head_ended), or that it did
+//          not come back within kRedialHead.
 //   NDM-1  `stop` is called at most once for each reason; a node that the head declared dead ends (it is fenced).
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/node/base/loop.h"
@@ -26,7 +29,8 @@ class Membership {
   struct Self {
     wire::RegisterNode registration;
     std::string head_address;
-    bool embedded_head = false;  ///< the head is this cluster's own and ends with it
+    bool embedded_head = false;    ///< the head is this cluster's own and ends with it
+    bool links_in_memory = false;  ///< a link ends with its other side (local mode): its loss is the head's end
   };
   struct Events {
     std::function<Status(const wire::RegisterNodeReply&)> registered;  ///< the first time; an error stops the daemon
@@ -43,19 +47,22 @@ class Membership {
   Status join();
   void link_up(std::uint32_t node);
   void link_down(std::uint32_t node, const std::string& why);
+  /// The head was a child of this process, or a thread of it.
+  void head_ended(const std::string& why);
   /// The head's answer to kRegisterNode. False: the frame is another one.
   bool take_answer(std::uint32_t from_node, const net::FrameHeader& header, ByteView payload);
   void on_node_died(const wire::NodeDied& death);
 
  private:
   void on_registered(Result<wire::RegisterNodeReply> reply);
+  void redial_head(const std::string& why);
   bool is_registered() const { return self_.registration.info.node != 0; }
 
   Loop& loop_;
   DaemonLinks& links_;
   Self self_;
   const Events events_;
-  bool head_lost_ = false;
+  std::optional<Loop::TimePoint> head_lost_;
 };
 
 }  // namespace troupe::node
