@@ -18,6 +18,8 @@ TROUPE_WIRE_MESSAGE(KillProcess)
 TROUPE_WIRE_MESSAGE(WarningText)
 TROUPE_WIRE_MESSAGE(ProcessDied)
 TROUPE_WIRE_MESSAGE(NodeDied)
+TROUPE_WIRE_MESSAGE(LinkReport)
+TROUPE_WIRE_MESSAGE(Congestion)
 TROUPE_WIRE_MESSAGE(LogLines)
 
 }  // namespace troupe::wire

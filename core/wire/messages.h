@@ -170,6 +170,7 @@ enum class Method : std::uint16_t {
   kKvSwap = 84,           // request KvSwap -> KvValue: the value that is there now
   // daemon -> head
   kRegisterNode = 96,     // request RegisterNode -> RegisterNodeReply
+  kLinkReport = 102,      // notice LinkReport: the link to another node is lost for long, or is there again; the head judges
   kRegisterJob = 97,      // request RegisterJob -> RegisterJobReply
   kJobFinished = 98,      // notice JobFinished
   kNodeLoad = 99,         // notice NodeLoad: available resources and pending demand, versioned
@@ -186,6 +187,7 @@ enum class Method : std::uint16_t {
   kLeaseCounted = 129,    // notice LeaseCounted: to the daemon that passed a lease on
   kJobImage = 131,        // request JobImageRequest -> JobImageReply: what a job's processes are started with
   kProcessDiedAck = 130,  // notice ConnectRequest: the dead process's last messages were drained (process -> its daemon)
+  kCongestion = 133,      // notice Congestion: a process takes nothing; its senders of that node are to wait, or may go on
   kCopiesVoid = 132,      // notice StoreHoldRequest (holder: the daemon that says it): these buffers were freed at their origin
   // collectives (wire/group_messages.h)
   kGroupWord = 160,       // request GroupWord -> GroupAnswer, or a notice: between the processes of a group and who forms it
@@ -260,6 +262,10 @@ struct ProcessDied {
   std::int32_t actor_restarts = 0;              // and that actor's restarts then
 };
 struct NodeDied { std::uint32_t node = 0; std::string node_id, reason; };
+/// What a daemon's link to another node is. kUnknown: no view has named the node, so it was never dialled.
+enum class LinkState : std::uint8_t { kDown, kUp, kUnknown };
+struct LinkReport { std::uint32_t node = 0; LinkState state = LinkState::kDown; std::string why; };
+struct Congestion { ProcessId process; bool clogged = false; };
 
 // ---------------------------------------------------------------------------------------------------------------- store
 

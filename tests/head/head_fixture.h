@@ -170,6 +170,21 @@ class HeadFixture : public ::testing::Test {
     report.starts_seen = starts_seen;
     notice(daemon_of(node), Method::kNodeLoad, report);
   }
+  /// What the daemon of a node that was there before says.
+  wire::RegisterNode registration(std::uint32_t node) {
+    wire::RegisterNode back;
+    back.info.node = node;
+    back.info.node_id = ids_[node];
+    back.cluster_id = "c1";
+    return back;
+  }
+  void come_back(std::uint32_t node, LinkId link) {
+    EXPECT_EQ(ask<wire::RegisterNodeReply>(daemon_of(node), Method::kRegisterNode, registration(node), link).node, node);
+    links_[node] = link;
+  }
+  void report(std::uint32_t from, std::uint32_t about, wire::LinkState state) {
+    notice(daemon_of(from), Method::kLinkReport, wire::LinkReport{about, state, "refused"});
+  }
   void lose_link(std::uint32_t node) { event(LinkClosed{links_.at(node)}); }
   void drop_handle(ProcessId holder, ActorId actor) {
     ask<wire::Empty>(holder, Method::kHandleCounts, wire::HandleCounts{holder, {}, {actor}});
@@ -214,6 +229,7 @@ class HeadFixture : public ::testing::Test {
     StateOptions result;
     result.membership.cluster_id = "c1";
     result.membership.served_pid = kServedPid;
+    result.membership.link_grace = 300ms;
     result.seed = 7;
     return result;
   }

@@ -78,6 +78,93 @@ TEST_F(MembershipTest, ALostLinkIsDeathAfterItsGrace) {
   EXPECT_EQ(delta.back().dead, std::vector<std::uint32_t>{2}) << "at once";
 }
 
+TEST_F(MembershipTest, WhereNobodyListensAnyMoreALostLinkIsDeathAtOnce) {
+  join(1);
+  wire::RegisterNode request;
+  request.info.address = "10.0.0.2:7";
+  const std::uint32_t node = join(request);
+  lose_link(node);
+  const auto* probe = others_.empty() ? nullptr : std::get_if<ProbeNode>(&others_.back());
+  ASSERT_NE(probe, nullptr);
+  EXPECT_EQ(probe->node, node);
+  EXPECT_EQ(probe->address, "10.0.0.2:7");
+  event(NobodyListens{node});
+  EXPECT_FALSE(state_.membership().alive(node));
+  EXPECT_EQ(notices<wire::NodeDied>(daemon_of(1), Method::kNodeDied).size(), 1u);
+}
+
+TEST_F(MembershipTest, ARefusalThatComesWhenTheNodeIsBackSaysNothing) {
+  join(1);
+  lose_link(1);
+  come_back(1, 99);
+  event(NobodyListens{1});
+  pass(10s);
+  EXPECT_TRUE(state_.membership().alive(1));
+}
+
+// The test: of three nodes only the link between two is cut. REVIEW B.2: at f0736ec each declared the other dead.
+TEST_F(MembershipTest, MB6_OfTwoThatDoNotReachEachOtherOneIsFencedAndAllHearOfIt) {
+  for (int i = 0; i < 3; ++i) join(1);
+  report(2, 3, wire::LinkState::kDown);
+  pass(1900ms);
+  report(3, 2, wire::LinkState::kDown);  // the other side of it does not begin anew
+  EXPECT_TRUE(state_.membership().alive(2) && state_.membership().alive(3));
+  pass(200ms);
+  EXPECT_TRUE(state_.membership().alive(1) && state_.membership().alive(2)) << "one only";
+  EXPECT_FALSE(state_.membership().alive(3)) << "the younger";
+  for (std::uint32_t other : {1u, 2u}) {
+    const auto died = notices<wire::NodeDied>(daemon_of(other), Method::kNodeDied);
+    ASSERT_EQ(died.size(), 1u);
+    EXPECT_EQ(died[0].node, 3u);
+  }
+  EXPECT_EQ(ask_error(daemon_of(3), Method::kRegisterNode, registration(3), 99).code, ErrorCode::kUnauthenticated) << "final";
+  pass(20s);
+  EXPECT_TRUE(state_.membership().alive(1) && state_.membership().alive(2));
+}
+
+TEST_F(MembershipTest, MB6_ALinkThatIsThereAgainInTimeFencesNobody) {
+  for (int i = 0; i < 3; ++i) join(1);
+  report(2, 3, wire::LinkState::kDown);
+  pass(1s);
+  report(2, 3, wire::LinkState::kUp);
+  pass(20s);
+  for (std::uint32_t node : {1u, 2u, 3u}) EXPECT_TRUE(state_.membership().alive(node));
+}
+
+TEST_F(MembershipTest, MB6_WhoQuarrelsWithMoreGoesAndNeverTheHeadsOwn) {
+  const std::uint32_t served = join_served();
+  for (int i = 0; i < 3; ++i) join(1);  // 2, 3, 4
+  report(3, 2, wire::LinkState::kDown);
+  report(4, 2, wire::LinkState::kDown);
+  pass(3s);
+  EXPECT_FALSE(state_.membership().alive(2)) << "older, but it is the one that two do not reach";
+  EXPECT_TRUE(state_.membership().alive(3) && state_.membership().alive(4));
+  report(served, 4, wire::LinkState::kDown);
+  report(3, served, wire::LinkState::kDown);
+  pass(3s);
+  EXPECT_TRUE(state_.membership().alive(served));
+  EXPECT_FALSE(state_.membership().alive(3) || state_.membership().alive(4));
+}
+
+TEST_F(MembershipTest, MB6_ANodeThatTheHeadDoesNotHearEitherIsJudgedForThat) {
+  for (int i = 0; i < 3; ++i) join(1);
+  silent_.insert(2);
+  pass(2s);
+  report(3, 2, wire::LinkState::kDown);
+  pass(8s);
+  EXPECT_FALSE(state_.membership().alive(2)) << "the silent one";
+  EXPECT_TRUE(state_.membership().alive(3)) << "though it is the younger";
+}
+
+TEST_F(MembershipTest, MB6_WhoAsksForADeadNodeIsToldAgain) {
+  for (int i = 0; i < 2; ++i) join(1);
+  report(1, 7, wire::LinkState::kUnknown);
+  EXPECT_EQ(notices<wire::NodeDied>(daemon_of(1), Method::kNodeDied).at(0).node, 7u);
+  report(1, 2, wire::LinkState::kUnknown);  // it joined just now: the view is under way
+  pass(10s);
+  EXPECT_TRUE(state_.membership().alive(2));
+}
+
 TEST_F(MembershipTest, ADaemonThatComesBackInTimeIsTheSameNode) {
   join(1);
   lose_link(1);

@@ -13,6 +13,7 @@
 
 #include "core/base/fd.h"
 #include "core/net/link/link.h"
+#include "core/net/link/session.h"
 #include "core/wire/codec.h"
 #include "core/wire/messages.h"
 
@@ -117,15 +118,26 @@ class RealHead : public ::testing::Test {
       links->send(link, header, payload);
     }
   };
-  std::unique_ptr<Daemon> join() {
+  static constexpr std::uint64_t kIncarnation = 77;
+  /// What it sends from here on is its session.
+  static void begin_session(Daemon& daemon) {
+    net::FrameHeader begin;
+    begin.kind = net::kSessionKind;
+    begin.token = 1;
+    begin.arg1 = kIncarnation;
+    begin.arg3 = 1;
+    daemon.links->send(daemon.link, begin);
+  }
+  std::unique_ptr<Daemon> join(const std::string& address = {}) {
     auto daemon = std::make_unique<Daemon>();
     net::LinksOptions options;
-    options.identity = {.token = token_, .cluster_id = {}, .build = {}, .hello = "node"};
+    options.identity = {.token = token_, .cluster_id = {}, .build = {}, .hello = "node", .incarnation = kIncarnation};
     options.library = TROUPE_TEST_RPC_LIBRARY;
     daemon->links = *net::open_links(daemon->ear, options);
     daemon->link = *daemon->links->connect({.address = address_});
     wire::RegisterNode request;
     request.info.resources = {{"CPU", 2}};
+    request.info.address = address;
     daemon->send(wire::FrameKind::kRequest, {}, 1, Method::kRegisterNode, request);
     return daemon;
   }
@@ -147,6 +159,7 @@ TEST_F(RealHead, TakesANodeAndAnswersIt) {
   ASSERT_TRUE(view);
   EXPECT_EQ(view->nodes.size(), 1u);
   daemon->ear.clear();
+  begin_session(*daemon);
   daemon->send(wire::FrameKind::kRequest, daemon_of(1), 2, Method::kKvPut, wire::KvEntry{"k", "v"});
   daemon->send(wire::FrameKind::kRequest, daemon_of(1), 3, static_cast<Method>(9999), wire::Empty{});
   auto error = daemon->ear.wait_for<ErrorRecord>(wire::FrameKind::kResponse, 1);
@@ -163,6 +176,29 @@ TEST_F(RealHead, ALostLinkIsTheNodesDeathForTheOthers) {
   auto died = first->ear.wait_for<wire::NodeDied>(wire::FrameKind::kNotice, static_cast<std::uint64_t>(Method::kNodeDied));
   ASSERT_TRUE(died);
   EXPECT_EQ(died->node, 2u);
+}
+
+TEST_F(RealHead, ALostLinkOfANodeWhereNobodyListensIsItsDeathAtOnce) {
+  auto first = join();
+  ASSERT_TRUE(first->ear.wait_for<wire::RegisterNodeReply>(wire::FrameKind::kResponse, 0));
+  auto second = join("127.0.0.1:1");  // nobody ever does
+  ASSERT_TRUE(second->ear.wait_for<wire::RegisterNodeReply>(wire::FrameKind::kResponse, 0));
+  second->links->abort(second->link, "killed");
+  auto died = first->ear.wait_for<wire::NodeDied>(wire::FrameKind::kNotice, static_cast<std::uint64_t>(Method::kNodeDied));
+  ASSERT_TRUE(died);
+  EXPECT_NE(died->reason.find("nobody listens"), std::string::npos) << died->reason;
+}
+
+TEST_F(RealHead, HSV3_OutsideOfASessionNothingIsTakenButRegistrations) {
+  auto daemon = join();
+  ASSERT_TRUE(daemon->ear.wait_for<wire::RegisterNodeReply>(wire::FrameKind::kResponse, 0));
+  daemon->send(wire::FrameKind::kRequest, daemon_of(1), 2, Method::kKvPut, wire::KvEntry{"k", "outside"});
+  begin_session(*daemon);
+  daemon->ear.clear();
+  daemon->send(wire::FrameKind::kRequest, daemon_of(1), 3, Method::kKvGet, wire::KvKey{"k"});
+  auto value = daemon->ear.wait_for<wire::KvValue>(wire::FrameKind::kResponse, 0);
+  ASSERT_TRUE(value);
+  EXPECT_FALSE(value->value);
 }
 
 TEST_F(RealHead, EndsWhenItIsTold) {

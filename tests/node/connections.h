@@ -6,5 +6,7 @@ namespace troupe::node::test {
 
 /// Every connection of `pid` that has `port` at one of its ends. Returns how many there were.
 int cut_connections(int pid, int port);
+/// Its socket that listens at `port` takes no connection any more: whoever dials is refused.
+int stop_listening(int pid, int port);
 
 }  // namespace troupe::node::test

@@ -46,6 +46,7 @@ Message decode_notice(wire::Method method, ByteView payload) {
     case Method::kNodeLoad: return decoded<wire::NodeLoad>(payload);
     case Method::kStartActorFailed: return decoded<wire::StartActorFailed>(payload);
     case Method::kProcessDied: return decoded<wire::ProcessDied>(payload);
+    case Method::kLinkReport: return decoded<wire::LinkReport>(payload);
     default: return {};
   }
 }

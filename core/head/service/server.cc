@@ -10,7 +10,6 @@
 #include <csignal>
 #include <algorithm>
 #include <cerrno>
-#include <deque>
 #include <map>
 #include <mutex>
 
@@ -20,12 +19,12 @@
 #include "core/head/state/state.h"
 #include "core/head/state/unique_text.h"
 #include "core/net/link/link.h"
+#include "core/net/link/session.h"
 
 namespace troupe::head {
 namespace {
 
-/// Per node whose link is lost, for the few hundred milliseconds until it is back or dead: some thousand answers.
-constexpr std::size_t kHeldBytesMax = std::size_t{32} << 20;
+constexpr Duration kProbeTimeout = std::chrono::seconds(2);
 
 /// What the transport's threads have seen, for the loop's thread.
 class Inbox final : public net::LinkEvents {
@@ -33,13 +32,17 @@ class Inbox final : public net::LinkEvents {
   struct Item {
     enum class Kind { kOpen, kBatch, kClosed } kind;
     net::LinkId link = 0;
-    std::vector<std::byte> frames;
+    std::vector<std::byte> frames = {};
+    std::uint64_t incarnation = 0;  ///< of the peer of a link that opened
+    bool nobody_there = false;      ///< of one that never did
   };
 
   Inbox() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  void on_open(net::LinkId link, const net::LinkPeer&) override { put({Item::Kind::kOpen, link, {}}); }
-  void on_batch(net::LinkId link, ByteView frames) override { put({Item::Kind::kBatch, link, {frames.begin(), frames.end()}}); }
-  void on_closed(net::LinkId link, const Status&) override { put({Item::Kind::kClosed, link, {}}); }
+  void on_open(net::LinkId link, const net::LinkPeer& peer) override { put({.kind = Item::Kind::kOpen, .link = link, .incarnation = peer.proven.incarnation}); }
+  void on_batch(net::LinkId link, ByteView frames) override { put({.kind = Item::Kind::kBatch, .link = link, .frames = {frames.begin(), frames.end()}}); }
+  void on_closed(net::LinkId link, const Status& why) override {
+    put({.kind = Item::Kind::kClosed, .link = link, .nobody_there = !why.ok() && why.error().code() == ErrorCode::kNotFound});
+  }
 
   int fd() const { return event_.get(); }
   std::vector<Item> take() {
@@ -78,10 +81,29 @@ class Server {
   void shutdown() { if (links_) links_->shutdown(); }
 
  private:
-  struct Way { net::LinkId link = 0; std::deque<Encoded> held; std::size_t held_bytes = 0; };
+  /// A registered node.
+  struct Way final : net::SessionOutput {
+    Way(Server& head, std::uint32_t number) : server(head), node(number), session(head.incarnation_, 0, *this) {}
+    void transmit(std::uint64_t to, ByteView frames) override { (void)server.links_->send_raw(to, frames); }
+    // As one of the link that is bound: it may have come on the one before, behind the news of this one.
+    void deliver(const net::FrameHeader& header, ByteView payload) override {
+      if (header.source.node == node) server.take_frame(link, header, payload);
+    }
+    Server& server;
+    const std::uint32_t node;
+    net::LinkId link = 0;
+    net::Session session;
+  };
+  struct Peer { std::uint64_t incarnation = 0; std::uint32_t node = 0; };  ///< node: that the link was bound to
 
   void take_in(Inbox::Item& item);
   void take_batch(net::LinkId link, ByteView rest);
+  void take_outside(net::LinkId link, net::FrameHeader header, ByteView payload);
+  void take_frame(net::LinkId link, const net::FrameHeader& header, ByteView payload);
+  void link_closed(const Inbox::Item& item);
+  void bind(const BindLink& bind);
+  void forget(std::uint32_t node);
+  void probe(const ProbeNode& probe);
   ProcessId tool_at(net::LinkId link);
   void apply(Event event);
   void perform(Effect& effect);
@@ -96,7 +118,12 @@ class Server {
   Effects effects_;
   Inbox inbox_;
   std::unique_ptr<net::Links> links_;
-  std::map<std::uint32_t, Way> ways_;
+  std::uint64_t incarnation_ = 0;
+  std::map<net::LinkId, Peer> peers_;                     ///< of open links
+  std::map<std::uint32_t, std::unique_ptr<Way>> ways_;    ///< by node
+  std::vector<std::unique_ptr<Way>> forgotten_;           ///< of dead nodes, until the batch is over that told it
+  std::map<std::uint32_t, net::LinkId> tools_;
+  std::map<net::LinkId, std::uint32_t> probes_;           ///< the node that is looked for
   UniqueFd parent_, signals_;
   int stop_fd_ = -1;
 };
@@ -116,8 +143,11 @@ Result<std::string> Server::start() {
     parent_.reset(static_cast<int>(::syscall(SYS_pidfd_open, options_.parent_pid, 0)));
     if (!parent_) return NotFoundError("the process that this head serves (pid " + std::to_string(options_.parent_pid) + ") is gone");
   }
+  Result<std::uint64_t> incarnation = net::draw_incarnation();
+  if (!incarnation.ok()) return incarnation.error_ptr();
+  incarnation_ = *incarnation;
   net::LinksOptions links;
-  links.identity = {.token = *token, .cluster_id = cluster_id_, .build = {}, .hello = "head", .role = net::ProofRole::kHead, .epoch = options_.epoch};
+  links.identity = {.token = *token, .cluster_id = cluster_id_, .build = {}, .hello = "head", .role = net::ProofRole::kHead, .incarnation = incarnation_, .epoch = options_.epoch};
   links.library = options_.rpc_library;
   Result<std::unique_ptr<net::Links>> opened = options_.open_links(inbox_, links);
   if (!opened.ok()) return opened.error_ptr();
@@ -159,13 +189,30 @@ bool Server::ended(std::span<pollfd> fds) {
 
 void Server::take_in(Inbox::Item& item) {
   switch (item.kind) {
-    case Inbox::Item::Kind::kOpen: return apply(LinkOpened{item.link});
+    case Inbox::Item::Kind::kOpen:
+      if (probes_.contains(item.link)) return links_->close(item.link);  // it is there: it will come back
+      peers_[item.link] = {item.incarnation, 0};
+      return apply(LinkOpened{item.link});
     case Inbox::Item::Kind::kBatch: return take_batch(item.link, item.frames);
-    case Inbox::Item::Kind::kClosed:
-      std::erase_if(ways_, [&](const auto& one) { return one.first >= kToolNodes && one.second.link == item.link; });
-      for (auto& [node, way] : ways_) if (way.link == item.link) way.link = 0;
-      return apply(LinkClosed{item.link});
+    case Inbox::Item::Kind::kClosed: return link_closed(item);
   }
+}
+
+void Server::link_closed(const Inbox::Item& item) {
+  if (auto probe = probes_.find(item.link); probe != probes_.end()) {
+    const std::uint32_t node = probe->second;
+    probes_.erase(probe);
+    return item.nobody_there ? apply(NobodyListens{node}) : void();
+  }
+  std::erase_if(tools_, [&](const auto& one) { return one.second == item.link; });
+  if (auto peer = peers_.find(item.link); peer != peers_.end()) {
+    if (auto way = ways_.find(peer->second.node); way != ways_.end()) {
+      way->second->session.link_down(item.link);
+      if (way->second->link == item.link) way->second->link = 0;
+    }
+    peers_.erase(peer);
+  }
+  apply(LinkClosed{item.link});
 }
 
 void Server::take_batch(net::LinkId link, ByteView rest) {
@@ -173,20 +220,41 @@ void Server::take_batch(net::LinkId link, ByteView rest) {
     Result<net::FrameHeader> header = net::decode_header(rest.first(std::min(rest.size(), sizeof(net::FrameHeader))));
     if (!header.ok() || rest.size() - sizeof(net::FrameHeader) < header->payload_size) {
       links_->abort(link, "a frame that does not decode");
-      return;
+      break;
     }
     const ByteView payload = rest.subspan(sizeof(net::FrameHeader), header->payload_size);
     rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
-    if (header->destination != kHead || is_tool(header->source)) continue;  // the head is no post office
-    if (header->source.node == 0 && header->source.serial != 0) header->source = tool_at(link);
-    if (auto frame = decode_frame(link, *header, payload)) apply(std::move(*frame));
+    auto peer = peers_.find(link);
+    auto way = peer == peers_.end() ? ways_.end() : ways_.find(peer->second.node);
+    const auto took = way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, *header, payload);
+    if (took == net::Session::Took::kOutside) {
+      take_outside(link, *header, payload);
+    } else if (took == net::Session::Took::kViolation) {
+      links_->abort(link, "frames that contradict the session");
+      break;
+    }
   }
+  forgotten_.clear();
+}
+
+/// HSV-3
+void Server::take_outside(net::LinkId link, net::FrameHeader header, ByteView payload) {
+  const bool is_tools = header.source.node == 0 && header.source.serial != 0;
+  const bool registers = header.kind == static_cast<std::uint8_t>(wire::FrameKind::kRequest) &&
+                         header.arg0 == static_cast<std::uint64_t>(wire::Method::kRegisterNode);
+  if (is_tools) header.source = tool_at(link);
+  if (is_tools || registers) take_frame(link, header, payload);
+}
+
+void Server::take_frame(net::LinkId link, const net::FrameHeader& header, ByteView payload) {
+  if (header.destination != kHead) return;  // the head is no post office
+  if (auto frame = decode_frame(link, header, payload)) apply(std::move(*frame));
 }
 
 /// The name under which a tool's answers find their way back.
 ProcessId Server::tool_at(net::LinkId link) {
   const ProcessId tool{kToolNodes | static_cast<std::uint32_t>(link & (kToolNodes - 1)), 1};
-  ways_[tool.node].link = link;
+  tools_[tool.node] = link;
   return tool;
 }
 
@@ -199,16 +267,34 @@ void Server::perform(Effect& effect) {
   if (auto* message = std::get_if<Send>(&effect)) return send(*message);
   if (auto* line = std::get_if<LogLine>(&effect)) return write_log(line->warning ? LogLevel::kWarn : LogLevel::kInfo, "{}", line->text);
   if (auto* close = std::get_if<CloseLink>(&effect)) return links_->close(close->link);
-  if (auto* forget = std::get_if<ForgetNode>(&effect)) {
-    ways_.erase(forget->node);
-    return;
-  }
-  const auto& bind = std::get<BindLink>(effect);
-  Way& way = ways_[bind.node];
-  way.link = bind.link;
-  for (const Encoded& frame : way.held) put(bind.link, frame);
-  way.held.clear();
-  way.held_bytes = 0;
+  if (auto* dead = std::get_if<ForgetNode>(&effect)) return forget(dead->node);
+  if (auto* wanted = std::get_if<ProbeNode>(&effect)) return probe(*wanted);
+  bind(std::get<BindLink>(effect));
+}
+
+void Server::bind(const BindLink& bind) {
+  auto peer = peers_.find(bind.link);
+  if (peer == peers_.end()) return;  // it has ended: the state hears of that next
+  std::unique_ptr<Way>& way = ways_[bind.node];
+  if (!way) way = std::make_unique<Way>(*this, bind.node);
+  if (!way->session.identify(peer->second.incarnation)) return links_->abort(bind.link, "another process was that node");
+  peer->second.node = bind.node;
+  way->link = bind.link;
+  way->session.link_up(bind.link);
+}
+
+void Server::forget(std::uint32_t node) {
+  auto way = ways_.find(node);
+  if (way == ways_.end()) return;
+  way->second->session.end();
+  forgotten_.push_back(std::move(way->second));
+  ways_.erase(way);
+}
+
+/// Does anybody listen where the node did? Only a refusal says something, and that at once.
+void Server::probe(const ProbeNode& probe) {
+  Result<net::LinkId> link = links_->dial({.address = probe.address, .timeout = kProbeTimeout, .expected = {.role = net::ProofRole::kNode}});
+  if (link.ok()) probes_[*link] = probe.node;
 }
 
 void Server::send(Send& message) {
@@ -219,16 +305,12 @@ void Server::send(Send& message) {
     frame = encode_send(message);
   }
   if (message.link != 0) return put(message.link, frame);
+  if (auto tool = tools_.find(message.to.node); tool != tools_.end()) return put(tool->second, frame);
   auto at = ways_.find(message.to.node);
   if (at == ways_.end()) return;  // a dead node
-  Way& way = at->second;
-  if (way.link != 0) return put(way.link, frame);
-  if (way.held_bytes + frame.payload.size() > kHeldBytesMax) {
-    write_log(LogLevel::kWarn, "too much waits for node {} whose link is lost: a frame is dropped", message.to.node);
-    return;
-  }
-  way.held_bytes += frame.payload.size();
-  way.held.push_back(std::move(frame));
+  Way& way = *at->second;
+  way.session.send(frame.header, frame.payload);
+  if (way.session.is_full() && way.link != 0) links_->abort(way.link, "it acknowledges nothing");
 }
 
 void Server::put(net::LinkId link, const Encoded& frame) {

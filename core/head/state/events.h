@@ -29,7 +29,7 @@ using Message = std::variant<
     std::monostate, wire::Empty, ErrorRecord, wire::ActorSpec, wire::CreateActorReply, wire::ResolveActor, wire::ActorLocation,
     wire::NamedActor, wire::NamedActorReply, wire::KillActor, wire::ActorStarted, wire::ActorExited, wire::HandleCounts,
     wire::Checkpoint, wire::LightActors, wire::StartActor, wire::StartActorFailed, wire::EndActor, wire::KillProcess,
-    wire::ProcessDied, wire::NodeDied, wire::RegisterNode, wire::RegisterNodeReply, wire::RegisterJob, wire::RegisterJobReply,
+    wire::ProcessDied, wire::NodeDied, wire::LinkReport, wire::RegisterNode, wire::RegisterNodeReply, wire::RegisterJob, wire::RegisterJobReply,
     wire::JobFinished, wire::JobEnded, wire::NodeLoad, wire::ClusterView, wire::ClusterInfo, wire::KvKey, wire::KvEntry,
     wire::KvValue, wire::KvSwap, wire::KvDeleted, wire::KvKeyList, wire::StateQuery, wire::StateReply, wire::MetricsReport,
     wire::WarningText, ActorDeath>;
@@ -51,9 +51,11 @@ inline bool is_tool(ProcessId process) { return process.node >= kToolNodes; }
 
 struct LinkOpened { LinkId link = 0; };
 struct LinkClosed { LinkId link = 0; };
+/// The answer to ProbeNode, where it was that no process has the port.
+struct NobodyListens { std::uint32_t node = 0; };
 /// The time that next_deadline() named has come; harmless when it comes early.
 struct Tick {};
-using Event = std::variant<Frame, LinkOpened, LinkClosed, Tick>;
+using Event = std::variant<Frame, LinkOpened, LinkClosed, NobodyListens, Tick>;
 
 /// Send a frame. Its way is the link that is bound to to.node; `link` is set where that is not yet known.
 struct Send {
@@ -71,8 +73,10 @@ struct BindLink { LinkId link = 0; std::uint32_t node = 0; };
 struct CloseLink { LinkId link = 0; };
 /// The node is dead: forget what waits for it.
 struct ForgetNode { std::uint32_t node = 0; };
+/// Look whether a process listens at this address still, where the node's daemon did: NobodyListens if not.
+struct ProbeNode { std::uint32_t node = 0; std::string address; };
 struct LogLine { bool warning = false; std::string text; };
-using Effect = std::variant<Send, BindLink, CloseLink, ForgetNode, LogLine>;
+using Effect = std::variant<Send, BindLink, CloseLink, ForgetNode, ProbeNode, LogLine>;
 
 class Effects {
  public:

@@ -8,6 +8,7 @@ namespace troupe::head {
 namespace {
 /// Pings share the head's token space with its queries: these are told apart by the top bit, and need no bookkeeping.
 constexpr std::uint64_t kPingTokenBit = std::uint64_t{1} << 63;
+constexpr Duration kDoubtPause = std::chrono::milliseconds(500);  // until a quarrel is looked at again
 }  // namespace
 
 bool Membership::register_node(Turn& turn, LinkId link, Caller caller, const wire::RegisterNode& request, Random& random) {
@@ -52,6 +53,7 @@ bool Membership::come_back(Turn& turn, LinkId link, Caller caller, const wire::R
   if (node.link != 0 && node.link != link) turn.effects.add(CloseLink{node.link});
   node.link = link;
   suspects_.erase(at->first);
+  nobody_there_.erase(at->first);
   node.pings_unanswered = 0;
   greet(turn, link, caller, node);
   turn.effects.log("node " + std::to_string(at->first) + " is back");
@@ -75,8 +77,56 @@ void Membership::on_link_closed(Turn& turn, LinkId link) {
     if (node.link != link) continue;
     node.link = 0;
     suspects_[number] = turn.now + (is_served(node) ? options_.served_grace : options_.link_grace);
+    if (!is_served(node) && !node.info.address.empty()) turn.effects.add(ProbeNode{number, node.info.address});
     return;
   }
+}
+
+void Membership::on_nobody_listens(Turn& turn, std::uint32_t number) {
+  auto suspect = suspects_.find(number);
+  if (suspect == suspects_.end()) return;  // it is back, or dead already
+  suspect->second = turn.now;
+  nobody_there_.insert(number);
+}
+
+// -------------------------------------------------------------------------------------------------------------- quarrels
+
+void Membership::on_link_report(Turn& turn, std::uint32_t from, const wire::LinkReport& report) {
+  if (report.node == from) return;
+  if (!nodes_.contains(report.node)) {  // MB-6
+    turn.effects.notice(daemon_of(from), wire::Method::kNodeDied,
+                        wire::NodeDied{report.node, node_id(report.node), "it was declared dead before, or never was of this cluster"});
+    return;
+  }
+  const Pair pair = pair_of(from, report.node);
+  if (report.state == wire::LinkState::kUp) quarrels_.erase(pair);
+  if (report.state != wire::LinkState::kDown || !quarrels_.try_emplace(pair, turn.now + options_.quarrel_grace).second) return;
+  turn.effects.warn("node " + std::to_string(from) + " has no link to node " + std::to_string(report.node) + ": " + report.why);
+}
+
+std::uint32_t Membership::culprit(Pair pair) const {
+  const auto [first, second] = pair;
+  if (nodes_.at(first).info.is_head != nodes_.at(second).info.is_head) return nodes_.at(first).info.is_head ? second : first;
+  auto quarrels = [&](std::uint32_t number) {
+    return std::count_if(quarrels_.begin(), quarrels_.end(), [&](const auto& one) { return one.first.first == number || one.first.second == number; });
+  };
+  return quarrels(first) > quarrels(second) ? first : second;
+}
+
+/// One at a time: with the one that is fenced its other quarrels end.
+std::optional<Membership::Verdict> Membership::judge_quarrels(const Turn& turn) {
+  for (auto& [pair, until] : quarrels_) {
+    if (until > turn.now) continue;
+    // A suspect, or one that answers no pings, will be judged for that: the other is not to blame.
+    const auto in_doubt = [&](std::uint32_t number) { return suspects_.contains(number) || nodes_.at(number).pings_unanswered > 1; };
+    if (in_doubt(pair.first) || in_doubt(pair.second)) {
+      until = turn.now + kDoubtPause;
+      continue;
+    }
+    const std::uint32_t fenced = culprit(pair), other = fenced == pair.first ? pair.second : pair.first;
+    return Verdict{fenced, "it and node " + std::to_string(other) + " do not reach each other, and one of them had to go"};
+  }
+  return std::nullopt;
 }
 
 bool Membership::heard(std::uint32_t number, LinkId link) {
@@ -103,8 +153,11 @@ bool Membership::on_load(Turn& turn, const wire::NodeLoad& load) {
 std::vector<Membership::Verdict> Membership::judge(Turn& turn) {
   std::vector<Verdict> verdicts;
   for (const auto& [number, until] : suspects_) {
-    if (until <= turn.now) verdicts.push_back({number, "its connection to the head was lost"});
+    if (until > turn.now) continue;
+    verdicts.push_back({number, nobody_there_.contains(number) ? "its daemon is gone: its connection was lost, and nobody listens at its address"
+                                                               : "its connection to the head was lost"});
   }
+  if (auto verdict = judge_quarrels(turn); verdict && verdicts.empty()) verdicts.push_back(std::move(*verdict));
   if (!ping_at_ || *ping_at_ > turn.now) return verdicts;
   const bool on_time = turn.now - *ping_at_ < options_.ping_every / 2;  // MB-2
   ping_at_ = turn.now + options_.ping_every;
@@ -148,6 +201,8 @@ void Membership::declare_dead(Turn& turn, std::uint32_t number, const std::strin
   view_.remove(number);
   changed_.erase(number);
   suspects_.erase(number);
+  nobody_there_.erase(number);
+  std::erase_if(quarrels_, [&](const auto& one) { return one.first.first == number || one.first.second == number; });
   newly_dead_.push_back(number);
   for (auto& [other, node] : nodes_) turn.effects.notice(daemon_of(other), wire::Method::kNodeDied, died);
   push_now(turn);
@@ -178,6 +233,7 @@ std::optional<Time> Membership::next_deadline() const {
   auto consider = [&](std::optional<Time> at) { if (at && (!next || *at < *next)) next = at; };
   if (!nodes_.empty()) consider(ping_at_);
   for (const auto& [number, until] : suspects_) consider(until);
+  for (const auto& [pair, until] : quarrels_) consider(until);
   return next;
 }
 

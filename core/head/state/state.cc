@@ -22,6 +22,7 @@ void State::apply(Time now, Event event, Effects& effects) {
   Turn turn{now, effects};
   if (auto* frame = std::get_if<Frame>(&event)) on_frame(turn, *frame);
   else if (auto* closed = std::get_if<LinkClosed>(&event)) membership_.on_link_closed(turn, closed->link);
+  else if (auto* gone = std::get_if<NobodyListens>(&event)) membership_.on_nobody_listens(turn, gone->node);
   on_time(turn);
 }
 
@@ -176,6 +177,7 @@ void State::on_notice(Turn& turn, Frame& frame) {
   wire::Checkpoint* checkpoint;
   wire::ProcessDied* died;
   wire::NodeLoad* load;
+  wire::LinkReport* link;
   wire::StartActorFailed* failed;
   wire::JobFinished* finished;
   if (is(Method::kActorStarted, started)) {
@@ -192,6 +194,8 @@ void State::on_notice(Turn& turn, Frame& frame) {
     if (from_daemon && died->process.node == frame.source.node && died->process.serial != 0) process_died(turn, *died);
   } else if (is(Method::kNodeLoad, load)) {
     if (from_daemon && load->node == frame.source.node && membership_.on_load(turn, *load)) actors_.place_waiting(turn);
+  } else if (is(Method::kLinkReport, link)) {
+    if (from_daemon) membership_.on_link_report(turn, frame.source.node, *link);
   } else if (is(Method::kStartActorFailed, failed)) {
     if (from_daemon) actors_.on_start_failed(turn, frame.source, *failed);
   } else if (is(Method::kJobFinished, finished)) {

@@ -71,6 +71,8 @@ class Session {
   void send(const FrameHeader& header, ByteView payload);
   /// Whoever can wait should send no more until it is false again.
   bool is_full() const { return kept_bytes_ >= options_.kept_bytes_max; }
+  /// Whoever waits since it was full may go on.
+  bool has_room() const { return kept_bytes_ <= options_.kept_bytes_max / 2; }
 
   /// For each new link: `peer` is the incarnation that is proven there. False: another one than the session's; the link
   /// must be closed.

@@ -89,13 +89,20 @@ Status Daemon::start_head() {
 
 Status Daemon::open_links(const net::Token& token) {
   LinkCallbacks callbacks;
-  callbacks.frame = [this](std::uint32_t node, const net::FrameHeader& header, ByteView payload) { on_link_frame(node, header, payload); };
-  callbacks.up = [this](std::uint32_t node) { membership_->link_up(node); };
-  callbacks.down = [this](std::uint32_t node, const std::string& why) {
-    if (!stopping_) membership_->link_down(node, why);
+  callbacks.frame = [this](std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
+    if (parts_) parts_->on_link_frame(node, header, payload);
   };
-  callbacks.undeliverable = [this](const net::FrameHeader& header) {
-    if (parts_) parts_->undeliverable(header);
+  callbacks.head_answer = [this](const net::FrameHeader& header, ByteView payload) { (void)membership_->take_answer(header, payload); };
+  callbacks.head_up = [this] { membership_->link_up(); };
+  callbacks.head_down = [this](const std::string& why) {
+    if (!stopping_) membership_->link_down(why);
+  };
+  callbacks.report = [this](std::uint32_t node, wire::LinkState state, const std::string& why) { membership_->report(node, state, why); };
+  callbacks.never_sent = [this](std::uint32_t node, const std::vector<net::FrameHeader>& frames) {
+    if (parts_) parts_->never_sent(node, frames);
+  };
+  callbacks.room = [this](std::uint32_t node) {
+    if (parts_) parts_->room(node);
   };
   Result<std::unique_ptr<DaemonLinks>> links =
       DaemonLinks::open(*loop_, {.token = token}, std::move(callbacks), local_ ? local_->link_opener() : &net::open_links);
@@ -148,11 +155,6 @@ void Daemon::make_membership() {
   events.refused = [this](const std::string& why) { report_ready(why); };
   events.stop = [this](const std::string& why) { stop(why); };
   membership_ = std::make_unique<Membership>(*loop_, *links_, std::move(self), std::move(events));
-}
-
-void Daemon::on_link_frame(std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
-  if (membership_->take_answer(node, header, payload) || !parts_) return;
-  parts_->on_link_frame(node, header, payload);
 }
 
 Status Daemon::serve(const wire::RegisterNodeReply& reply) {

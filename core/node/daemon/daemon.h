@@ -41,7 +41,6 @@ class Daemon {
   void watch_parent();
   void watch_lifeline();
   void on_child_signal();
-  void on_link_frame(std::uint32_t node, const net::FrameHeader& header, ByteView payload);
 
   void stop(const std::string& reason);
   void finish();

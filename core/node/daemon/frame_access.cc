@@ -39,6 +39,7 @@ std::uint8_t senders_of(Method method) {
     case Method::kForwardLease:
     case Method::kLeaseCounted:
     case Method::kJobImage:
+    case Method::kCongestion:
     case Method::kCopiesVoid: return kDaemons;
     case Method::kJobFinished: return kLocal;
     case Method::kExpectRanks:
@@ -66,6 +67,7 @@ bool may_ask_head(wire::Method method) {
     case Method::kRegisterJob:
     case Method::kJobFinished:
     case Method::kNodeLoad:
+    case Method::kLinkReport:
     case Method::kStartActorFailed:
     case Method::kActorPlaced:
     case Method::kProcessDied: return false;

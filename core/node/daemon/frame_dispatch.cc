@@ -136,6 +136,11 @@ bool FrameDispatch::handle_process_notice(const net::FrameHeader& header, ByteVi
         if (parts_.deaths.on_remote(m)) parts_.leases.queue().process_died(m.process, parts_.loop.now());
       });
       return true;
+    case Method::kCongestion:
+      with<wire::Congestion>(header, payload, [&](auto& m) {
+        if (m.process.node == header.source.node) parts_.mail.congestion(m);
+      });
+      return true;
     case Method::kJobFinished:
       with<wire::JobFinished>(header, payload, [&](auto& m) {
         NodeProcess* driver = parts_.table.find(header.source);

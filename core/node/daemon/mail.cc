@@ -1,11 +1,14 @@
 #include "core/node/daemon/mail.h"
 
+#include <map>
+
 #include "core/base/log.h"
 
 namespace troupe::node {
 namespace {
 
 constexpr std::size_t kToldMax = 100'000;
+constexpr Duration kCloggedLook = std::chrono::milliseconds(20);  ///< between two looks whether a clogged process takes again
 
 net::FrameHeader make_header(wire::FrameKind kind, ProcessId from, ProcessId to, std::uint64_t token, std::uint64_t arg0) {
   net::FrameHeader header;
@@ -80,17 +83,81 @@ bool Mail::route(ProcessId from_ring, const net::FrameHeader& header, ByteView p
   }
   if (header.destination == self()) return true;
   ++forwarded_;
-  if (!deliver(header, payload)) refuse(header);
+  if (deliver(header, payload)) hold_back(from_ring, header);
+  else refuse(header);
   return false;
 }
 
-void Mail::refuse(const net::FrameHeader& header) {
-  if (header.destination == kHead) {  // the links could keep no more for it
-    write_log(LogLevel::kWarn, "the head is not to be reached and too much waits for it: a frame of {} is dropped", to_string(header.source));
-    if (is(header, wire::FrameKind::kRequest))
-      fail(header, make_record(ErrorCode::kPendingCallsLimit, "the head is not to be reached now, and too much waits for it; try again later"));
+// ---------------------------------------------------------------------------------------------------------- bounds (ML-4)
+
+void Mail::hold_back(ProcessId from_ring, const net::FrameHeader& header) {
+  const ProcessId to = header.destination;
+  const bool is_here = to.node == table_.node();
+  ProcessId cause = to;
+  if (is_here) {
+    const bool was_any = congestion_.any();
+    if (!congestion_.waits(to, endpoint_.backlog(to))) return;
+    if (!was_any) loop_.after(kCloggedLook, [this] { look_at_clogged(); });
+  } else if (links_.is_full(to.node)) {
+    cause = daemon_of(to.node);
+  } else if (!far_clogged_.contains(to)) {
     return;
   }
+  const std::uint32_t sender = header.source.node;
+  if (sender == table_.node()) {
+    if (header.source.serial != 0 && from_ring == header.source && held_.hold(from_ring, cause)) endpoint_.pause(from_ring);
+  } else if (is_here && sender != kHead.node && congestion_.tell(to, sender)) {
+    notice(daemon_of(sender), wire::Method::kCongestion, wire::Congestion{to, true});
+  }
+}
+
+void Mail::look_at_clogged() {
+  for (const Congestion::Opened& opened : congestion_.look([this](ProcessId process) { return endpoint_.backlog(process); })) {
+    for (std::uint32_t node : opened.told) notice(daemon_of(node), wire::Method::kCongestion, wire::Congestion{opened.process, false});
+    let_go(held_.release(opened.process));
+  }
+  if (congestion_.any()) loop_.after(kCloggedLook, [this] { look_at_clogged(); });
+}
+
+void Mail::let_go(const HeldSenders::Senders& senders) {
+  for (ProcessId sender : senders) endpoint_.resume(sender);
+}
+
+void Mail::room(std::uint32_t node) { let_go(held_.release(daemon_of(node))); }
+
+void Mail::congestion(const wire::Congestion& news) {
+  if (news.clogged) {
+    far_clogged_.insert(news.process);
+    return;
+  }
+  far_clogged_.erase(news.process);
+  let_go(held_.release(news.process));
+}
+
+bool Mail::is_clogged(ProcessId process) const {
+  if (process.node == table_.node()) return endpoint_.backlog(process) > Congestion::kHigh;
+  return far_clogged_.contains(process) || links_.is_full(process.node);
+}
+
+void Mail::never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& frames) {
+  const std::string who = node == 0 ? "the head that this was for" : "node " + std::to_string(node);
+  std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> first_calls;
+  for (const net::FrameHeader& header : frames) {
+    if (is(header, wire::FrameKind::kCall)) first_calls.try_emplace({header.source, header.destination}, header.token);
+    if (is(header, wire::FrameKind::kRequest)) fail(header, make_record(ErrorCode::kNodeDied, who + " died before this was sent there"));
+  }
+  for (const auto& [pair, token] : first_calls) {
+    wire::ProcessDied died;
+    died.process = pair.second;
+    died.wait_status = -1;
+    died.cause = DeathCause::kNodeDied;
+    died.reason = who + " died";
+    died.begun.emplace_back(pair.first, token - 1);  // what came before may have run; from here on it has not
+    notice(pair.first, wire::Method::kProcessDied, died);
+  }
+}
+
+void Mail::refuse(const net::FrameHeader& header) {
   const wire::ProcessDied* death = table_.death(header.destination);
   if (is(header, wire::FrameKind::kRequest)) {
     fail(header, death ? death_error(*death) : make_record(ErrorCode::kWorkerCrashed, "there is no process " + to_string(header.destination)));
@@ -101,7 +168,7 @@ void Mail::refuse(const net::FrameHeader& header) {
   if (told_.size() >= kToldMax) told_.clear();
   if (!told_.insert({header.source, header.destination}).second) return;
   if (header.destination.node != table_.node()) {
-    notice(header.source, wire::Method::kNodeDied, wire::NodeDied{header.destination.node, "", "the node is not reachable"});
+    notice(header.source, wire::Method::kNodeDied, wire::NodeDied{header.destination.node, "", "the node was declared dead"});
     return;
   }
   wire::ProcessDied unknown;
@@ -112,12 +179,19 @@ void Mail::refuse(const net::FrameHeader& header) {
 }
 
 void Mail::process_lost(ProcessId process) {
+  far_clogged_.erase(process);
+  let_go(held_.forget(process));
   std::vector<std::uint64_t> lost;
   for (const auto& [token, pending] : pending_) if (pending.to == process) lost.push_back(token);
   for (std::uint64_t token : lost) finish(token, make_error<WorkerCrashedError>(to_string(process) + " died"));
 }
 
 void Mail::node_lost(std::uint32_t node) {
+  std::erase_if(far_clogged_, [&](ProcessId process) {
+    if (process.node == node) let_go(held_.release(process));
+    return process.node == node;
+  });
+  room(node);
   std::vector<std::uint64_t> lost;
   for (const auto& [token, pending] : pending_) if (pending.to.node == node) lost.push_back(token);
   for (std::uint64_t token : lost) finish(token, make_error<NodeDiedError>("node " + std::to_string(node) + " died"));

@@ -4,10 +4,12 @@
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   ML-1  A frame that cannot be delivered is answered: its source gets the death notice of what it wanted to reach (once for
-//         each pair of processes), and a request also gets an error response. The head does not die while this daemon lives:
-//         what cannot go to it now is said to be that, and nobody's death.
+//   ML-1  A frame for a dead process is answered: its source gets the death notice of what it wanted to reach (once for each pair
+//         of processes), and a request also gets an error response. A link that is down is no death: its frames wait.
 //   ML-2  A local process speaks only for itself: a frame with another source is dropped and logged.
+//   ML-4  The daemon waits for nobody, and what it keeps for a process that takes nothing, or for a node that acknowledges nothing,
+//         is bounded: the rings of the processes of this node that send there are not read meanwhile (so their frames wait in
+//         their own memory, those to others too), and other nodes are told to do the same.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -17,6 +19,8 @@
 #include <vector>
 
 #include "core/net/endpoint/endpoint.h"
+#include "core/node/daemon/congestion.h"
+#include "core/node/daemon/held_senders.h"
 #include "core/node/base/loop.h"
 #include "core/node/base/messenger.h"
 #include "core/node/base/process_table.h"
@@ -29,9 +33,11 @@ namespace troupe::node {
 class LinkPort {
  public:
   virtual ~LinkPort() = default;
-  /// Queues or sends; dials when there is no link yet. False: that node is dead or was never known.
+  /// It will arrive, once and in order, unless the head declares that node dead. False: that it has done.
   virtual bool send(std::uint32_t node, const net::FrameHeader& header, ByteView payload) = 0;
-  /// Nodes (not the head) with a link now: whom deaths are told to.
+  /// So much waits for the node that those who can wait should; Mail::room() follows.
+  virtual bool is_full(std::uint32_t node) const = 0;
+  /// Nodes (not the head) that were ever talked to and live: whom deaths are told to.
   virtual std::vector<std::uint32_t> linked() const = 0;
 };
 
@@ -50,8 +56,15 @@ class Mail final : public Messenger {
   /// A frame that came in. True when it is for the daemon itself (the caller handles it); else it was forwarded or refused.
   bool route(ProcessId from_ring, const net::FrameHeader& header, ByteView payload);
   bool deliver(const net::FrameHeader& header, ByteView payload);
-  /// ML-1, for frames that the links could not bring to their node.
-  void undeliverable(const net::FrameHeader& header) { refuse(header); }
+  /// The node is dead, and no link was ever given these: whoever sent them is told that they were not executed, before it hears of
+  /// the death. Node 0: there is another head.
+  void never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& frames);
+  /// The links take frames for the node again.
+  void room(std::uint32_t node);
+  /// Of a process of another node, as that node's daemon says.
+  void congestion(const wire::Congestion& news);
+  /// Too much waits for the process already: what can be left out should be.
+  bool is_clogged(ProcessId process) const;
   void on_response(const net::FrameHeader& header, ByteView payload);
   void node_lost(std::uint32_t node);
   void process_lost(ProcessId process);
@@ -62,6 +75,9 @@ class Mail final : public Messenger {
   struct Pending { ProcessId to; Done done; Loop::TimerId timer; };
   void finish(std::uint64_t token, Result<Bytes> result);
   void refuse(const net::FrameHeader& header);
+  void hold_back(ProcessId from_ring, const net::FrameHeader& header);
+  void look_at_clogged();
+  void let_go(const HeldSenders::Senders& senders);
 
   Loop& loop_;
   net::Endpoint& endpoint_;
@@ -69,6 +85,9 @@ class Mail final : public Messenger {
   LinkPort& links_;
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::set<std::pair<ProcessId, ProcessId>> told_;
+  HeldSenders held_;
+  Congestion congestion_;           ///< of processes of this node
+  std::set<ProcessId> far_clogged_;  ///< of others, as their daemons say
   std::uint64_t next_token_ = 1, forwarded_ = 0;
 };
 

@@ -5,7 +5,7 @@
 namespace troupe::node {
 namespace {
 
-constexpr Duration kHeadTimeout = std::chrono::seconds(15), kRedialHead = std::chrono::seconds(30), kVerdictWait = std::chrono::seconds(3),
+constexpr Duration kHeadTimeout = std::chrono::seconds(15), kRedialHead = std::chrono::seconds(30), 
                    kTellWait = std::chrono::milliseconds(100), kRedialPause = std::chrono::milliseconds(50);
 constexpr std::uint64_t kRegisterToken = ~std::uint64_t{0};  ///< Messenger's tokens count up from 1
 
@@ -13,8 +13,7 @@ constexpr std::uint64_t kRegisterToken = ~std::uint64_t{0};  ///< Messenger's to
 
 Status Membership::join() { return links_.dial_head(self_.head_address, kHeadTimeout); }
 
-void Membership::link_up(std::uint32_t node) {
-  if (node != 0) return;
+void Membership::link_up() {
   self_.registration.info.available = events_.available();
   net::FrameHeader header;
   header.kind = static_cast<std::uint8_t>(wire::FrameKind::kRequest);
@@ -25,9 +24,9 @@ void Membership::link_up(std::uint32_t node) {
   (void)links_.send_registration(header, wire::encode_message(self_.registration));
 }
 
-bool Membership::take_answer(std::uint32_t from_node, const net::FrameHeader& header, ByteView payload) {
+bool Membership::take_answer(const net::FrameHeader& header, ByteView payload) {
   const bool is_response = header.kind == static_cast<std::uint8_t>(wire::FrameKind::kResponse);
-  if (from_node != 0 || header.token != kRegisterToken || !is_response) return false;
+  if (header.token != kRegisterToken || !is_response) return false;
   if (header.arg0 == 0) {
     on_registered(wire::decode_message<wire::RegisterNodeReply>(payload));
   } else {
@@ -58,15 +57,17 @@ void Membership::on_registered(Result<wire::RegisterNodeReply> reply) {
   }
 }
 
-void Membership::link_down(std::uint32_t node, const std::string& why) {
-  if (node != 0) {
-    if (why.empty()) return;  // in order: the node ends, and the head says so
-    // Frames may be lost. The head's verdict comes first; without one the node is as good as dead for us: nothing may hang.
-    loop_.after(kVerdictWait, [this, node, why] {
-      if (!links_.is_dead(node)) on_node_died({node, "", "the link to it was lost: " + why});
-    });
-    return;
-  }
+void Membership::report(std::uint32_t node, wire::LinkState state, const std::string& why) {
+  if (state == wire::LinkState::kDown) write_log(LogLevel::kWarn, "no link to node {} for some seconds ({}): the head is told", node, why);
+  net::FrameHeader header;
+  header.kind = static_cast<std::uint8_t>(wire::FrameKind::kNotice);
+  header.source = daemon_of(self_.registration.info.node);
+  header.destination = kHead;
+  header.arg0 = static_cast<std::uint64_t>(wire::Method::kLinkReport);
+  (void)links_.send(0, header, wire::encode_message(wire::LinkReport{node, state, why}));
+}
+
+void Membership::link_down(const std::string& why) {
   if (!is_registered()) {
     events_.refused("the head is not to be reached: " + why);
     return events_.stop(why);
@@ -98,6 +99,7 @@ void Membership::head_ended(const std::string& why) {
 
 void Membership::on_node_died(const wire::NodeDied& death) {
   if (death.node == self_.registration.info.node) return events_.stop("the head declared this node dead: " + death.reason);  // NDM-1
+  if (links_.is_dead(death.node)) return;
   links_.node_dead(death.node);
   events_.node_died(death);
 }

@@ -45,12 +45,14 @@ class Membership {
       : loop_(loop), links_(links), self_(std::move(self)), events_(std::move(events)) {}
 
   Status join();
-  void link_up(std::uint32_t node);
-  void link_down(std::uint32_t node, const std::string& why);
+  void link_up();
+  void link_down(const std::string& why);
+  /// A link to another node is down for long, or up again: the head hears of it and judges.
+  void report(std::uint32_t node, wire::LinkState state, const std::string& why);
   /// The head was a child of this process, or a thread of it.
   void head_ended(const std::string& why);
   /// The head's answer to kRegisterNode. False: the frame is another one.
-  bool take_answer(std::uint32_t from_node, const net::FrameHeader& header, ByteView payload);
+  bool take_answer(const net::FrameHeader& header, ByteView payload);
   void on_node_died(const wire::NodeDied& death);
 
  private:

@@ -50,7 +50,7 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
             [this](ProcessId id, wire::LogLines lines) {
               const NodeProcess* process = table_.find(id);
               const Job* job = process ? jobs_.find(process->job) : nullptr;
-              if (job && !job->ended) mail_.notice(job->driver, wire::Method::kLogLines, lines);
+              if (job && !job->ended) send_log_lines(*job, std::move(lines));
             }),
       jobs_(mail_),
       leases_(outer_.loop, mail_, lease_options(outer_.config, reply.node)),
@@ -127,6 +127,17 @@ void NodeParts::on_broken(ProcessId peer, const ErrorPtr& why) {
   if (NodeProcess* process = table_.find(peer)) ends_.kill(*process, {DeathCause::kCrashed, "it wrote nonsense into its ring: " + why->message()});
 }
 
+/// A driver that reads nothing costs no memory: its lines are counted, and the count goes before the next that it gets.
+void NodeParts::send_log_lines(const Job& job, wire::LogLines lines) {
+  if (mail_.is_clogged(job.driver)) {
+    lines_not_shown_[job.driver] += lines.lines.size();
+    return;
+  }
+  if (auto shed = lines_not_shown_.extract(job.driver))
+    lines.lines.insert(lines.lines.begin(), "... " + std::to_string(shed.mapped()) + " lines not shown: the driver did not read");
+  mail_.notice(job.driver, wire::Method::kLogLines, lines);
+}
+
 // ---------------------------------------------------------------------------------------------------------------- deaths
 
 void NodeParts::child_ended(int pid, int wait_status) {
@@ -152,6 +163,7 @@ void NodeParts::after_death(const NodeProcess& gone, const wire::ProcessDied& de
   if (gone.role == wire::Role::kDriver) cleanup_.driver_died(gone.job);
   leases_.apply();
   cleanup_.forget_if_over(gone.job);
+  lines_not_shown_.erase(gone.id);
 }
 
 void NodeParts::node_died(const wire::NodeDied& death) {

@@ -10,6 +10,7 @@
 // Invariants
 //   DA-3  (daemon.h)
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +46,8 @@ class NodeParts final : private net::Handler {
   /// Takes what lies in the rings; false when there was nothing.
   bool drain();
   void on_link_frame(std::uint32_t node, const net::FrameHeader& header, ByteView payload) { dispatch_.on_frame({node, 0}, header, payload); }
-  void undeliverable(const net::FrameHeader& header) { mail_.undeliverable(header); }
+  void never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& frames) { mail_.never_sent(node, frames); }
+  void room(std::uint32_t node) { mail_.room(node); }
   void rank_arrived(const net::Introduction& who, UniqueFd connection) { ranks_.arrived(who, std::move(connection)); }
   /// A child of this process ended: a worker whose launcher died before it.
   void child_ended(int pid, int wait_status);
@@ -68,6 +70,7 @@ class NodeParts final : private net::Handler {
   void wire();
   void on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) override { dispatch_.on_frame(from, header, payload); }
   void on_broken(ProcessId peer, const ErrorPtr& why) override;
+  void send_log_lines(const Job& job, wire::LogLines lines);
   void after_death(const NodeProcess& gone, const wire::ProcessDied& death, bool for_actor);
   bool before_death(NodeProcess& process);
   void actor_process_failed(NodeProcess& process, const ErrorRecord& error, bool environment);
@@ -79,6 +82,7 @@ class NodeParts final : private net::Handler {
   net::Endpoint& endpoint_;
   Mail& mail_;
   StoreService& store_;
+  std::map<ProcessId, std::size_t> lines_not_shown_;  ///< by driver
   LogPumps logs_;
   Jobs jobs_;
   Leases leases_;
