@@ -309,6 +309,8 @@ void Server::send(Send& message) {
   auto at = ways_.find(message.to.node);
   if (at == ways_.end()) return;  // a dead node
   Way& way = *at->second;
+  if (frame.payload.size() > net::kPayloadMax)
+    return write_log(LogLevel::kError, "a notice of {} bytes is dropped: it is longer than any may be", frame.payload.size());
   way.session.send(frame.header, frame.payload);
   if (way.session.is_full() && way.link != 0) links_->abort(way.link, "it acknowledges nothing");
 }

@@ -111,6 +111,10 @@ std::string DaemonLinks::data_address(std::uint32_t node) const {
 
 bool DaemonLinks::send(std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
   if (dead_.contains(node)) return false;
+  if (payload.size() > net::kPayloadMax) {  // nobody would take it, and what follows would wait behind it
+    write_log(LogLevel::kError, "a frame of {} bytes for node {} is dropped: it is longer than any may be", payload.size(), node);
+    return true;
+  }
   Peer& peer = peer_of(node);
   peer.session->send(header, payload);
   if (peer.session->is_full()) peer.held_up = true;
