@@ -1,5 +1,5 @@
-// Runs a fuzzer's entry without libFuzzer: seeded random inputs, and mutations of inputs made before, for a fixed number of
-// runs. A finding is a crash, as with libFuzzer; the seed and the run's number reproduce it.
+// Runs a fuzzer's entry without libFuzzer: seeded random inputs, and mutations of inputs made before, for a fixed
+// number of runs. A finding is a crash, as with libFuzzer; the seed and the run's number reproduce it.
 //
 //   fuzzer [--runs N] [--seed S] [FILE...]     with files: each of them once, nothing else
 #include <cstddef>
@@ -27,7 +27,8 @@ Bytes fresh(std::mt19937_64& random) {
 }
 
 void mutate(Bytes& bytes, std::mt19937_64& random) {
-  static constexpr std::uint64_t kEdges[] = {0, 1, 0x7F, 0x80, 0xFF, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, ~0ull, 1ull << 62};
+  static constexpr std::uint64_t kEdges[] = {0,          1,          0x7F,       0x80,  0xFF,      0xFFFF,
+                                             0x7FFFFFFF, 0x80000000, 0xFFFFFFFF, ~0ull, 1ull << 62};
   for (auto n = random() % 6 + 1; n > 0; --n) {
     const std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
     switch (random() % 5) {
@@ -61,7 +62,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
-    if ((argument == "--runs" || argument == "--seed") && i + 1 < argc) (argument == "--runs" ? runs : seed) = std::strtoull(argv[++i], nullptr, 10);
+    if ((argument == "--runs" || argument == "--seed") && i + 1 < argc)
+      (argument == "--runs" ? runs : seed) = std::strtoull(argv[++i], nullptr, 10);
     else files.push_back(argument);
   }
   if (!files.empty()) return run_files(files);

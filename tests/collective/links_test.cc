@@ -15,8 +15,8 @@ using std::chrono::hours, std::chrono::milliseconds, std::chrono::seconds;
 
 /// Rank 0 and the far ends of its control sockets, by rank.
 struct Links {
-  Links(std::vector<int> nodes, milliseconds mourning)
-      : own(TcpLinks::create({.rank = 0, .ranks = int(nodes.size()), .epoch = 1, .grace = mourning})),
+  Links(std::vector<int> nodes, milliseconds grace)
+      : own(TcpLinks::create({.rank = 0, .ranks = int(nodes.size()), .epoch = 1, .grace = grace})),
         far(nodes.size()) {
     for (std::size_t r = 1; r < nodes.size(); ++r) {
       int fds[2] = {-1, -1};

@@ -1,5 +1,5 @@
-"""Programs that must not compile: each file of this folder fails without RIGHT, compiles with it, and the compiler's first error
-points at the user's own file, at or under the wrong call, not only into Troupe's headers.
+"""Programs that must not compile: each file of this folder fails without RIGHT, compiles with it, and the compiler's
+first error points at the user's own file, at or under the wrong call, not only into Troupe's headers.
 
 Verdicts are remembered by the text of the file and of all public headers.
 """
@@ -19,8 +19,11 @@ CASES = sorted(name[:-3] for name in os.listdir(HERE) if name.endswith(".cc"))
 
 
 def compile_case(name, right):
-    command = [OPTIONS.compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror=unused-result", "-fsyntax-only", "-I", os.path.join(OPTIONS.source, "core/include"),
-               *(["-DRIGHT"] if right else []), os.path.join(HERE, f"{name}.cc")]
+    command = [
+        OPTIONS.compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror=unused-result", "-fsyntax-only", "-I",
+        os.path.join(OPTIONS.source, "core/include"), *(["-DRIGHT"] if right else []),
+        os.path.join(HERE, f"{name}.cc")
+    ]
     done = subprocess.run(command, text=True, capture_output=True, env={**os.environ, "LC_ALL": "C"})
     return done.returncode, done.stderr
 

@@ -18,7 +18,8 @@ namespace {
 std::vector<std::byte> bytes_of_example() {
   std::ifstream file(TROUPE_DOCS_DIR "/wire_format.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t mark = page.find("<!-- example"), begin = page.find("```\n", mark) + 4, end = page.find("```", begin);
+  const std::size_t mark = page.find("<!-- example"), begin = page.find("```\n", mark) + 4,
+                    end = page.find("```", begin);
   EXPECT_NE(mark, std::string::npos);
   std::vector<std::byte> bytes;
   std::istringstream lines(page.substr(begin, end - begin));

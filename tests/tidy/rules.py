@@ -3,21 +3,21 @@
 Every exception stands here, with its reason. docs/architecture.md draws the same arrows.
 """
 
-# The layers from the bottom to the top. A folder may include itself, the public headers (core/include/troupe, which name
-# nothing but the standard library) and what is listed here; nothing points back. A name is a path below core/, or one of the
-# top; the longest one that fits a file decides alone, so a sub-folder with a line of its own ("net/link") lists everything
-# that it may include. A name in a list stands for all that lies below it.
+# The layers from the bottom to the top. A folder may include itself, the public headers (core/include/troupe, which
+# name nothing but the standard library) and what is listed here; nothing points back. A name is a path below core/, or
+# one of the top; the longest one that fits a file decides alone, so a sub-folder with a line of its own ("net/link")
+# lists everything that it may include. A name in a list stands for all that lies below it.
 LAYERS = {
     "base":        [],
     "kernels":     ["base"],
-    "net":         ["base"],                            # its sub-folders: base <- ring <- endpoint, base <- link, base <- data
+    "net":         ["base"],                            # below: base <- ring <- endpoint, base <- link, base <- data
     "net/base":    ["base"],
     "net/ring":    ["base", "net/base"],
     "net/endpoint": ["base", "net/base", "net/ring"],
     "net/link":    ["base", "net/base"],
     "net/data":    ["base", "net/base"],
     "wire":        ["base", "net"],                    # the control messages are payload of net's frames
-    "exec":        ["base", "net"],                    # whoever waits serves the rings meanwhile: a wait is a wait in the endpoint
+    "exec":        ["base", "net"],                    # whoever waits serves the rings meanwhile
     "scheduler":   ["base", "wire"],
     "objectstore/arena":  ["base"],                    # shared memory, its layout and the words of both sides
     "objectstore/server": ["base", "objectstore/arena"],
@@ -35,20 +35,24 @@ LAYERS = {
                       "node/base", "node/launcher", "node/logs", "node/session", "node/store"],
     "node/roles":    ["base", "wire", "net", "exec", "boot", "scheduler", "objectstore", "head",
                       "node/base", "node/launcher", "node/logs", "node/session", "node/store", "node/daemon"],
-    # What every driver and worker has, each on the one before: what they share, refs, the submitting side, the executing side.
+    # What every driver and worker has, each on the one before: what they share, refs, the submitting side, the
+    # executing side.
     "runtime":     ["base", "wire", "net", "exec"],
     "owner":       ["base", "wire", "net", "exec", "runtime", "objectstore"],
     "caller":      ["base", "wire", "net", "exec", "runtime", "owner"],
     "executor":    ["base", "wire", "net", "exec", "runtime", "owner", "caller"],
-    "process":     ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "objectstore", "node"],
+    "process":     ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "objectstore",
+                    "node"],
     "api":         [],                                 # public headers: the standard library and each other
-    "collective":  ["base", "wire", "net", "exec", "kernels", "boot", "runtime", "owner", "caller", "executor", "process"],
+    "collective":  ["base", "wire", "net", "exec", "kernels", "boot", "runtime", "owner", "caller", "executor",
+                    "process"],
     # Groups stand on four ways for bytes; only `group` knows the runtime and what stands below it.
     "collective/base":     ["base", "kernels"],
     "collective/schedule": [],
     "collective/shm":      ["base", "kernels", "collective/base"],
     "collective/tcp":      ["base", "net/base", "kernels", "collective/base", "collective/schedule"],  # net/base: HMAC
-    "collective/hier":     ["base", "kernels", "collective/base", "collective/schedule", "collective/shm", "collective/tcp"],
+    "collective/hier":     ["base", "kernels", "collective/base", "collective/schedule", "collective/shm",
+                            "collective/tcp"],
     "collective/device":   ["base", "collective/base"],
     "collective/nccl":     ["base", "kernels", "collective/base", "collective/device"],
     "collective/cuda":     ["collective/device"],      # inside the CUDA plug-in: the table that device/ declares
@@ -60,14 +64,14 @@ LAYERS = {
     "apps/train/checkpoint": ["apps/train/trainer"],
     "apps/train/elastic":    ["apps/train/trainer", "apps/train/checkpoint"],
     "apps/train/program":    ["apps/common", "apps/train"],
-    "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process", "scheduler", "objectstore", "head", "node",
-                    "collective", "kernels", "apps"],  # also measures the layers themselves
+    "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process",
+                    "scheduler", "objectstore", "head", "node", "collective", "kernels", "apps"],  # the layers too
     "tests":       None,                               # anything
 }
 
 # Single files that may include more than their folder: path prefix -> (folders, reason).
 MORE_INCLUDES = {
-    "apps/cli/": (["node", "base", "wire"], "the troupe command enters the node's roles; it is the other face of core/node"),
+    "apps/cli/": (["node", "base", "wire"], "the troupe command is the other face of core/node"),
 }
 
 PRODUCT = ("core/", "scheduler/", "objectstore/", "collective/", "kernels/", "apps/")
@@ -87,7 +91,8 @@ BANS = [
     Ban("sleep", r"\bstd::this_thread::sleep_(?:for|until)\b|\busleep\s*\(|\bnanosleep\s*\(|(?<![\w:.>])::sleep\s*\(",
         "wait for the event: exec::Waiter or a poll with a deadline; in a task or actor troupe::sleep_for"),
     Ban("boost fiber", r"\bboost::this_fiber\b|\bboost::fibers\b|#\s*include\s*<boost/fiber",
-        "exec::Waiter inside, troupe::Mutex and its relatives in sync.h outside: only they keep the exception state over a switch",
+        "exec::Waiter inside, troupe::Mutex and its relatives in sync.h outside: only they keep the exception state "
+        "over a switch",
         allowed={"core/exec/": "the one place where anything is suspended"}),
     Ban("boost fiber pools", r"\bwork_stealing\b|\bshared_work\b|fiber/cuda/waitfor",
         "one round_robin scheduler a thread: work_stealing crashes when a process builds a second pool, waitfor races"),
@@ -104,28 +109,39 @@ BANS = [
         }),
     Ban("atomic wait", r"\bstd::atomic_(?:wait|notify)\w*|(?:\.|->)wait\s*\([^;]*memory_order",
         "net::Doorbell or a raw futex without FUTEX_PRIVATE_FLAG: std::atomic::wait does not wake another process"),
-    Ban("fork", r"(?<![\w.>:])(?:::)?v?fork\s*\(\s*\)(?!\s*const)|\bposix_spawn\w*\s*\(|(?<![\w.>:])(?:std::|::)?system\s*\(\s*[^)]|\bpopen\s*\(",
+    Ban("fork", r"(?<![\w.>:])(?:::)?v?fork\s*\(\s*\)(?!\s*const)|\bposix_spawn\w*\s*\("
+        r"|(?<![\w.>:])(?:std::|::)?system\s*\(\s*[^)]|\bpopen\s*\(",
         "the launcher: fork after gRPC was used hangs the child, and a child must be seen by pidfd",
-        allowed={"core/node/": "launcher, daemon and embedded start are the processes' home", "apps/cli/": "`troupe run` execs the program"}),
-    Ban("stdout in a library", r"(?<![\w:])(?:std::)?(?:printf|puts|putchar|vprintf)\s*\(|\bstd::cout\b|\bfprintf\s*\(\s*stdout",
+        allowed={"core/node/": "launcher, daemon and embedded start are the processes' home",
+                 "apps/cli/": "`troupe run` execs the program"}),
+    Ban("stdout in a library",
+        r"(?<![\w:])(?:std::)?(?:printf|puts|putchar|vprintf)\s*\(|\bstd::cout\b|\bfprintf\s*\(\s*stdout",
         "troupe::log, or return the text: standard output belongs to the user's program", where=LIBRARIES),
     Ban("using namespace in a header", r"^\s*using\s+namespace\b", "names in full, or using-declarations in the .cc",
         where=PRODUCT + ("bench/",), headers_only=True),
-    Ban("parent-death signal", r"\bPR_SET_PDEATHSIG\b", "a pidfd of the parent: the signal fires when the forking thread exits",
+    Ban("parent-death signal", r"\bPR_SET_PDEATHSIG\b",
+        "a pidfd of the parent: the signal fires when the forking thread exits",
         allowed={"core/node/launcher/launcher": "the launcher has one thread, which lives as long as it does",
                  "core/node/launcher/spawn": "only for a child of a process whose forking thread is its main thread"}),
-    Ban("named shared memory", r"\bshm_open\s*\(|\bshmget\s*\(|\bsem_open\s*\(", "memfd_create: a named segment outlives a crash"),
-    Ban("clock in a pure layer", r"\b(?:steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
+    Ban("named shared memory", r"\bshm_open\s*\(|\bshmget\s*\(|\bsem_open\s*\(",
+        "memfd_create: a named segment outlives a crash"),
+    Ban("clock in a pure layer",
+        r"\b(?:steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\(|\bgettimeofday\s*\(",
         "the injected clock: the time comes with the event", where=PURE,
         allowed={"core/head/service/server": "the shell around the state machine: where the time comes in"}),
-    Ban("randomness in a pure layer", r"\bstd::random_device\b|\b(?:std::)?s?rand\s*\(\s*\)|\bgetrandom\s*\(", "the injected random source", where=PURE),
+    Ban("randomness in a pure layer",
+        r"\bstd::random_device\b|\b(?:std::)?s?rand\s*\(\s*\)|\bgetrandom\s*\(", "the injected random source",
+        where=PURE),
     Ban("detached thread", r"(?:\.|->)detach\s*\(\s*\)", "keep the thread and join it: nothing outlives its scope",
         allowed={"core/exec/fibers": "fibers, which FiberThread counts and runs to their end",
-                 "core/node/daemon/local_node": "local mode: a worker's thread that does not return from user code, two seconds after it should have ended"}),
+                 "core/node/daemon/local_node": "local mode: a worker's thread that does not return from user code, "
+                                                "two seconds after it should have ended"}),
     Ban("gRPC and protobuf", r"#\s*include\s*[<\"](?:grpc|google/protobuf|[\w/]+\.pb\.h)",
         "net's channel interface: linking gRPC costs every worker 6 ms of start",
-        where=PRODUCT + ("bench/",), allowed={"core/rpc/": "the plug-in libtroupe_rpc", "core/wire/proto/": "the messages' one home"}),
-    Ban("unsafe temporary name", r"\b(?:tmpnam|mktemp|tempnam)\s*\(", "mkdtemp, mkostemp or memfd_create", where=PRODUCT + ("bench/", "tests/")),
+        where=PRODUCT + ("bench/",), 
+        allowed={"core/rpc/": "the plug-in libtroupe_rpc", "core/wire/proto/": "the messages' one home"}),
+    Ban("unsafe temporary name", r"\b(?:tmpnam|mktemp|tempnam)\s*\(", "mkdtemp, mkostemp or memfd_create",
+        where=PRODUCT + ("bench/", "tests/")),
 ]
 
 # Headers that cannot compile alone, with the reason. Path prefix -> reason.
@@ -141,8 +157,8 @@ COLUMNS = 120
 # What is still to be wrapped: prefixes of paths.
 LONG_LINES = (
     "apps/cli/", "apps/train/checkpoint/commit.h", "apps/train/program/drive.cc", "core/", "objectstore/", "scheduler/",
-    "tests/base/", "tests/cli/", "tests/compile_fail/", "tests/docs/", "tests/exec/", "tests/fuzz/", "tests/gpu/",
-    "tests/head/", "tests/install/", "tests/link/", "tests/local/", "tests/net/", "tests/node/", "tests/objectstore/",
+    "tests/base/", "tests/cli/", "tests/exec/", "tests/fuzz/", "tests/gpu/",
+    "tests/head/", "tests/link/", "tests/local/", "tests/net/", "tests/node/", "tests/objectstore/",
     "tests/process/", "tests/run", "tests/runtime/", "tests/scheduler/", "tests/scripts/", "tests/sim/", "tests/soak/",
-    "tests/tidy/", "tests/wire/",
+    "tests/wire/",
 )

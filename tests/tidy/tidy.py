@@ -32,7 +32,8 @@ CONTROL = re.compile(r"^(?:if|for|while|switch|do|else|catch|try|return|namespac
 
 def blank(text):
     """The code with comments and the insides of strings turned into spaces; lines stay where they are."""
-    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.S)
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'', re.S)
 
     def replace(match):
         token = match.group(0)
@@ -73,7 +74,11 @@ class Tree:
         self.root, self.text, self.code, self.docs = root, {}, {}, {}
         for top in TOP:
             for folder, folders, names in os.walk(os.path.join(root, top)):
-                folders[:] = [name for name in folders if name not in ("build", "__pycache__") and os.path.relpath(os.path.join(folder, name), root) not in SKIPPED]
+                folders[:] = [
+                    name for name in folders
+                    if name not in ("build",
+                                    "__pycache__") and os.path.relpath(os.path.join(folder, name), root) not in SKIPPED
+                ]
                 for name in sorted(names):
                     if name.endswith(SOURCES):
                         path = os.path.relpath(os.path.join(folder, name), root)
@@ -84,7 +89,8 @@ class Tree:
         self.scripts = {}
         for top in TOP:
             for folder, _, names in os.walk(os.path.join(root, top)):
-                for path in (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names) if name.endswith(".py")):
+                for path in (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names)
+                             if name.endswith(".py")):
                     with open(os.path.join(root, path), encoding="utf-8") as file:
                         self.scripts[path] = file.read()
         for folder, _, names in os.walk(os.path.join(root, "docs")):
@@ -118,7 +124,10 @@ def check_arrows(tree):
         for line, _, include in tree.includes(path):
             target = target_of(include)
             if target is not None and not covers(allowed, target):
-                problems.append(f"{path}:{line}: {layer} may not include {include}: the arrows go from {layer} to {', '.join(sorted(allowed - {layer}))} only")
+                problems.append(
+                    f"{path}:{line}: {layer} may not include {include}: the arrows go from {layer} "
+                    f"to {', '.join(sorted(allowed - {layer}))} only"
+                )
     return problems
 
 
@@ -129,7 +138,10 @@ def check_public(tree):
             continue
         for line, quote, include in tree.includes(path):
             if quote != "<" or not (include.startswith("troupe/") or re.fullmatch(r"[a-z_0-9]+", include)):
-                problems.append(f"{path}:{line}: a public header includes {include}: only the standard library and <troupe/...> are allowed")
+                problems.append(
+                    f"{path}:{line}: a public header includes {include}: "
+                    "only the standard library and <troupe/...> are allowed"
+                )
     return problems
 
 
@@ -158,7 +170,8 @@ def check_columns(tree):
     return problems
 
 
-DECLARED = re.compile(r"\s*//+\s*([A-Z]{2,4}-\d+)  +(?!\()")  # `//   AB-1  Text`; `//   AB-1  (file.h)` points to another contract
+DECLARED = re.compile(
+    r"\s*//+\s*([A-Z]{2,4}-\d+)  +(?!\()")  # `//   AB-1  Text`; `//   AB-1  (file.h)` points to another contract
 CITED = re.compile(r"(?<![\w-])([A-Z]{2,4})-(\d+)(?![\w.])")
 NAMED = re.compile(r"(?:(?<=[\s,(_])|(?<=\.))([A-Z]{2,4})(\d+)(?=_)")  # in the name of a test: RW2_ARowHas...
 
@@ -172,7 +185,10 @@ def check_promises(tree):
                 declared.setdefault(match.group(1), []).append(f"{path}:{number}")
     for name, places in sorted(declared.items()):
         if len(places) > 1:
-            problems.append(f"{places[1]}: {name} is declared in {places[0]} as well: an invariant's identifier is unique in the tree")
+            problems.append(
+                f"{places[1]}: {name} is declared in {places[0]} as well: "
+                "an invariant's identifier is unique in the tree"
+            )
     for path, text in (tree.text | tree.docs).items():
         for number, line in enumerate(text.split("\n"), 1):
             found = CITED.findall(line)
@@ -181,7 +197,8 @@ def check_promises(tree):
             for letters, digits in found:
                 name = f"{letters}-{digits}"
                 if letters not in rules.NO_PROMISES and name not in declared:
-                    problems.append(f"{path}:{number}: {name} is declared nowhere (`//   {name}  what holds` in a contract)")
+                    problems.append(
+                        f"{path}:{number}: {name} is declared nowhere (`//   {name}  what holds` in a contract)")
     return problems
 
 
@@ -218,8 +235,12 @@ def check_alone(tree, compiler, flags, cache_file, jobs):
                 cache = json.load(file)
         except ValueError:
             cache = {}
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout.split("\n")[0] + " ".join(flags)
-    headers = [path for path in tree.text if path.endswith(".h") and not any(path.startswith(prefix) for prefix in rules.NOT_ALONE)]
+    version = subprocess.run([compiler, "--version"], capture_output=True,
+                             text=True).stdout.split("\n")[0] + " ".join(flags)
+    headers = [
+        path for path in tree.text
+        if path.endswith(".h") and not any(path.startswith(prefix) for prefix in rules.NOT_ALONE)
+    ]
     todo = []
     for path in headers:
         known = cache.get(path)
@@ -227,7 +248,8 @@ def check_alone(tree, compiler, flags, cache_file, jobs):
             todo.append(path)
     problems = []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for path, (errors, reads) in zip(todo, pool.map(lambda name: compile_alone(tree.root, compiler, flags, name), todo)):
+        for path, (errors, reads) in zip(todo,
+                                         pool.map(lambda name: compile_alone(tree.root, compiler, flags, name), todo)):
             cache.pop(path, None)
             if errors:
                 first = "\n    ".join([line for line in errors.split("\n") if "error" in line or "warning" in line][:3])
@@ -237,14 +259,15 @@ def check_alone(tree, compiler, flags, cache_file, jobs):
     if cache_file:
         with open(cache_file, "w", encoding="utf-8") as file:
             json.dump(cache, file)
-    print(f"{len(headers)} headers compile alone ({len(headers) - len(todo)} unchanged since they last did)" if not problems else
-          f"{len(problems)} of {len(headers)} headers do not compile alone")
+    print(f"{len(headers)} headers compile alone ({len(headers) - len(todo)} unchanged since they last did)"
+          if not problems else f"{len(problems)} of {len(headers)} headers do not compile alone")
     return problems
 
 
 def functions(code):
     """(lines, first line, head) of every function body that is not inside another one."""
-    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda match: re.sub(r"[^\n]", " ", match.group(0)), code, flags=re.M)
+    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda match: re.sub(r"[^\n]", " ", match.group(0)), code,
+                  flags=re.M)
     found, stack, start = [], [], 0
     for match in re.finditer(r"[{};]", code):
         at, sign = match.start(), match.group(0)
@@ -252,7 +275,8 @@ def functions(code):
             head = " ".join(code[start:at].split())
             head = re.sub(r"^(?:public|private|protected)\s*:\s*", "", head)
             inside = any(kind == "function" for kind, _, _ in stack)
-            plain = "(" in head and not CONTROL.match(head) and not re.match(r"^(?:template\s*<[^()]*>\s*)?(?:class|struct)\b[^()]*$", head)
+            plain = "(" in head and not CONTROL.match(head) and not re.match(
+                r"^(?:template\s*<[^()]*>\s*)?(?:class|struct)\b[^()]*$", head)
             initializer = re.search(r"(?:=|\breturn|,|\()\s*$", head) is not None
             kind = "function" if plain and not inside and not initializer else "other"
             first = code.count("\n", 0, start + len(code[start:at]) - len(code[start:at].lstrip())) + 1
@@ -275,7 +299,9 @@ def print_longest(tree):
     print("longest files:")
     for lines, path in files:
         print(f"  {lines:5d}  {path}")
-    bodies = sorted(((lines, path, first, head) for path in product for lines, first, head in functions(tree.code[path])), reverse=True)[:10]
+    bodies = sorted(
+        ((lines, path, first, head) for path in product for lines, first, head in functions(tree.code[path])),
+        reverse=True)[:10]
     print("longest functions:")
     for lines, path, first, head in bodies:
         name = re.search(r"([\w:~]+|operator\S+)\s*\(", head)

@@ -19,7 +19,8 @@ class TidyTest(unittest.TestCase):
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(text)
             tree = tidy.Tree(root)
-            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree) + tidy.check_columns(tree) + tidy.check_promises(tree)
+            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree) + tidy.check_columns(
+                tree) + tidy.check_promises(tree)
             if compiled:
                 cache = os.path.join(root, "cache.json")
                 with contextlib.redirect_stdout(io.StringIO()):
@@ -34,19 +35,23 @@ class TidyTest(unittest.TestCase):
             self.assertIn(word, found[0])
 
     def test_an_arrow_that_points_up_is_found(self):
-        self.assert_one(self.problems({"core/base/a.cc": '#include "core/node/roles/roles.h"\n'}), "core/base/a.cc:1", "core/node/roles/roles.h")
+        self.assert_one(self.problems({"core/base/a.cc": '#include "core/node/roles/roles.h"\n'}), "core/base/a.cc:1",
+                        "core/node/roles/roles.h")
 
     def test_an_arrow_that_points_down_is_fine(self):
-        self.assertEqual(self.problems({"core/node/base/a.cc": '#include "core/base/ids.h"\n#include <troupe/result.h>\n'}), [])
+        self.assertEqual(
+            self.problems({"core/node/base/a.cc": '#include "core/base/ids.h"\n#include <troupe/result.h>\n'}), [])
 
     def test_a_sub_folder_with_a_line_of_its_own_is_a_layer(self):
         layers = {"base": [], "net": ["base"], "net/ring": ["base"], "net/link": ["base", "net/ring"], "node": ["net"]}
         with unittest.mock.patch.object(tidy.rules, "LAYERS", layers):
             down, below = '#include "core/net/ring/a.h"\n', '#include "core/net/link/a.h"\n'
-            self.assertEqual(self.problems({"core/net/link/b.cc": down, "core/node/b.cc": below, "core/net/b.cc": below}), [])
+            self.assertEqual(
+                self.problems({"core/net/link/b.cc": down, "core/node/b.cc": below, "core/net/b.cc": below}), [])
             self.assert_one(self.problems({"core/net/ring/b.cc": below}), "net/ring may not include core/net/link/a.h")
             self.assert_one(self.problems({"core/net/ring/deep/b.cc": below}), "net/ring may not include")
-            self.assert_one(self.problems({"core/net/link/b.cc": '#include "core/net/data/a.h"\n'}), "net/link may not include core/net/data/a.h")
+            self.assert_one(self.problems({"core/net/link/b.cc": '#include "core/net/data/a.h"\n'}),
+                            "net/link may not include core/net/data/a.h")
 
     def test_an_app_that_reaches_behind_the_public_headers_is_found(self):
         self.assert_one(self.problems({"apps/rl/a.cc": '#include "core/runtime/runtime.h"\n'}), "apps may not include")
@@ -55,10 +60,12 @@ class TidyTest(unittest.TestCase):
         self.assert_one(self.problems({"core/misc/a.cc": "\n"}), "table of layers")
 
     def test_a_public_header_with_a_foreign_include_is_found(self):
-        self.assert_one(self.problems({"core/include/troupe/a.h": "#include <vector>\n#include <boost/json.hpp>\n"}), "boost/json.hpp")
+        self.assert_one(self.problems({"core/include/troupe/a.h": "#include <vector>\n#include <boost/json.hpp>\n"}),
+                        "boost/json.hpp")
 
     def test_a_banned_call_is_found_with_its_replacement(self):
-        self.assert_one(self.problems({"core/net/a.cc": "void f() { std::this_thread::sleep_for(x); }\n"}), "sleep", "instead:")
+        self.assert_one(self.problems({"core/net/a.cc": "void f() { std::this_thread::sleep_for(x); }\n"}), "sleep",
+                        "instead:")
 
     def test_a_banned_call_in_a_comment_or_string_is_none(self):
         text = '// std::this_thread::sleep_for\n/* getenv( */ const char* s = "printf(";\n'
@@ -69,12 +76,21 @@ class TidyTest(unittest.TestCase):
 
     def test_every_ban_matches_its_own_example(self):
         examples = {
-            "sleep": "usleep(3);", "boost fiber": "boost::this_fiber::yield();", "boost fiber pools": "work_stealing x;",
-            "getenv": 'std::getenv("A");', "atomic wait": "a.wait(0, std::memory_order_acquire);", "fork": "int p = fork();",
-            "stdout in a library": 'printf("x");', "using namespace in a header": "using namespace std;",
-            "parent-death signal": "prctl(PR_SET_PDEATHSIG, 9);", "named shared memory": 'shm_open("/a", 0, 0);',
-            "clock in a pure layer": "auto t = std::chrono::steady_clock::now();", "randomness in a pure layer": "std::random_device d;",
-            "detached thread": "t.detach();", "gRPC and protobuf": "#include <grpcpp/grpcpp.h>", "unsafe temporary name": "mktemp(a);",
+            "sleep": "usleep(3);",
+            "boost fiber": "boost::this_fiber::yield();",
+            "boost fiber pools": "work_stealing x;",
+            "getenv": 'std::getenv("A");',
+            "atomic wait": "a.wait(0, std::memory_order_acquire);",
+            "fork": "int p = fork();",
+            "stdout in a library": 'printf("x");',
+            "using namespace in a header": "using namespace std;",
+            "parent-death signal": "prctl(PR_SET_PDEATHSIG, 9);",
+            "named shared memory": 'shm_open("/a", 0, 0);',
+            "clock in a pure layer": "auto t = std::chrono::steady_clock::now();",
+            "randomness in a pure layer": "std::random_device d;",
+            "detached thread": "t.detach();",
+            "gRPC and protobuf": "#include <grpcpp/grpcpp.h>",
+            "unsafe temporary name": "mktemp(a);",
         }
         self.assertEqual(set(examples), {ban.name for ban in tidy.rules.BANS})
         for ban in tidy.rules.BANS:
@@ -94,18 +110,23 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(self.problems(files), [])
 
     def test_an_identifier_that_nobody_declares_is_found(self):
-        files = {"core/base/a.h": "//   AB-1  It holds.\n", "tests/base/a_test.cc": "// AB-1\nTEST(A, AB2_ItHolds) {}\n"}
+        files = {
+            "core/base/a.h": "//   AB-1  It holds.\n", "tests/base/a_test.cc": "// AB-1\nTEST(A, AB2_ItHolds) {}\n"
+        }
         self.assert_one(self.problems(files), "tests/base/a_test.cc:2", "AB-2")
         self.assert_one(self.problems({"docs/a.md": "as AC-3 says\n"}), "docs/a.md:1", "AC-3")
 
     def test_a_header_that_needs_another_is_found(self):
-        self.assert_one(self.problems({"core/base/a.h": "#pragma once\nstd::string f();\n"}, compiled=True), "core/base/a.h", "alone")
+        self.assert_one(self.problems({"core/base/a.h": "#pragma once\nstd::string f();\n"}, compiled=True),
+                        "core/base/a.h", "alone")
 
     def test_a_header_that_compiles_alone_is_fine(self):
-        self.assertEqual(self.problems({"core/base/a.h": "#pragma once\n#include <string>\nstd::string f();\n"}, compiled=True), [])
+        self.assertEqual(
+            self.problems({"core/base/a.h": "#pragma once\n#include <string>\nstd::string f();\n"}, compiled=True), [])
 
     def test_functions_are_measured(self):
-        code = "namespace a {\nstruct B {\n  int f() const {\n    if (x) {\n      y();\n    }\n    return 1;\n  }\n};\nint g() { return 2; }\n}\n"
+        code = ("namespace a {\nstruct B {\n  int f() const {\n    if (x) {\n      y();\n    }\n    return 1;\n  }\n"
+                "};\nint g() { return 2; }\n}\n")
         self.assertEqual([(lines, first) for lines, first, _ in tidy.functions(code)], [(6, 3), (1, 10)])
 
 
