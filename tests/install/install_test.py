@@ -1,5 +1,5 @@
-"""A staged install works for a project that knows nothing of Troupe but the package: it compiles without a warning, with no
-include path beside the prefix, and its program runs, with workers, from the prefix alone.
+"""A staged install works for a project that knows nothing of Troupe but the package: it compiles without a warning,
+with no include path beside the prefix, and its program runs, with workers, from the prefix alone.
 
 The consumer's program is the one of the README, word for word.
 """
@@ -50,7 +50,10 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(set(includes), {os.path.join(self.prefix, "include")})
         temporary = os.path.join(self.folder, "tmp")
         os.makedirs(temporary, exist_ok=True)
-        clean = {key: value for key, value in os.environ.items() if not key.startswith("TROUPE_") and key != "LD_LIBRARY_PATH"}
+        clean = {
+            key: value
+            for key, value in os.environ.items() if not key.startswith("TROUPE_") and key != "LD_LIBRARY_PATH"
+        }
         output = run(os.path.join(build, "consumer"), env={**clean, "TMPDIR": temporary}, timeout=100)
         self.assertIn("10 6 1048576", output)
 
@@ -58,8 +61,11 @@ class InstallTest(unittest.TestCase):
         build = self.configure("found", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", build)
         needed = set(re.findall(r"\(NEEDED\).*\[(.*?)\]", run("readelf", "-d", os.path.join(build, "consumer"))))
-        self.assertLessEqual({name.split(".so")[0] for name in needed},
-                             {"libstdc++", "libgcc_s", "libc", "libm", "libpthread", "libdl", "librt", "ld-linux-x86-64", "ld-linux-aarch64"}, needed)
+        self.assertLessEqual({name.split(".so")[0]
+                              for name in needed}, {
+                                  "libstdc++", "libgcc_s", "libc", "libm", "libpthread", "libdl", "librt",
+                                  "ld-linux-x86-64", "ld-linux-aarch64"
+                              }, needed)
 
     def test_a_project_may_add_the_source_folder(self):
         self.configure("added", f"-DTROUPE_SOURCE={OPTIONS.source}")

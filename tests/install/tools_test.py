@@ -12,7 +12,8 @@ def configure(folder, *flags):
     subprocess.run(["cmake", "-S", str(SOURCE), "-B", str(folder), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
                     "-DTROUPE_BUILD_TESTS=OFF", "-DTROUPE_BUILD_BENCH=OFF", "-DTROUPE_CUDA=OFF", *flags],
                    check=True, stdout=subprocess.DEVNULL, timeout=300)
-    commands = subprocess.run(["ninja", "-C", str(folder), "-t", "commands", "troupe"], check=True, capture_output=True, text=True)
+    commands = subprocess.run(["ninja", "-C", str(folder), "-t", "commands", "troupe"], check=True, capture_output=True,
+                              text=True)
     return commands.stdout
 
 
