@@ -345,7 +345,7 @@ int head_main(const ServerOptions& options) {
   Random names(state.seed, 1);
   state.membership.cluster_id = options.cluster_id.empty() ? unique_text(names) : options.cluster_id;
   state.membership.epoch = options.epoch;
-  state.membership.served_pid = options.parent_pid;
+  if (options.parent_pid != 0) state.membership.served_pid = options.parent_pid;
 
   Server server(options, state, state.membership.cluster_id);
   Result<std::string> address = server.start();

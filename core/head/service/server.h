@@ -37,7 +37,7 @@ struct ServerOptions {
   LogOptions log = {.label = "head"};
   /// HOST:PORT when the head takes connections, or why it does not; called once, on the calling thread.
   std::function<void(const Result<std::string>& address)> on_ready;
-  MembershipOptions membership = {};     ///< times only; cluster_id and epoch come from above
+  MembershipOptions membership = {};     ///< cluster_id, epoch and, where it is set, parent_pid come from above
 };
 
 /// Runs a head until its end. 0: ended in order; 1: could not start.

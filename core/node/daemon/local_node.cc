@@ -172,6 +172,7 @@ Result<RoleProcess> LocalNode::start_head(const HeadConfig& config, Duration rea
     options.token_file = config.token_file;
     options.stop_fd = lifeline.get();
     options.own_process = false;
+    options.membership.served_pid = ::getpid();  // the daemon ends with it, which is nobody's death
     options.open_links = opener;
     options.on_ready = [&](const Result<std::string>& address) { report_head(lifeline.get(), address); };
     head::head_main(options);
