@@ -5,7 +5,13 @@
 # and fmt is compiled once, in core/base/fmt.cc.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
-set(Boost_USE_STATIC_LIBS ON)  # the boost_*-config files of Debian offer both
+# The boost_*-config files of Debian offer both. A shared libtroupe cannot hold the static Boost.Fiber: it is not compiled for
+# shared libraries (its thread-local variables).
+if(BUILD_SHARED_LIBS)
+  set(Boost_USE_STATIC_LIBS OFF)
+else()
+  set(Boost_USE_STATIC_LIBS ON)
+endif()
 set(Boost_NO_WARN_NEW_VERSIONS ON)
 find_package(Boost 1.81 REQUIRED COMPONENTS context fiber json)
 find_package(fmt REQUIRED)

@@ -2,23 +2,15 @@
 # project, with nothing of what Troupe itself is made from: no include path, no package, no target of its own.
 #
 #   P/include/troupe/...              the public headers: C++20 and nothing else
-#   P/lib/libtroupe.a                 every role, joined with the static archives it uses (Boost.Fiber, Boost.Context, ...)
+#   P/lib/libtroupe.a or .so          every role, the .a joined with the static archives it uses (Boost.Fiber, ...)
 #   P/lib/libtroupe_rpc.so            gRPC behind a dlopen: only heads and daemons open it
 #   P/lib/cmake/troupe/               the package
 #   P/bin/troupe                      the command
 #
 # libtroupe_rpc.so is found by name: programs that link troupe::troupe carry P/lib as their DT_RUNPATH, in a build tree
 # the folder where it is built. The prefix is the one given at install time, and may be moved as a whole: the package finds
-# itself.
-include(GNUInstallDirs)
+# itself. Below another project nothing is installed unless it says TROUPE_INSTALL.
 include(CMakePackageConfigHelpers)
-
-if(NOT TARGET troupe)
-  return()
-endif()
-if(NOT TARGET troupe::troupe)
-  add_library(troupe::troupe ALIAS troupe)
-endif()
 
 # troupe_collect_archives(out target): the static archives below a target, depth first. A shared library there would be a
 # package that every user needs: an error.
@@ -29,9 +21,9 @@ function(troupe_collect_archives out)
   set(system)
   while(todo)
     list(POP_FRONT todo item)
-    if(item MATCHES "^\\$<LINK_ONLY:(.*)>$" OR item MATCHES "^\\$<BUILD_INTERFACE:(.*)>$")
+    while(item MATCHES "^\\$<LINK_ONLY:(.*)>$" OR item MATCHES "^\\$<BUILD_INTERFACE:(.*)>$")
       set(item ${CMAKE_MATCH_1})
-    endif()
+    endwhile()
     if(item IN_LIST seen OR NOT item)
       continue()
     endif()
@@ -81,60 +73,57 @@ function(troupe_collect_archives out)
   set(${out}_SYSTEM "${system}" PARENT_SCOPE)
 endfunction()
 
-# What every user of the library needs, in a build tree as in an installation. The build id is part of the handshake.
-target_compile_features(troupe PUBLIC cxx_std_20)
-target_link_options(troupe INTERFACE $<BUILD_INTERFACE:LINKER:--build-id=sha1>)
-
-get_property(pieces GLOBAL PROPERTY TROUPE_PIECES)
-troupe_collect_archives(archives troupe ${pieces})
-list(APPEND archives_SYSTEM dl rt)
-list(TRANSFORM archives_SYSTEM REPLACE "^(dl|rt|m)$" "-l\\1")
-list(REMOVE_DUPLICATES archives_SYSTEM)
-set(TROUPE_SYSTEM_LIBRARIES "${archives_SYSTEM}")
-
+# What every user of the library needs, in a build tree as in an installation. The build id is part of the handshake between
+# driver and workers.
+target_link_options(troupe INTERFACE LINKER:--build-id=sha1 LINKER:--enable-new-dtags
+  $<INSTALL_INTERFACE:LINKER:-rpath,$<INSTALL_PREFIX>/${CMAKE_INSTALL_LIBDIR}>)
 # In a build tree, whoever links troupe finds the plug-in where it is built. Targets that are installed themselves
 # (TROUPE_INSTALLED) get it by their own run paths, which installing replaces.
-if(TARGET troupe_rpc)
-  target_link_options(troupe INTERFACE
-    $<BUILD_INTERFACE:$<$<NOT:$<BOOL:$<TARGET_PROPERTY:TROUPE_INSTALLED>>>:LINKER:-rpath,$<TARGET_FILE_DIR:troupe_rpc>>>
-    $<BUILD_INTERFACE:LINKER:--enable-new-dtags>)
-  install(TARGETS troupe_rpc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+target_link_options(troupe INTERFACE
+  $<BUILD_INTERFACE:$<$<NOT:$<BOOL:$<TARGET_PROPERTY:TROUPE_INSTALLED>>>:LINKER:-rpath,$<TARGET_FILE_DIR:troupe_rpc>>>)
+
+if(NOT BUILD_SHARED_LIBS)
+  get_property(pieces GLOBAL PROPERTY TROUPE_PIECES)
+  troupe_collect_archives(archives troupe ${pieces})
+  list(APPEND archives_SYSTEM dl rt)
+  list(TRANSFORM archives_SYSTEM REPLACE "^-l" "")
+  list(REMOVE_DUPLICATES archives_SYSTEM)
+  foreach(library IN LISTS archives_SYSTEM)
+    target_link_libraries(troupe INTERFACE $<INSTALL_INTERFACE:${library}>)
+  endforeach()
 endif()
 
-# The archive is joined when it is installed. ar's script language knows no quoting: it sees numbered links instead of paths.
-set(join_script ${PROJECT_BINARY_DIR}/cmake/troupe_join.cmake)
-file(GENERATE OUTPUT ${join_script} CONTENT "
+if(NOT TROUPE_INSTALL)
+  return()
+endif()
+install(TARGETS troupe EXPORT troupeTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS troupe_rpc LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(NOT BUILD_SHARED_LIBS)  # over the archive of our own files: the one that is joined with what they use
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/cmake/join_inputs.cmake CONTENT "
 set(inputs \"$<TARGET_FILE:troupe>;${archives}\")
 set(folder \"${PROJECT_BINARY_DIR}/cmake/join\")
-file(REMOVE_RECURSE \${folder})
-file(MAKE_DIRECTORY \${folder})
-set(script \"create joined.a\\n\")
-set(number 0)
-foreach(input IN LISTS inputs)
-  file(CREATE_LINK \${input} \${folder}/\${number}.a SYMBOLIC)
-  string(APPEND script \"addlib \${number}.a\\n\")
-  math(EXPR number \"\${number} + 1\")
-endforeach()
-file(WRITE \${folder}/script \"\${script}save\\nend\\n\")
-execute_process(COMMAND \"${CMAKE_AR}\" -M WORKING_DIRECTORY \${folder} INPUT_FILE \${folder}/script RESULT_VARIABLE code)
-if(code)
-  message(FATAL_ERROR \"joining libtroupe.a failed: \${code}\")
+set(CMAKE_AR \"${CMAKE_AR}\")
+set(CMAKE_NM \"${CMAKE_NM}\")
+set(CMAKE_OBJCOPY \"${CMAKE_OBJCOPY}\")
+")
+  install(CODE "
+include(\"${PROJECT_BINARY_DIR}/cmake/join_inputs.cmake\")
+include(\"${PROJECT_SOURCE_DIR}/cmake/join_archives.cmake\")
+file(INSTALL \"\${folder}/libtroupe.a\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}\")
+file(REMOVE_RECURSE \"\${folder}\")
+")
 endif()
-")
-install(CODE "
-include(\"${join_script}\")
-file(INSTALL \"${PROJECT_BINARY_DIR}/cmake/join/joined.a\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}\" RENAME libtroupe.a)
-file(REMOVE_RECURSE \"${PROJECT_BINARY_DIR}/cmake/join\")
-")
 
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/core/include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/kernels/include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-if(EXISTS ${PROJECT_SOURCE_DIR}/collective/include/troupe)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/collective/include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-endif()
+foreach(folder IN ITEMS core kernels collective)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/include/troupe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+    FILES_MATCHING PATTERN "*.h")
+endforeach()
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/troupe)
-configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/troupeConfig.cmake.in ${PROJECT_BINARY_DIR}/cmake/troupeConfig.cmake
-  INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+install(EXPORT troupeTargets NAMESPACE troupe:: DESTINATION ${package})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/troupeConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/cmake/troupeConfig.cmake INSTALL_DESTINATION ${package})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/troupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/cmake/troupeConfig.cmake ${PROJECT_BINARY_DIR}/cmake/troupeConfigVersion.cmake DESTINATION ${package})
+install(FILES ${PROJECT_BINARY_DIR}/cmake/troupeConfig.cmake ${PROJECT_BINARY_DIR}/cmake/troupeConfigVersion.cmake
+  DESTINATION ${package})

@@ -2,6 +2,9 @@
 option(TROUPE_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TROUPE_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(TROUPE_BUILD_APPS "Build the applications and the troupe command" ${PROJECT_IS_TOP_LEVEL})
+option(TROUPE_INSTALL "Install Troupe with the project" ${PROJECT_IS_TOP_LEVEL})
+option(TROUPE_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+option(BUILD_SHARED_LIBS "Build libtroupe.so instead of libtroupe.a" OFF)
 option(TROUPE_HARDENED "Protect store memory at sealing (mprotect)" OFF)
 option(TROUPE_FUZZ "Build fuzzers with libFuzzer (clang only); otherwise they run a seeded loop of their own" OFF)
 set(TROUPE_FUZZ_SECONDS 20 CACHE STRING "How long each libFuzzer program runs as a test")
@@ -10,11 +13,13 @@ set(TROUPE_CUDA AUTO CACHE STRING "Build the CUDA plug-in: AUTO, ON or OFF")
 set_property(CACHE TROUPE_SANITIZE PROPERTY STRINGS "" address thread undefined)
 set_property(CACHE TROUPE_CUDA PROPERTY STRINGS AUTO ON OFF)
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+# Below another project the build type, the flags and the compile commands are that project's business.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
 endif()
-# Batches cut a whole build to a third, and make the rebuild after one change ten times as long: for releases, not for work.
-if(CMAKE_BUILD_TYPE STREQUAL "Release")
+# Batches cut a whole build to a third, and make the rebuild after one change ten times as long: for releases, and
+# for who only uses Troupe; not for work.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" OR NOT PROJECT_IS_TOP_LEVEL)
   set(unity 16)
 else()
   set(unity 0)
@@ -23,10 +28,14 @@ set(TROUPE_UNITY ${unity} CACHE STRING "Files that are compiled together; 0: eac
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT DEFINED CMAKE_POSITION_INDEPENDENT_CODE OR BUILD_SHARED_LIBS)  # a shared library has no choice
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+endif()
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+endif()
 # -g1: line tables for stacks in errors, without the gigabytes of full debug information.
-if(CMAKE_CXX_FLAGS_RELWITHDEBINFO STREQUAL "-O2 -g -DNDEBUG")
+if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_FLAGS_RELWITHDEBINFO STREQUAL "-O2 -g -DNDEBUG")
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 endif()
 
@@ -75,9 +84,13 @@ if(TROUPE_FUZZ)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# Warnings are errors. GCC 12 sees uninitialized and overlapping memory in its own containers when it optimizes: those two are
-# left to the sanitizers.
-set(TROUPE_WARNINGS -Wall -Wextra -Werror)
+# Warnings are errors, but not for who builds Troupe as a part of something else, with a compiler that we do not know.
+# GCC 12 sees uninitialized and overlapping memory in its own containers when it optimizes: those two are left to the
+# sanitizers.
+set(TROUPE_WARNINGS -Wall -Wextra)
+if(TROUPE_WERROR)
+  list(APPEND TROUPE_WARNINGS -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND TROUPE_WARNINGS -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()

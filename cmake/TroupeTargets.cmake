@@ -1,12 +1,5 @@
 # The few functions with which the folders describe themselves.
 
-# troupe_add_folder(folder): add_subdirectory, tolerant of a folder that is not there or has nothing to build.
-function(troupe_add_folder folder)
-  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt)
-    add_subdirectory(${folder})
-  endif()
-endfunction()
-
 # Layers may be named by their short names in DEPENDS: base is troupe_base. Logging goes through the header-only form of
 # its libraries, see TroupeDependencies.cmake.
 set(TROUPE_LAYERS base wire exec net link task runtime owner caller executor process head node scheduler objectstore kernels collective)
@@ -24,21 +17,6 @@ function(troupe_depends out)
   endforeach()
   list(REMOVE_DUPLICATES depends)
   set(${out} "${depends}" PARENT_SCOPE)
-endfunction()
-
-# While the tree grows: files that are listed and not there yet are left out, with a warning.
-function(troupe_present out)
-  set(present)
-  foreach(file IN LISTS ARGN)
-    get_filename_component(path ${file} ABSOLUTE)
-    if(EXISTS ${path})
-      list(APPEND present ${file})
-    else()
-      file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${path})
-      message(WARNING "not there yet: ${path}")
-    endif()
-  endforeach()
-  set(${out} "${present}" PARENT_SCOPE)
 endfunction()
 
 # troupe_batches(target): the compiler gets the target's files in batches (a "unity build"), which parses the headers that
@@ -60,10 +38,6 @@ function(troupe_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   if(NOT name MATCHES "^troupe_")
     set(name troupe_${name})
-  endif()
-  troupe_present(ARG_SOURCES ${ARG_SOURCES})
-  if(NOT ARG_SOURCES)
-    return()
   endif()
   troupe_depends(depends ${ARG_DEPENDS})
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -96,10 +70,6 @@ endfunction()
 # MAIN own: the program brings its own main; it must answer --gtest_list_tests before it does anything else.
 function(troupe_test name)
   cmake_parse_arguments(ARG "WHOLE;SERIAL" "LABEL;TIMEOUT;MAIN" "SOURCES;DEPENDS" ${ARGN})
-  troupe_present(ARG_SOURCES ${ARG_SOURCES})
-  if(NOT ARG_SOURCES)
-    return()
-  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_compile_options(${name} PRIVATE ${TROUPE_WARNINGS})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/core/include)
@@ -138,10 +108,6 @@ endfunction()
 # a program that feeds it seeded inputs for a moment. In both cases ctest knows a short run of it.
 function(troupe_fuzzer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
-  troupe_present(ARG_SOURCES ${ARG_SOURCES})
-  if(NOT ARG_SOURCES)
-    return()
-  endif()
   set(driver)
   if(NOT TROUPE_FUZZ)
     set(driver ${PROJECT_SOURCE_DIR}/cmake/fuzz_driver.cc)

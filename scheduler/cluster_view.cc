@@ -5,7 +5,8 @@
 namespace troupe::sched {
 namespace {
 auto position(auto& nodes, std::uint32_t node) {
-  return std::lower_bound(nodes.begin(), nodes.end(), node, [](const NodeView& view, std::uint32_t number) { return view.node < number; });
+  return std::lower_bound(nodes.begin(), nodes.end(), node,
+                          [](const NodeView& view, std::uint32_t number) { return view.node < number; });
 }
 }  // namespace
 
@@ -73,21 +74,6 @@ bool ClusterView::set_load(std::uint32_t node, ResourceSet available, std::uint6
 
 void ClusterView::debit(std::uint32_t node, const ResourceSet& amount) {
   if (NodeView* view = find_mutable(node)) view->available.subtract(amount);
-}
-
-void ClusterView::credit(std::uint32_t node, const ResourceSet& amount) {
-  NodeView* view = find_mutable(node);
-  if (!view) return;
-  ResourceSet sum = view->available;
-  sum.add(amount);
-  ResourceSet used = view->total;
-  used.subtract(sum);  // below zero where the guess gave back too much: cut off at total
-  used.cpu = std::max<Fixed>(used.cpu, 0);
-  used.gpu = std::max<Fixed>(used.gpu, 0);
-  used.memory = std::max<Fixed>(used.memory, 0);
-  std::erase_if(used.custom, [](const auto& entry) { return entry.second < 0; });
-  view->available = view->total;
-  view->available.subtract(used);
 }
 
 }  // namespace troupe::sched

@@ -1,6 +1,7 @@
 // What one process knows of the cluster's nodes: totals, what is left, labels. The head keeps the first copy and sends
-// versioned deltas (wire::ClusterView); daemons apply them. Between two deltas a scheduler debits what it has just sent to a
-// node (debit), so that a burst does not all go to the node that was empty a moment ago; the next delta replaces that guess.
+// versioned deltas (wire::ClusterView); daemons apply them. Between two deltas a scheduler debits what it has just sent
+// to a node (debit), so that a burst does not all go to the node that was empty a moment ago; the next delta replaces
+// that guess.
 //
 // One thread at a time. find is O(log n), change O(log n) plus a move at insertion (numbers ascend: at the end).
 //
@@ -46,9 +47,8 @@ class ClusterView {
   bool remove(std::uint32_t node);
   bool set_load(std::uint32_t node, ResourceSet available, std::uint64_t pending);
 
-  /// The guess between two deltas: so much was just sent to, or came back from, that node. Unknown node: no effect.
+  /// The guess between two deltas: so much was just sent to that node. Unknown node: no effect.
   void debit(std::uint32_t node, const ResourceSet& amount);
-  void credit(std::uint32_t node, const ResourceSet& amount);
 
  private:
   NodeView* find_mutable(std::uint32_t node);

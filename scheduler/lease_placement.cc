@@ -81,7 +81,8 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   Decision decision{Decision::Kind::kHere, options_.node, {}};
   if (!forwarded) {
     const wire::LeaseClass& c = wanted.lease_class;
-    decision = decide(view_, {request.need, c.scheduling, c.labels, wanted.bytes_by_node}, {options_.node, last_spread_});
+    decision =
+        decide(view_, {request.need, c.scheduling, c.labels, wanted.bytes_by_node}, {options_.node, last_spread_});
     if (decision.node != 0 && std::holds_alternative<Spread>(c.scheduling)) last_spread_ = decision.node;
   }
   request.reason = decision.reason;
@@ -160,8 +161,9 @@ std::optional<ProcessId> LeaseQueue::worker_for(const WorkerKind& kind) {
   }
   if (best && !suspended_warned_) {
     suspended_warned_ = true;
-    effects_.push_back(Warn{kind.job, std::to_string(suspended_) + " workers of this node wait in get or wait: further tasks share "
-                            "their processes (max_suspended_workers)"});
+    effects_.push_back(Warn{kind.job, std::to_string(suspended_) +
+                                          " workers of this node wait in get or wait: further tasks share "
+                                          "their processes (max_suspended_workers)"});
   }
   return best;
 }
@@ -197,7 +199,8 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
   const ProcessId requester = request.wanted.requester;
   leases_[lease_id] = {requester, id, reservation.allocation, false};
   request.reserved--;
-  // The origin counts it before the requester, behind it, can have used it up and ask again: that wish would be taken for this.
+  // The origin counts it before the requester, behind it, can have used it up and ask again: that wish would be taken
+  // for this.
   if (!is_origin(request))
     effects_.push_back(CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 1, 0}});
   effects_.push_back(Granted{
@@ -205,7 +208,7 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
   forget_if_done(reservation.request);
 }
 
-// ------------------------------------------------------------------------------------------------------------------ time
+// ---------------------------------------------------------------------------------------------------------------- time
 
 void LeaseQueue::give_back_forwarded(TimePoint now) {
   std::vector<Key> touched;
@@ -224,14 +227,17 @@ void LeaseQueue::forget_guesses(TimePoint now) {
   if (!guessed_at_ || now < *guessed_at_ + options_.guess_life) return;
   guessed_at_.reset();
   for (const auto& [node, available] : reported_)
-    if (const NodeView* view = view_.find(node); view && node != options_.node) view_.set_load(node, available, view->pending);
+    if (const NodeView* view = view_.find(node); view && node != options_.node)
+      view_.set_load(node, available, view->pending);
 }
 
 void LeaseQueue::tick(TimePoint now) {
   forget_guesses(now);  // LQ-6
   give_back_forwarded(now);
   for (auto& [key, request] : requests_) {
-    if (request.warned || request.wanted.wanted == 0 || request.reason.empty() || now < request.since + options_.warn_after) continue;
+    if (request.warned || request.wanted.wanted == 0 || request.reason.empty() ||
+        now < request.since + options_.warn_after)
+      continue;
     request.warned = true;
     effects_.push_back(Warn{request.wanted.lease_class.job, request.reason});
   }
@@ -240,8 +246,10 @@ void LeaseQueue::tick(TimePoint now) {
       ++it;
       continue;
     }
-    effects_.push_back(ActorNotAdmitted{it->actor, it->restarts, "node " + std::to_string(options_.node) + " has " +
-                                        account_.available().to_string() + " free, the actor needs " + it->need.to_string()});
+    effects_.push_back(ActorNotAdmitted{it->actor, it->restarts,
+                                        "node " + std::to_string(options_.node) + " has " +
+                                            account_.available().to_string() + " free, the actor needs " +
+                                            it->need.to_string()});
     it = actor_waits_.erase(it);
   }
   settle(now);

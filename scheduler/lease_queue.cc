@@ -91,6 +91,26 @@ void LeaseQueue::returned(std::uint64_t lease_id, TimePoint now) {
   settle(now);
 }
 
+std::uint64_t LeaseQueue::renew(std::uint64_t lease_id, ProcessId requester, TimePoint now) {
+  auto it = leases_.find(lease_id);
+  if (it == leases_.end() || it->second.requester != requester) return 0;
+  worker_blocked(it->second.worker, lease_id, false, now);  // should the worker's own word be behind this one
+  if (account_.available().cpu < 0) {
+    returned(lease_id, now);
+    return 0;
+  }
+  // A new number: what the worker refuses under the old one may be on its way to it still.
+  const std::uint64_t renewed = next_lease_++;
+  auto lease = leases_.extract(it);
+  lease.key() = renewed;
+  if (auto worker = workers_.find(lease.mapped().worker); worker != workers_.end()) {
+    worker->second.leases.erase(lease_id);
+    worker->second.leases.insert(renewed);
+  }
+  leases_.insert(std::move(lease));
+  return renewed;
+}
+
 void LeaseQueue::refuse(Key key, ErrorRecord error) {
   const Waiting& request = requests_.at(key);
   effects_.push_back(Refused{request.wanted.requester, {request.wanted.request_id, std::move(error)}});

@@ -26,6 +26,7 @@
 //         give_back_after.
 //   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
 //         the node's report not have replaced it: what came and went between two reports is never reported.
+//   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -95,6 +96,8 @@ class LeaseQueue {
   // ---- requests
   void wanted(const wire::LeaseWanted& wanted, TimePoint now);
   void returned(std::uint64_t lease_id, TimePoint now);
+  /// A task of this lease had lent its CPUs and is done. The lease's new number when it has them back; else it ends: 0.
+  std::uint64_t renew(std::uint64_t lease_id, ProcessId requester, TimePoint now);
   void counted(const wire::LeaseCounted& counted, TimePoint now);
 
   // ---- workers

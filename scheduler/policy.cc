@@ -9,8 +9,12 @@ namespace {
 Decision chosen(std::uint32_t node, const Asker& asker) {
   return {.kind = node == asker.here ? Decision::Kind::kHere : Decision::Kind::kNode, .node = node, .reason = {}};
 }
-Decision wait(std::string warning = {}) { return {.kind = Decision::Kind::kWait, .node = 0, .reason = std::move(warning)}; }
-Decision infeasible(std::string reason) { return {.kind = Decision::Kind::kInfeasible, .node = 0, .reason = std::move(reason)}; }
+Decision wait(std::string warning = {}) {
+  return {.kind = Decision::Kind::kWait, .node = 0, .reason = std::move(warning)};
+}
+Decision infeasible(std::string reason) {
+  return {.kind = Decision::Kind::kInfeasible, .node = 0, .reason = std::move(reason)};
+}
 
 std::string selector_text(const LabelSelector& selector) {
   std::string text;
@@ -40,7 +44,8 @@ Candidates candidates(const ClusterView& view, const Request& request) {
     result.none = infeasible("no node of the cluster satisfies the label selector " + selector_text(request.labels));
   } else if (result.nodes.empty()) {
     std::string where = request.labels.match.empty() ? "" : " that satisfies " + selector_text(request.labels);
-    result.none = wait("the request " + request.resources.to_string() + " is larger than any node" + where + " of the cluster; it waits until such a node joins");
+    result.none = wait("the request " + request.resources.to_string() + " is larger than any node" + where +
+                       " of the cluster; it waits until such a node joins");
   }
   return result;
 }
@@ -95,7 +100,8 @@ Decision spread(const std::vector<const NodeView*>& nodes, const Request& reques
 /// What stands in the way of this node ever running it, or empty.
 std::string never_on(const NodeView& node, const Request& request) {
   if (!labels_match(node.labels, request.labels)) return "its labels do not satisfy " + selector_text(request.labels);
-  if (!request.resources.fits(node.total)) return "it has only " + node.total.to_string() + " and the request is " + request.resources.to_string();
+  if (!request.resources.fits(node.total))
+    return "it has only " + node.total.to_string() + " and the request is " + request.resources.to_string();
   return {};
 }
 
@@ -133,7 +139,8 @@ double load_with(const NodeView& node, const ResourceSet& extra) {
   consider(node.total.cpu, node.available.cpu, extra.cpu);
   consider(node.total.gpu, node.available.gpu, extra.gpu);
   consider(node.total.memory, node.available.memory, extra.memory);
-  for (const auto& [name, total] : node.total.custom) consider(total, node.available.custom_amount(name), extra.custom_amount(name));
+  for (const auto& [name, total] : node.total.custom)
+    consider(total, node.available.custom_amount(name), extra.custom_amount(name));
   return load;
 }
 
@@ -159,14 +166,16 @@ std::optional<std::string> selector_problem(const LabelSelector& selector) {
     if (key.empty()) return std::string("a label selector has an empty key");
     std::string_view rest = pattern;
     if (rest.starts_with('!')) rest.remove_prefix(1);
-    if (rest.starts_with("in(") && !rest.ends_with(')')) return "label selector " + key + ": \"" + pattern + "\" lacks its closing parenthesis";
+    if (rest.starts_with("in(") && !rest.ends_with(')'))
+      return "label selector " + key + ": \"" + pattern + "\" lacks its closing parenthesis";
   }
   return std::nullopt;
 }
 
 Decision decide(const ClusterView& view, const Request& request, const Asker& asker) {
   if (std::holds_alternative<Bundle>(request.scheduling)) return infeasible("placement groups are not available yet");
-  if (const auto* wanted = std::get_if<NodeAffinity>(&request.scheduling)) return affinity(view, request, *wanted, asker);
+  if (const auto* wanted = std::get_if<NodeAffinity>(&request.scheduling))
+    return affinity(view, request, *wanted, asker);
   Candidates able = candidates(view, request);
   if (able.none) return *able.none;
   if (std::holds_alternative<Spread>(request.scheduling)) return spread(able.nodes, request, asker);

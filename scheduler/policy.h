@@ -7,17 +7,19 @@
 //   - A node's load is its critical resource: the largest used/total over the resources that it has.
 //
 // Algorithms
-//   Hybrid    The preferred node is the one with the most argument bytes (from kLocalityMin up), else `here`. Of the nodes
-//             where the request fits now: the first whose load with the request is <= 50 %, in the order preferred, here,
-//             ascending number (pack); when all are above, the least loaded, same order on ties (spread).
-//   Spread    Of the nodes where it fits now, the least loaded; on ties the next number after `last_spread`, going round.
+//   Hybrid    The preferred node is the one with the most argument bytes (from kLocalityMin up), else `here`. Of the
+//             nodes
+//             where the request fits now: the first whose load with the request is <= 50 %, in the order preferred,
+//             here, ascending number (pack); when all are above, the least loaded, same order on ties (spread).
+//   Spread    Of the nodes where it fits now, the least loaded; on ties the next number after `last_spread`, going
+//             round.
 //             A request that takes nothing goes round all nodes, whatever their load.
 //   Affinity  That node or nothing; busy: wait. Soft: the same while that node lives and is large enough, else hybrid.
 //   Labels    Only nodes whose labels match all, whatever the scheduling (also with a soft affinity).
 //
 // What can never hold (API.md section 5)
-//   kInfeasible: a hard affinity to a node that is unknown, dead, lacks a label or is too small (totals do not change); a
-//   selector that no node of the cluster satisfies now; a bundle (placement groups are later work).
+//   kInfeasible: a hard affinity to a node that is unknown, dead, lacks a label or is too small (totals do not change);
+//   a selector that no node of the cluster satisfies now; a bundle (placement groups are later work).
 //   kWait with a warning: a request larger than any node's total: nodes may join.
 //   With no node at all in the view (start of a cluster) everything but a hard affinity waits, without a warning.
 #pragma once

@@ -10,7 +10,8 @@ namespace {
 constexpr double kAmountMax = 9e14;  // times kUnit still fits into 63 bits: 900 TB of memory
 
 Fixed& slot(std::vector<std::pair<std::string, Fixed>>& custom, const std::string& name) {
-  auto at = std::lower_bound(custom.begin(), custom.end(), name, [](const auto& entry, const std::string& key) { return entry.first < key; });
+  auto at = std::lower_bound(custom.begin(), custom.end(), name,
+                             [](const auto& entry, const std::string& key) { return entry.first < key; });
   if (at == custom.end() || at->first != name) at = custom.insert(at, {name, 0});
   return at->second;
 }
@@ -27,7 +28,9 @@ std::string text_of(Fixed amount) {
 
 }  // namespace
 
-Fixed to_fixed(double amount) { return static_cast<Fixed>(std::llround(std::clamp(amount, -kAmountMax, kAmountMax) * kUnit)); }
+Fixed to_fixed(double amount) {
+  return static_cast<Fixed>(std::llround(std::clamp(amount, -kAmountMax, kAmountMax) * kUnit));
+}
 double from_fixed(Fixed amount) { return static_cast<double>(amount) / kUnit; }
 
 ResourceSet ResourceSet::from(const Resources& asked, double default_cpus) {
@@ -65,7 +68,8 @@ std::map<std::string, double> ResourceSet::to_map() const {
 bool ResourceSet::fits(const ResourceSet& available) const {
   auto enough = [](Fixed asked, Fixed there) { return asked <= 0 || asked <= there; };
   if (!enough(cpu, available.cpu) || !enough(gpu, available.gpu) || !enough(memory, available.memory)) return false;
-  return std::all_of(custom.begin(), custom.end(), [&](const auto& entry) { return enough(entry.second, available.custom_amount(entry.first)); });
+  return std::all_of(custom.begin(), custom.end(),
+                     [&](const auto& entry) { return enough(entry.second, available.custom_amount(entry.first)); });
 }
 
 void ResourceSet::add(const ResourceSet& other) {
@@ -85,7 +89,8 @@ void ResourceSet::subtract(const ResourceSet& other) {
 }
 
 Fixed ResourceSet::custom_amount(const std::string& name) const {
-  auto at = std::lower_bound(custom.begin(), custom.end(), name, [](const auto& entry, const std::string& key) { return entry.first < key; });
+  auto at = std::lower_bound(custom.begin(), custom.end(), name,
+                             [](const auto& entry, const std::string& key) { return entry.first < key; });
   return at != custom.end() && at->first == name ? at->second : 0;
 }
 
@@ -106,11 +111,14 @@ std::optional<std::string> resource_problem(const Resources& asked) {
   auto bad = [](double amount) { return !(amount >= 0) || amount > kAmountMax; };  // also not-a-number
   if (asked.cpus != kUnset && bad(asked.cpus)) return "cpus must be a number >= 0, not " + std::to_string(asked.cpus);
   if (bad(asked.gpus)) return "gpus must be a number >= 0, not " + std::to_string(asked.gpus);
-  if (asked.gpus > 1 && to_fixed(asked.gpus) % kUnit != 0) return "gpus above 1 must be a whole number, not " + std::to_string(asked.gpus);
-  if (static_cast<double>(asked.memory) > kAmountMax) return "memory is larger than any machine: " + std::to_string(asked.memory) + " bytes";
+  if (asked.gpus > 1 && to_fixed(asked.gpus) % kUnit != 0)
+    return "gpus above 1 must be a whole number, not " + std::to_string(asked.gpus);
+  if (static_cast<double>(asked.memory) > kAmountMax)
+    return "memory is larger than any machine: " + std::to_string(asked.memory) + " bytes";
   for (const auto& [name, amount] : asked.custom) {
     if (name.empty()) return std::string("a custom resource needs a name");
-    if (name == "CPU" || name == "GPU" || name == "memory") return "give " + name + " by its own field, not as a custom resource";
+    if (name == "CPU" || name == "GPU" || name == "memory")
+      return "give " + name + " by its own field, not as a custom resource";
     if (bad(amount)) return "resource " + name + " must be a number >= 0, not " + std::to_string(amount);
   }
   return std::nullopt;

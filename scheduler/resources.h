@@ -6,8 +6,8 @@
 // Invariants
 //   RS-1  A set names no resource twice, and no custom one with amount 0; custom names are sorted.
 //   RS-2  An account never grants what it has not: available stays >= 0 for every resource but CPU.
-//   RS-3  CPU may go below zero only by reclaim_cpu (a task that wakes goes on at once); while it is below zero, no request
-//         that needs CPU fits.
+//   RS-3  CPU may go below zero only by reclaim_cpu (a task that wakes goes on at once); while it is below zero, no
+//         request that needs CPU fits.
 //   RS-4  available <= total, always: giving back more than was taken is a bug of the caller, and is cut off at total.
 #pragma once
 #include <cstdint>
@@ -44,7 +44,8 @@ struct ResourceSet {
   std::map<std::string, double> to_map() const;
 
   bool empty() const { return cpu == 0 && gpu == 0 && memory == 0 && custom.empty(); }
-  /// Every amount asked for is there. A resource that is not asked for does not matter, even when it is below zero (RS-3).
+  /// Every amount asked for is there. A resource that is not asked for does not matter, even when it is below zero
+  /// (RS-3).
   bool fits(const ResourceSet& available) const;
   void add(const ResourceSet& other);
   void subtract(const ResourceSet& other);
@@ -64,7 +65,6 @@ class ResourceAccount {
 
   const ResourceSet& total() const { return total_; }
   const ResourceSet& available() const { return available_; }
-  bool can_ever(const ResourceSet& asked) const { return asked.fits(total_); }
   bool can_grant(const ResourceSet& asked) const { return asked.fits(available_); }
 
   /// Takes it, when it is there.
@@ -81,8 +81,8 @@ class ResourceAccount {
   ResourceSet total_, available_;
 };
 
-/// Which GPUs a grant is on. A fraction lies on one GPU, whole numbers on whole ones; the fullest GPU that still fits is
-/// taken first, so that whole ones stay free.
+/// Which GPUs a grant is on. A fraction lies on one GPU, whole numbers on whole ones; the fullest GPU that still fits
+/// is taken first, so that whole ones stay free.
 class GpuSlots {
  public:
   explicit GpuSlots(int count = 0) : free_(static_cast<std::size_t>(count), kUnit) {}

@@ -1,7 +1,7 @@
 """Builds Troupe and passes all its tests: on a fresh Debian 12 this one command does everything.
 
-Every test runs once; what fails has failed. The last line is 'N passed, N failed, N skipped'; every failure and every skip
-stands above it, with its reason.
+Every test runs once; what fails has failed. The last line is 'N passed, N failed, N skipped'; every failure and every
+skip stands above it, with its reason.
 Exit code: 0 all passed, 1 something failed, 2 wrong usage.
 """
 import argparse
@@ -154,7 +154,8 @@ class BusyLoops:
 
 def main():
     parser = argparse.ArgumentParser(prog="tests/run", description=__doc__.split("\n")[0])
-    parser.add_argument("--preset", default="check", help="CMake preset to build and test (default: check, as dev but compiled in batches)")
+    parser.add_argument("--preset", default="check",
+                        help="CMake preset to build and test (default: check, as dev but compiled in batches)")
     parser.add_argument("--only", metavar="REGEX", help="only tests whose name matches")
     parser.add_argument("--sanitizers", action="store_true", help="also " + ", ".join(SANITIZERS))
     parser.add_argument("--fuzz", action="store_true", help="also the fuzzers with libFuzzer (installs clang)")

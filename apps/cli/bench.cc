@@ -75,25 +75,4 @@ void add_bench(CLI::App& app, Context& context) {
   });
 }
 
-void add_later(CLI::App& app, Context& context) {
-  static constexpr const char* kLater[][2] = {
-      {"submit", "Run a program in the cluster without waiting for it"}, {"job", "Jobs: list, status, logs, stop"}, {"get", "One row, in full"},
-      {"summary", "Counts of tasks, actors or objects"}, {"memory", "What holds the object stores"}, {"timeline", "What ran when, as a trace"},
-      {"stack", "Stacks of the processes"}, {"top", "What runs now, refreshed"}};
-  for (const auto& [name, what] : kLater) {
-    CLI::App* verb = app.add_subcommand(name, std::string(what) + " (not available yet)");
-    verb->allow_extras();
-    verb->callback([name = name, &context] {
-      std::fprintf(stderr, "troupe %s: not available yet\n", name);
-      context.code = kUsage;
-    });
-  }
-}
-
-int complain(const Error& error, int code) {
-  std::fprintf(stderr, "troupe: %s\n", error.message().c_str());
-  for (const std::string& line : error.context().log_tail) std::fprintf(stderr, "  | %s\n", line.c_str());
-  return code;
-}
-
 }  // namespace troupe::cli

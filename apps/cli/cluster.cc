@@ -11,17 +11,56 @@ namespace troupe::cli {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+std::string named_address(const ClusterFlags& flags) {
+  if (!flags.address.empty()) return flags.address;
+  const char* set = std::getenv("TROUPE_ADDRESS");
+  return set ? set : "";
+}
+
+}  // namespace
+
+bool names_cluster(const ClusterFlags& flags) { return !named_address(flags).empty(); }
+
+Result<std::string> find_address(const ClusterFlags& flags, Embedded embedded) {
+  if (const std::string named = named_address(flags); !named.empty())
+    return node::cluster_address(named, flags.session_root);
+  Result<std::vector<node::LocalCluster>> clusters = node::local_clusters(flags.session_root);
+  if (!clusters) return clusters.error_ptr();
+  for (const node::LocalCluster& cluster : *clusters)
+    if (!cluster.embedded || embedded == Embedded::kToo) return cluster.address;
+  return make_error<NotFoundError>(
+      "no cluster of yours runs on this machine: start one with 'troupe start --head', or give --address");
+}
+
+Result<std::unique_ptr<node::HeadClient>> ask_cluster(const ClusterFlags& flags) {
+  Result<std::string> address = find_address(flags, Embedded::kToo);
+  if (!address) return address.error_ptr();
+  std::string token = flags.token_file;
+  if (token.empty()) {
+    Result<std::string> found = node::find_token(*address, flags.session_root);
+    if (!found) return found.error_ptr();
+    token = *std::move(found);
+  }
+  return node::HeadClient::connect({*std::move(address), std::move(token)});
+}
+
 std::vector<SessionRow> sessions(const std::string& session_root) {
   std::vector<SessionRow> rows;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(node::sessions_folder(session_root), error)) {
     if (!entry.is_directory(error)) continue;
-    SessionRow row{entry.path().filename().string(), entry.path().string(), {}, fs::exists(entry.path() / "lock", error), false};
-    for (const auto& file : fs::directory_iterator(entry.path(), error))
-      if (file.path().extension() == ".info") {
+    SessionRow row{
+        entry.path().filename().string(), entry.path().string(), {}, fs::exists(entry.path() / "lock", error)};
+    for (const fs::path& folder :
+         {entry.path(), entry.path() / "events"})  // the second is there when the session is over
+      for (const auto& file : fs::directory_iterator(folder, error)) {
+        if (file.path().extension() != ".info") continue;
         const auto info = node::read_info(file.path().string());
         if (std::string address = node::info_value(info, "address"); !address.empty()) row.address = address;
         row.embedded = node::info_value(info, "embedded") == "1";
+        row.started = true;
       }
     rows.push_back(std::move(row));
   }
@@ -29,17 +68,19 @@ std::vector<SessionRow> sessions(const std::string& session_root) {
   return rows;
 }
 
-Result<std::string> find_cluster(const std::string& given, Embedded embedded, const std::string& session_root) {
-  std::string address = given;
-  if (const char* set = std::getenv("TROUPE_ADDRESS"); address.empty() && set) address = set;
-  if (!address.empty()) {
-    Result<std::string> socket = node::find_local_daemon(address, session_root);
-    if (!socket) return socket.error_ptr();
-    return address;
+Result<SessionRow> choose_session(const std::vector<SessionRow>& all, const std::string& name,
+                                  const std::string& address) {
+  if (all.empty()) return make_error<NotFoundError>("there is no session of yours on this machine");
+  const SessionRow* chosen = nullptr;
+  for (const SessionRow& row : all) {
+    const bool named = row.name.starts_with(name) && (address.empty() || row.address == address);
+    if (named && (!chosen || (!chosen->started && row.started && name.empty()))) chosen = &row;
   }
-  for (const SessionRow& session : sessions(session_root))
-    if (session.alive && (!session.embedded || embedded == Embedded::kToo) && !session.address.empty() && node::find_local_daemon(session.address, session_root).ok()) return session.address;
-  return make_error<NotFoundError>("no cluster of yours runs on this machine: start one with 'troupe start --head', or give --address");
+  if (chosen) return *chosen;
+  if (!name.empty())
+    return make_error<InvalidArgumentError>("no session " + name + "; 'troupe logs --list' shows them");
+  return make_error<NotFoundError>("no node of the cluster at " + address +
+                                   " ran on this machine; logs are on the machines of its nodes");
 }
 
 }  // namespace troupe::cli

@@ -19,10 +19,13 @@ void add_doctor(CLI::App& app, Context& context) {
     Table table{{"check", "level", "found", "advice"}, {}};
     for (const Finding& f : findings) {
       table.rows.push_back({f.check, std::string(level_name(f.level)), f.found, f.advice});
-      if (!flags->json) std::printf("%-4s  %-15s %s\n%s", level_name(f.level), f.check.c_str(), f.found.c_str(), f.advice.empty() ? "" : ("      " + std::string(16, ' ') + "-> " + f.advice + "\n").c_str());
+      if (!flags->json)
+        std::printf("%-4s  %-15s %s\n%s", level_name(f.level), f.check.c_str(), f.found.c_str(),
+                    f.advice.empty() ? "" : ("      " + std::string(16, ' ') + "-> " + f.advice + "\n").c_str());
     }
     if (flags->json) std::fputs(to_json(table).c_str(), stdout);
-    const auto failed = std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.level == Level::kFail; });
+    const auto failed =
+        std::count_if(findings.begin(), findings.end(), [](const Finding& f) { return f.level == Level::kFail; });
     context.code = failed ? kFailed : kDone;
   });
 }

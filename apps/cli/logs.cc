@@ -12,6 +12,7 @@
 #include "apps/cli/cluster.h"
 #include "apps/cli/table.h"
 #include "apps/cli/verbs.h"
+#include "core/node/roles/roles.h"
 
 namespace troupe::cli {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct LogFlags {
-  std::string session, root, file;
+  std::string session, root, address, file;
   int tail = 100;
   bool follow = false, list = false, json = false;
 };
@@ -28,7 +29,8 @@ std::vector<fs::path> log_files(const std::string& dir, const std::string& part)
   std::vector<fs::path> files;
   std::error_code error;
   for (const auto& entry : fs::recursive_directory_iterator(dir + "/logs", error))
-    if (entry.is_regular_file(error) && entry.path().filename().string().find(part) != std::string::npos) files.push_back(entry.path());
+    if (entry.is_regular_file(error) && entry.path().filename().string().find(part) != std::string::npos)
+      files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -51,7 +53,8 @@ void follow(std::vector<std::pair<std::string, std::ifstream>>& files, const Ses
   ::inotify_add_watch(watch, session.dir.c_str(), IN_DELETE);
   while (fs::exists(session.dir + "/lock")) {
     pollfd ready{watch, POLLIN, 0};
-    if (::poll(&ready, 1, -1) < 0) break;  // waits for the next line, for as long as the session lives; a signal ends it
+    // waits for the next line, for as long as the session lives; a signal ends it
+    if (::poll(&ready, 1, -1) < 0) break;
     char events[4096];
     if (::read(watch, events, sizeof(events)) < 0) break;
     for (auto& [name, file] : files) {
@@ -65,7 +68,8 @@ void follow(std::vector<std::pair<std::string, std::ifstream>>& files, const Ses
 
 int list_sessions(const std::vector<SessionRow>& all, bool json) {
   Table table{{"session", "state", "address", "folder"}, {}};
-  for (const SessionRow& s : all) table.rows.push_back({s.name, std::string(s.alive ? "ALIVE" : "ENDED"), s.address, s.dir});
+  for (const SessionRow& s : all)
+    table.rows.push_back({s.name, std::string(!s.started ? "FAILED" : s.alive ? "ALIVE" : "ENDED"), s.address, s.dir});
   std::fputs((json ? to_json(table) : to_text(table, 0)).c_str(), stdout);
   return kDone;
 }
@@ -73,11 +77,14 @@ int list_sessions(const std::vector<SessionRow>& all, bool json) {
 int logs(const LogFlags& flags) {
   const std::vector<SessionRow> all = sessions(flags.root);
   if (flags.list) return list_sessions(all, flags.json);
-  const auto chosen = std::find_if(all.begin(), all.end(), [&](const SessionRow& s) { return flags.session.empty() || s.name.starts_with(flags.session); });
-  if (chosen == all.end()) {
-    std::fprintf(stderr, flags.session.empty() ? "troupe logs: there is no session\n" : "troupe logs: no session %s; 'troupe logs --list' shows them\n", flags.session.c_str());
-    return flags.session.empty() ? kNoCluster : kUsage;
-  }
+  const std::string address = flags.address.empty() ? std::string() : node::cluster_address(flags.address, flags.root);
+  const Result<SessionRow> chosen = choose_session(all, flags.session, address);
+  if (!chosen)
+    return complain(chosen.error(), chosen.error().code() == ErrorCode::kInvalidArgument ? kUsage : kNoCluster);
+  if (!chosen->started) std::fprintf(stderr, "troupe logs: in session %s no node came up\n", chosen->name.c_str());
+  else if (flags.session.empty() && address.empty() && !all.front().started)
+    std::fprintf(stderr, "troupe logs: in the newer session %s no node came up: --session shows its logs\n",
+                 all.front().name.c_str());
   std::vector<std::pair<std::string, std::ifstream>> open;
   Table table{{"file", "line"}, {}};
   for (const fs::path& path : log_files(chosen->dir, flags.file)) {
@@ -99,9 +106,15 @@ int logs(const LogFlags& flags) {
 void add_logs(CLI::App& app, Context& context) {
   auto flags = std::make_shared<LogFlags>();
   CLI::App* verb = app.add_subcommand("logs", "Logs of a running cluster, or of one of the last ten sessions");
-  verb->add_option("--session", flags->session, "The session, or the start of its name (default: the newest)")->type_name("NAME");
-  verb->add_option("--file", flags->file, "Only files whose name has this part, as in worker or daemon")->type_name("PART");
-  verb->add_option("--tail", flags->tail, "The last lines of each file; -1: all of them")->check(CLI::Range(-1, 100000000));
+  verb->add_option("--session", flags->session,
+                   "The session, or the start of its name (default: the newest in which a node came up)")
+      ->type_name("NAME");
+  verb->add_option("--address", flags->address, "The newest session of this cluster on this machine")
+      ->type_name("HOST:PORT|FILE");
+  verb->add_option("--file", flags->file, "Only files whose name has this part, as in worker or daemon")
+      ->type_name("PART");
+  verb->add_option("--tail", flags->tail, "The last lines of each file; -1: all of them")
+      ->check(CLI::Range(-1, 100000000));
   verb->add_option("--session-root", flags->root, "Folder of the session folders")->type_name("DIR");
   verb->add_flag("--follow", flags->follow, "Go on printing what is added");
   verb->add_flag("--list", flags->list, "The sessions instead of their logs");

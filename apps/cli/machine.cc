@@ -59,10 +59,14 @@ void gather_kernel(Machine& m) {
     ::close(fd);
   }
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) { m.open_files_soft = limit.rlim_cur; m.open_files_hard = limit.rlim_max; }
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    m.open_files_soft = limit.rlim_cur;
+    m.open_files_hard = limit.rlim_max;
+  }
   if (::getrlimit(RLIMIT_NPROC, &limit) == 0) m.processes_soft = limit.rlim_cur;
   const std::string choices = first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
-  if (const auto open = choices.find('['), close = choices.find(']'); open != std::string::npos && close != std::string::npos)
+  if (const auto open = choices.find('['), close = choices.find(']');
+      open != std::string::npos && close != std::string::npos)
     m.shmem_hugepages = choices.substr(open + 1, close - open - 1);
   m.proc = fs::exists("/proc/self/exe");
 }
@@ -88,7 +92,8 @@ void gather_sessions(Machine& m, const std::string& root) {
   m.session_folder = node::sessions_folder(root);
   m.session_error = try_session_folder(m.session_folder);
   struct statvfs space {};
-  if (::statvfs(m.session_folder.c_str(), &space) == 0) m.session_space = std::uint64_t(space.f_bavail) * space.f_frsize;
+  if (::statvfs(m.session_folder.c_str(), &space) == 0)
+    m.session_space = std::uint64_t(space.f_bavail) * space.f_frsize;
   std::error_code error;
   for (const auto& session : fs::directory_iterator(m.session_folder, error)) {
     struct stat status {};

@@ -5,6 +5,25 @@
 #include "apps/cli/verbs.h"
 #include <troupe/run.h>
 
+namespace troupe::cli {
+
+void add_cluster_flags(CLI::App& verb, ClusterFlags& flags) {
+  verb.add_option("--address", flags.address, "The cluster (default: TROUPE_ADDRESS, else the newest of yours here)")
+      ->type_name("HOST:PORT|FILE");
+  verb.add_option("--token-file", flags.token_file,
+                  "The cluster's token (default: TROUPE_TOKEN_FILE, else that of a node here)")
+      ->type_name("FILE");
+  verb.add_option("--session-root", flags.session_root, "Folder of the session folders")->type_name("DIR");
+}
+
+int complain(const Error& error, int code) {
+  std::fprintf(stderr, "troupe: %s\n", error.message().c_str());
+  for (const std::string& line : error.context().log_tail) std::fprintf(stderr, "  | %s\n", line.c_str());
+  return code;
+}
+
+}  // namespace troupe::cli
+
 int main(int argc, char** argv) {
   if (std::getenv("TROUPE_INTERNAL_ROLE")) return troupe::run(argc, argv, [] { return 2; });
 
@@ -21,7 +40,6 @@ int main(int argc, char** argv) {
   troupe::cli::add_logs(app, context);
   troupe::cli::add_doctor(app, context);
   troupe::cli::add_bench(app, context);
-  troupe::cli::add_later(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

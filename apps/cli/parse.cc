@@ -7,7 +7,9 @@
 namespace troupe::cli {
 namespace {
 
-ErrorPtr wrong(std::string_view text, const char* why) { return make_error<InvalidArgumentError>("'" + std::string(text) + "' " + why); }
+ErrorPtr wrong(std::string_view text, const char* why) {
+  return make_error<InvalidArgumentError>("'" + std::string(text) + "' " + why);
+}
 
 /// The power of 1024 that a unit stands for; -1 for none of ours.
 int exponent_of(std::string_view unit) {
@@ -15,7 +17,8 @@ int exponent_of(std::string_view unit) {
   static constexpr std::string_view kLetters = "kmgtp";
   const std::size_t at = kLetters.find(char(unit[0] | 0x20));
   const std::string_view rest = unit.substr(1);
-  if (at == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "b" || rest == "iB" || rest == "ib")) return -1;
+  if (at == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "b" || rest == "iB" || rest == "ib"))
+    return -1;
   return int(at) + 1;
 }
 
@@ -24,7 +27,8 @@ int exponent_of(std::string_view unit) {
 Result<std::uint64_t> parse_size(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || !std::isfinite(number) || number < 0) return wrong(text, "is not a size: a number with an optional unit, as in 512MB or 2GB");
+  if (error != std::errc{} || !std::isfinite(number) || number < 0)
+    return wrong(text, "is not a size: a number with an optional unit, as in 512MB or 2GB");
   const int exponent = exponent_of(text.substr(std::size_t(end - text.data())));
   if (exponent < 0) return wrong(text, "has an unknown unit: B, KB, MB, GB, TB and PB are known");
   const double bytes = std::ldexp(number, 10 * exponent);

@@ -1,4 +1,5 @@
-// run: a program in a cluster: the one that runs, or one of N nodes on this machine that ends with the program.
+// run: a program in a cluster: the one that is named or runs here; with -n one of N nodes on this machine that ends
+// with the program.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,7 +19,8 @@
 namespace troupe::cli {
 namespace {
 
-/// Runs the program and gives its exit code, 128 + signal when a signal ended it. Signals of the terminal reach it directly.
+/// Runs the program and gives its exit code, 128 + signal when a signal ended it. Signals of the terminal reach it
+/// directly.
 int run_program(std::vector<std::string> command) {
   std::vector<char*> argv;
   for (std::string& argument : command) argv.push_back(argument.data());
@@ -84,29 +86,48 @@ int run_with_nodes(int count, const std::vector<std::string>& command) {
   return code;
 }
 
-int run_verb(int nodes, const std::string& address, const std::vector<std::string>& command) {
+/// In the cluster that is named or runs here. Without one the program starts one of its own.
+int run_in_cluster(const ClusterFlags& flags, const std::vector<std::string>& command) {
+  const Result<std::string> address = find_address(flags, Embedded::kNot);
+  if (address) {
+    const Result<std::string> socket = node::find_local_daemon(*address, flags.session_root);
+    if (!socket) return complain(socket.error(), kNoCluster);
+    ::setenv("TROUPE_ADDRESS", address->c_str(), 1);
+  }
+  return run_program(command);
+}
+
+/// `nodes` 0: not given.
+int run_verb(int nodes, const ClusterFlags& flags, const std::vector<std::string>& command) {
   if (command.empty()) {
     std::fprintf(stderr, "troupe run: give the program after --, as in: troupe run -- ./app --seed 1\n");
     return kUsage;
   }
-  Result<std::string> cluster = find_cluster(address, Embedded::kNot);
-  if (!cluster && (!address.empty() || std::getenv("TROUPE_ADDRESS"))) return complain(cluster.error(), kNoCluster);
-  if (cluster) ::setenv("TROUPE_ADDRESS", cluster->c_str(), 1);
-  else if (nodes > 1) return run_with_nodes(nodes, command);
-  return run_program(command);  // without a cluster the program starts one of its own
+  if (nodes == 0) return run_in_cluster(flags, command);
+  if (names_cluster(flags)) {
+    std::fprintf(stderr,
+                 "troupe run: -n starts nodes of its own, and a cluster is named by --address or TROUPE_ADDRESS: give "
+                 "one of them\n");
+    return kUsage;
+  }
+  return run_with_nodes(nodes, command);
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, Context& context) {
-  struct Flags { int nodes = 1; std::string address; std::vector<std::string> command; };
+  struct Flags { int nodes = 0; ClusterFlags cluster; std::vector<std::string> command; };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand("run", "Run a program in the running cluster, else in one of its own");
-  verb->add_option("-n,--nodes", flags->nodes, "Without a running cluster: start so many nodes on this machine for it")->check(CLI::Range(1, 64));
-  verb->add_option("--address", flags->address, "The cluster (default: TROUPE_ADDRESS, else the newest of yours here)")->type_name("HOST:PORT|FILE");
+  verb->add_option("-n,--nodes", flags->nodes,
+                   "In a cluster of its own, of so many nodes on this machine, whatever runs here")
+      ->check(CLI::Range(1, 64));
+  verb->add_option("--address", flags->cluster.address,
+                   "The cluster (default: TROUPE_ADDRESS, else the newest of yours here)")
+      ->type_name("HOST:PORT|FILE");
   verb->add_option("command", flags->command, "The program and its arguments, after --");
   verb->positionals_at_end(true);
-  verb->callback([flags, &context] { context.code = run_verb(flags->nodes, flags->address, flags->command); });
+  verb->callback([flags, &context] { context.code = run_verb(flags->nodes, flags->cluster, flags->command); });
 }
 
 }  // namespace troupe::cli

@@ -1,148 +1,179 @@
-// status, list: what a running cluster holds. The command joins it as a driver for a moment.
+// status, list: what a cluster holds. The command asks the head as a tool: it is no job and starts nothing.
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
 #include "apps/cli/cluster.h"
 #include "apps/cli/parse.h"
+#include "apps/cli/rows.h"
 #include "apps/cli/table.h"
 #include "apps/cli/verbs.h"
-#include <troupe/run.h>
-#include <troupe/state.h>
+#include "core/wire/rows.h"
 
 namespace troupe::cli {
 namespace {
 
-/// Runs `body` as a driver of the cluster at `address`; kNoCluster when there is none.
-int in_cluster(const Context& context, const std::string& address, const std::function<int()>& body) {
-  Result<std::string> found = find_cluster(address, Embedded::kToo);
-  if (!found) return complain(found.error(), kNoCluster);
-  std::string program = context.program;
-  char* argv[] = {program.data(), nullptr};
-  RunOptions options;
-  options.address = *found;
-  options.log_level = "error";
-  return run(1, argv, options, [&]() -> int {
-    try {
-      return body();
-    } catch (const GetTimeoutError& error) {
-      return complain(error, kNoCluster);
-    } catch (const Error& error) {
-      return complain(error, error.code() == ErrorCode::kInvalidArgument ? kUsage : kFailed);
-    }
-  });
+using wire::StateKind;
+using wire::StateQuery;
+using wire::StateReply;
+
+/// What the head says; what is missing in it is said on standard error. Throws the head's error.
+StateReply ask(node::HeadClient& head, const StateQuery& query) {
+  StateReply reply = head.ask<StateReply>(wire::Method::kListState, query).value();
+  for (const std::string& line : wire::what_is_missing(query, reply))
+    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+  return reply;
 }
 
-Field whole(std::int64_t value) { return value; }
-
-Table nodes_table(const ListOptions& options) {
-  Table t{{"node_id", "address", "state", "is_head", "resources", "available", "labels", "pid"}, {}};
-  for (auto& r : nodes(options)) t.rows.push_back({r.node_id, r.address, r.state, r.is_head, r.resources, r.available, r.labels, whole(r.pid)});
-  return t;
-}
-Table actors_table(const ListOptions& options) {
-  Table t{{"actor_id", "name", "name_space", "class_name", "state", "node_id", "pid", "restarts"}, {}};
-  for (auto& r : list_actors(options)) t.rows.push_back({r.actor_id, r.name, r.name_space, r.class_name, r.state, r.node_id, whole(r.pid), whole(r.restarts)});
-  return t;
-}
-Table tasks_table(const ListOptions& options) {
-  Table t{{"task_id", "name", "state", "node_id", "actor_id", "error", "pid", "attempt"}, {}};
-  for (auto& r : list_tasks(options)) t.rows.push_back({r.task_id, r.name, r.state, r.node_id, r.actor_id, r.error, whole(r.pid), whole(r.attempt)});
-  return t;
-}
-Table objects_table(const ListOptions& options) {
-  Table t{{"object_id", "state", "node_id", "size", "refs"}, {}};
-  for (auto& r : list_objects(options)) t.rows.push_back({r.object_id, r.state, r.node_id, whole(std::int64_t(r.size)), whole(r.refs)});
-  return t;
-}
-Table workers_table(const ListOptions& options) {
-  Table t{{"worker_id", "node_id", "state", "pid"}, {}};
-  for (auto& r : list_workers(options)) t.rows.push_back({r.worker_id, r.node_id, r.state, whole(r.pid)});
-  return t;
-}
-Table jobs_table(const ListOptions& options) {
-  Table t{{"job_id", "name_space", "state", "driver_pid"}, {}};
-  for (auto& r : list_jobs(options)) t.rows.push_back({r.job_id, r.name_space, r.state, whole(r.driver_pid)});
-  return t;
-}
-Table groups_table(const ListOptions& options) {
-  Table t{{"id", "name", "state", "strategy"}, {}};
-  for (auto& r : list_placement_groups(options)) t.rows.push_back({r.id, r.name, r.state, r.strategy});
-  return t;
+/// How many rows there are in that state.
+std::int64_t count(node::HeadClient& head, StateKind kind, const char* state) {
+  return std::int64_t(ask(head, {.kind = kind, .filter = {{"state", state}}, .limit = 0}).total);
 }
 
-const std::map<std::string, Table (*)(const ListOptions&)> kKinds = {
-    {"nodes", &nodes_table}, {"workers", &workers_table}, {"actors", &actors_table}, {"tasks", &tasks_table},
-    {"objects", &objects_table}, {"placement-groups", &groups_table}, {"jobs", &jobs_table}};
-
-std::int64_t count(const Table& table, const std::string& column, const std::string& state) {
-  const auto at = std::size_t(std::find(table.columns.begin(), table.columns.end(), column) - table.columns.begin());
-  return std::count_if(table.rows.begin(), table.rows.end(), [&](const auto& row) { return std::get<std::string>(row[at]) == state; });
-}
-
-int show_status(bool json) {
-  const Table all_nodes = nodes_table({}), actors = actors_table({}), tasks = tasks_table({}), jobs = jobs_table({});
-  const auto total = cluster_resources(), free = available_resources();
-  const StoreUsage store = object_store_usage();
-  if (json) {
-    std::printf("%s\n", to_json({{"nodes_alive", count(all_nodes, "state", "ALIVE")}, {"nodes", whole(std::int64_t(all_nodes.rows.size()))},
-                                 {"resources", total}, {"available", free}, {"actors_alive", count(actors, "state", "ALIVE")},
-                                 {"tasks_running", count(tasks, "state", "RUNNING")}, {"jobs_running", count(jobs, "state", "RUNNING")},
-                                 {"store_capacity", whole(std::int64_t(store.capacity))}, {"store_used", whole(std::int64_t(store.used))},
-                                 {"store_objects", whole(std::int64_t(store.objects))}}).c_str());
+int in_cluster(const ClusterFlags& flags, const std::function<void(node::HeadClient&)>& body) {
+  Result<std::unique_ptr<node::HeadClient>> head = ask_cluster(flags);
+  if (!head) return complain(head.error(), kNoCluster);
+  try {
+    body(**head);
     return kDone;
+  } catch (const GetTimeoutError& error) { return complain(error, kNoCluster); } catch (const Error& error) {
+    return complain(error, error.code() == ErrorCode::kInvalidArgument ? kUsage : kFailed);
   }
-  std::printf("%s\n", to_text(all_nodes).c_str());
-  std::printf("resources  %s\n", [&] {
-    std::string text;
-    for (const auto& [name, amount] : total) {
-      const double used = amount - (free.contains(name) ? free.at(name) : 0);
-      char item[128];
-      if (name == "memory") std::snprintf(item, sizeof(item), "%s%s of %s memory used", text.empty() ? "" : ", ", size_text(std::uint64_t(used)).c_str(), size_text(std::uint64_t(amount)).c_str());
-      else std::snprintf(item, sizeof(item), "%s%g of %g %s used", text.empty() ? "" : ", ", used, amount, name.c_str());
-      text += item;
-    }
-    return text;
-  }().c_str());
-  std::printf("store      %s of %s used on this node, %llu objects\n", size_text(store.used).c_str(), size_text(store.capacity).c_str(), static_cast<unsigned long long>(store.objects));
-  std::printf("actors     %lld alive\ntasks      %lld running\njobs       %lld running (this command is one of them)\n", static_cast<long long>(count(actors, "state", "ALIVE")),
-              static_cast<long long>(count(tasks, "state", "RUNNING")), static_cast<long long>(count(jobs, "state", "RUNNING")));
-  return kDone;
+}
+
+// -------------------------------------------------------------------------------------------------------------- status
+
+struct Status {
+  Table nodes;
+  std::map<std::string, double> total, free;
+  std::int64_t alive = 0, actors = 0, tasks = 0, jobs = 0;
+  std::int64_t capacity = 0, used = 0, objects = 0;  ///< of all stores
+};
+
+Status gather_status(node::HeadClient& head) {
+  Status s;
+  const StateReply nodes = ask(head, {.kind = StateKind::kNodes});
+  s.nodes = to_table(kind_of(StateKind::kNodes), nodes.rows);
+  for (const wire::StateRow& node : nodes.rows) {
+    if (field_text(node, "state") != "ALIVE") continue;
+    ++s.alive;
+    for (const auto& [name, amount] : amounts_of(field_text(node, "resources"))) s.total[name] += amount;
+    for (const auto& [name, amount] : amounts_of(field_text(node, "available"))) s.free[name] += amount;
+  }
+  for (const auto& store : to_table(kind_of(StateKind::kStores), ask(head, {.kind = StateKind::kStores}).rows).rows) {
+    s.capacity += std::get<std::int64_t>(store[1]);
+    s.used += std::get<std::int64_t>(store[2]);
+    s.objects += std::get<std::int64_t>(store[4]);
+  }
+  s.actors = count(head, StateKind::kActors, "ALIVE");
+  s.tasks = count(head, StateKind::kTasks, "RUNNING");
+  s.jobs = count(head, StateKind::kJobs, "RUNNING");
+  return s;
+}
+
+std::string resources_text(const Status& s) {
+  std::string text;
+  for (const auto& [name, amount] : s.total) {
+    const double used = amount - (s.free.contains(name) ? s.free.at(name) : 0);
+    char item[128];
+    if (name == "memory")
+      std::snprintf(item, sizeof(item), "%s of %s memory used", size_text(std::uint64_t(used)).c_str(),
+                    size_text(std::uint64_t(amount)).c_str());
+    else std::snprintf(item, sizeof(item), "%g of %g %s used", used, amount, name.c_str());
+    text += (text.empty() ? "" : ", ") + std::string(item);
+  }
+  return text;
+}
+
+void print_json(const Status& s) {
+  std::printf("%s\n", to_json({{"nodes_alive", s.alive},
+                               {"nodes", std::int64_t(s.nodes.rows.size())},
+                               {"resources", s.total},
+                               {"available", s.free},
+                               {"actors_alive", s.actors},
+                               {"tasks_running", s.tasks},
+                               {"jobs_running", s.jobs},
+                               {"store_capacity", s.capacity},
+                               {"store_used", s.used},
+                               {"store_objects", s.objects}})
+                          .c_str());
+}
+
+void print_text(const Status& s) {
+  std::printf("%s\n", to_text(s.nodes).c_str());
+  std::printf("resources  %s\n", resources_text(s).c_str());
+  std::printf("stores     %s of %s used, %lld objects\n", size_text(std::uint64_t(s.used)).c_str(),
+              size_text(std::uint64_t(s.capacity)).c_str(), static_cast<long long>(s.objects));
+  std::printf("actors     %lld alive\ntasks      %lld running\njobs       %lld running\n",
+              static_cast<long long>(s.actors), static_cast<long long>(s.tasks), static_cast<long long>(s.jobs));
+}
+
+void print_rows(const Kind& kind, const StateReply& reply, bool json, bool wide) {
+  const Table table = to_table(kind, reply.rows);
+  std::fputs((json ? to_json(table) : to_text(table, wide ? 0 : kIdWidth)).c_str(), stdout);
 }
 
 }  // namespace
 
 void add_status(CLI::App& app, Context& context) {
-  struct Flags { std::string address; bool json = false; };
+  struct Flags {
+    ClusterFlags cluster;
+    bool json = false, metrics = false;
+  };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand("status", "Nodes, resources and what runs");
-  verb->add_option("--address", flags->address, "The cluster (default: TROUPE_ADDRESS, else the newest of yours here)")->type_name("HOST:PORT|FILE");
+  add_cluster_flags(*verb, flags->cluster);
+  verb->add_flag("--metrics", flags->metrics, "What programs count and measure (troupe::metrics) instead");
   verb->add_flag("--json", flags->json, "Print JSON");
-  verb->callback([flags, &context] { context.code = in_cluster(context, flags->address, [&] { return show_status(flags->json); }); });
+  verb->callback([flags, &context] {
+    context.code = in_cluster(flags->cluster, [&](node::HeadClient& head) {
+      const Kind& metrics = kind_of(StateKind::kMetrics);
+      if (flags->metrics) print_rows(metrics, ask(head, {.kind = StateKind::kMetrics}), flags->json, true);
+      else if (flags->json) print_json(gather_status(head));
+      else print_text(gather_status(head));
+    });
+  });
 }
 
 void add_list(CLI::App& app, Context& context) {
-  struct Flags { std::string kind, address; std::vector<std::string> filters; int limit = kNoLimit; bool json = false, wide = false; };
+  struct Flags {
+    std::string kind;
+    ClusterFlags cluster;
+    std::vector<std::string> filters;
+    int limit = kNoLimit;
+    bool json = false, wide = false;
+  };
   auto flags = std::make_shared<Flags>();
   CLI::App* verb = app.add_subcommand("list", "Rows of one kind");
-  std::vector<std::string> kinds;
-  for (const auto& [name, _] : kKinds) kinds.push_back(name);
-  verb->add_option("kind", flags->kind, "What to list")->required()->check(CLI::IsMember(kinds));
-  verb->add_option("--address", flags->address, "The cluster (default: TROUPE_ADDRESS, else the newest of yours here)")->type_name("HOST:PORT|FILE");
+  std::vector<std::string> names;
+  for (const Kind& kind : kinds()) names.push_back(kind.name);
+  verb->add_option("kind", flags->kind, "What to list")->required()->check(CLI::IsMember(names));
+  add_cluster_flags(*verb, flags->cluster);
   verb->add_option("--filter", flags->filters, "Only rows whose field has this value")->type_name("FIELD=VALUE");
-  verb->add_option("--limit", flags->limit, "At most so many rows")->check(CLI::NonNegativeNumber);
+  verb->add_option("--limit", flags->limit,
+                   "At most so many rows (default: all, but 10,000 tasks and objects of one process)")
+      ->check(CLI::NonNegativeNumber);
   verb->add_flag("--json", flags->json, "Print JSON");
-  verb->add_flag("--wide", flags->wide, "Ids in full");
+  verb->add_flag("--wide", flags->wide, "Ids in full, not only the digits at their ends that tell them apart");
   verb->callback([flags, &context] {
-    ListOptions options{.limit = flags->limit};
+    StateQuery query{.limit = flags->limit};
     for (const std::string& filter : flags->filters) {
       Result<std::map<std::string, std::string>> pair = parse_pairs(filter);
-      if (!pair) { context.code = complain(pair.error(), kUsage); return; }
-      options.filter.insert(pair->begin(), pair->end());
+      if (!pair) {
+        context.code = complain(pair.error(), kUsage);
+        return;
+      }
+      query.filter.insert(pair->begin(), pair->end());
     }
-    context.code = in_cluster(context, flags->address, [&] {
-      const Table table = kKinds.at(flags->kind)(options);
-      std::fputs((flags->json ? to_json(table) : to_text(table, flags->wide ? 0 : 12)).c_str(), stdout);
-      return kDone;
+    const Kind& kind =
+        *std::find_if(kinds().begin(), kinds().end(), [&](const Kind& one) { return one.name == flags->kind; });
+    query.kind = kind.kind;
+    context.code = in_cluster(flags->cluster, [&](node::HeadClient& head) {
+      const StateReply reply = ask(head, query);
+      print_rows(kind, reply, flags->json, flags->wide);
+      if (flags->limit >= 0 && reply.total > reply.rows.size())
+        std::fprintf(stderr, "troupe: %zu of %llu rows: --limit\n", reply.rows.size(),
+                     static_cast<unsigned long long>(reply.total));
     });
   });
 }

@@ -11,7 +11,8 @@
 namespace troupe::cli {
 
 /// A field: text, a number, a truth value, or a small map.
-using Field = std::variant<std::string, std::int64_t, double, bool, std::map<std::string, double>, std::map<std::string, std::string>>;
+using Field = std::variant<std::string, std::int64_t, double, bool, std::map<std::string, double>,
+                           std::map<std::string, std::string>>;
 
 struct Table {
   std::vector<std::string> columns;
@@ -22,7 +23,9 @@ struct Table {
 std::string to_json(const Table& table);
 /// One JSON object.
 std::string to_json(const std::vector<std::pair<std::string, Field>>& fields);
-/// Columns under a header line, long ids shortened to `id_width` characters (0: in full).
-std::string to_text(const Table& table, std::size_t id_width = 12);
+inline constexpr std::size_t kIdWidth = 12;
+/// Columns under a header line. Of ids their last characters are shown, because their first ones say which process made
+/// them and are mostly the same: `id_width` of them, or as many more as tell the ids of a column apart (0: in full).
+std::string to_text(const Table& table, std::size_t id_width = kIdWidth);
 
 }  // namespace troupe::cli

@@ -1,5 +1,5 @@
-// The verbs of the `troupe` command. Each function adds one verb with its flags; when the verb is given on the command line
-// its exit code is put into `code`.
+// The verbs of the `troupe` command. Each function adds one verb with its flags; when the verb is given on the command
+// line its exit code is put into `code`.
 //
 //   0  done      1  the job or check failed      2  wrong usage      3  no cluster reached
 //
@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "apps/cli/cluster.h"
 #include <troupe/error.h>
 
 namespace troupe::cli {
@@ -28,8 +29,9 @@ void add_run(CLI::App& app, Context& context);
 void add_logs(CLI::App& app, Context& context);
 void add_doctor(CLI::App& app, Context& context);
 void add_bench(CLI::App& app, Context& context);
-/// The verbs that are still to come: they say so, and that is wrong usage.
-void add_later(CLI::App& app, Context& context);
+
+/// --address, --token-file and --session-root, for a verb that asks a cluster.
+void add_cluster_flags(CLI::App& verb, ClusterFlags& flags);
 
 /// Prints "troupe: message" and what else the error knows to standard error; gives back `code`.
 int complain(const Error& error, int code);

@@ -1,4 +1,4 @@
-// Operations and messages. How a communicator comes to be: nccl_founding.cc.
+// Operations and messages. How a communicator comes to be: founding.cc.
 #include "collective/nccl/communicator.h"
 
 #include <algorithm>

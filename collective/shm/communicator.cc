@@ -26,8 +26,9 @@ namespace {
 constexpr auto kSleepAfter = std::chrono::microseconds(100);
 constexpr int kEagerPolls = 200;                              // before the first pause, which may take 50 ns and more
 constexpr int kPollsPerClock = 64;
-// ranks that share a core: a sleep costs more than the yields before it
-constexpr int kYieldsMin = 2000;
+// Ranks that share a core: a sleep costs more than the yields before it. Few, for a yield gives up a whole slice of
+// virtual time: beside three ranks that yielded 2,000 times a wait, others waited up to 7 s for a CPU (Linux 6.18).
+constexpr int kYieldsMin = 50;
 // on a busy machine a yield takes others' whole slices, and deaths are seen asleep only
 constexpr auto kYieldsLast = std::chrono::milliseconds(2);
 // sleeping ranks look for cancels and for their parent's end

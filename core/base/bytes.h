@@ -12,7 +12,8 @@ namespace troupe {
 using ByteView = std::span<const std::byte>;
 using ByteSpan = std::span<std::byte>;
 
-static_assert(std::endian::native == std::endian::little, "the wire is little-endian and integers are copied as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "the wire is little-endian and integers are copied as they lie in memory");
 
 /// Unaligned access; the caller knows that sizeof(T) bytes are there.
 template <std::integral T> T load_little(const std::byte* from) {

@@ -8,10 +8,11 @@
 //   streaming, 8 pages  14 / 22     14 / 21    14 / 17    14 / 13    12.7
 //   the same, 2 threads                                              23.8
 //
-// So kLargeCopy is 1 MiB: from there on a cold copy gains far more than a hot one loses. Streaming stores save the read of the
-// destination; going through several pages at once keeps several DRAM rows and page walks under way. Other hosts of the same
-// CPU model gave rep movsb 21 GB/s: which method wins is therefore measured, on the first large copy, while it copies.
-// One core cannot use the memory by itself, so very large copies take a second thread for as long as they last.
+// So kLargeCopy is 1 MiB: from there on a cold copy gains far more than a hot one loses. Streaming stores save the read
+// of the destination; going through several pages at once keeps several DRAM rows and page walks under way. Other hosts
+// of the same CPU model gave rep movsb 21 GB/s: which method wins is therefore measured, on the first large copy, while
+// it copies. One core cannot use the memory by itself, so very large copies take a second thread for as long as they
+// last.
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -113,7 +114,8 @@ Methods methods() {
   return m;
 }
 
-// The method for this machine, once it is known. A cache of a fact, shared by all threads; racing writers agree or nearly so.
+// The method for this machine, once it is known. A cache of a fact, shared by all threads; racing writers agree or
+// nearly so.
 constinit std::atomic<CopyFunction> best_method{nullptr};
 
 CopyFunction usual_method() {
@@ -127,8 +129,8 @@ long page_faults() {
   return usage.ru_minflt;
 }
 
-// Copies a few chunks by each method in turn and keeps the fastest, unless there were page faults: then it is the kernel
-// that was measured, and a later copy decides. Returns the bytes done.
+// Copies a few chunks by each method in turn and keeps the fastest, unless there were page faults: then it is the
+// kernel that was measured, and a later copy decides. Returns the bytes done.
 std::size_t copy_and_measure(std::byte* to, const std::byte* from) {
   using Clock = std::chrono::steady_clock;
   const Methods m = methods();
@@ -143,7 +145,8 @@ std::size_t copy_and_measure(std::byte* to, const std::byte* from) {
     }
   }
   const auto fastest = std::min_element(seconds.begin(), seconds.begin() + m.count);
-  if (page_faults() - faults < kFaultsAllowed) best_method.store(m.all[fastest - seconds.begin()], std::memory_order_relaxed);
+  if (page_faults() - faults < kFaultsAllowed)
+    best_method.store(m.all[fastest - seconds.begin()], std::memory_order_relaxed);
   return done;
 }
 

@@ -9,7 +9,10 @@ namespace {
 
 using Maker = std::shared_ptr<const Error> (*)(ErrorRecord);
 
-template <class E> std::shared_ptr<const Error> make_one(ErrorRecord record) { return std::make_shared<const E>(std::move(record)); }
+template <class E>
+std::shared_ptr<const Error> make_one(ErrorRecord record) {
+  return std::make_shared<const E>(std::move(record));
+}
 
 struct Kind {
   const char* name = nullptr;
@@ -83,7 +86,8 @@ void register_error(ErrorCode code, const char* name, std::shared_ptr<const Erro
 }
 }  // namespace detail
 
-Error::Error(const std::string& message) : Error(ErrorRecord{ErrorCode::kUser, message, {}, {}, {}, Outcome::kUnknown, {}}) {}
+Error::Error(const std::string& message)
+    : Error(ErrorRecord{ErrorCode::kUser, message, {}, {}, {}, Outcome::kUnknown, {}}) {}
 
 Error::Error(ErrorRecord record)
     : std::runtime_error(describe(record)), record_(std::make_shared<const ErrorRecord>(std::move(record))) {}

@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string_view>
 #include <typeinfo>
@@ -11,7 +12,8 @@
 namespace troupe {
 namespace {
 
-// The type and its public bases, read from the compiler's own description of the class: user's classes and standard ones.
+// The type and its public bases, read from the compiler's own description of the class: user's classes and standard
+// ones.
 void add_with_bases(const std::type_info* type, std::vector<std::string>& names) {
   names.emplace_back(type->name());
   if (const auto* single = dynamic_cast<const abi::__si_class_type_info*>(type)) {
@@ -36,11 +38,43 @@ ErrorRecord task_record(const std::type_info* type) {
   return record;
 }
 
+/// std::throw_with_nested throws a class of its own, with what was thrown as its first base: that is what the user
+/// knows.
+const std::type_info* thrown_type(const std::type_info* type) {
+  if (type == nullptr || !std::string_view(type->name()).starts_with("St17_Nested_exceptionI")) return type;
+  const auto* several = dynamic_cast<const abi::__vmi_class_type_info*>(type);
+  return several && several->__base_count > 0 ? several->__base_info[0].__base_type : type;
+}
+
+/// What the exception was thrown in answer to, and that in turn, a line each: nested exceptions do not travel, their
+/// texts do.
+template <class E> void add_nested(const E& exception, ErrorRecord& record, int depth = 0) {
+  constexpr int kDepthMax = 16;
+  if (depth >= kDepthMax) return;
+  const auto add = [&record](const std::string& type, const std::string& text) {
+    record.message += "\n  because of " + type + (text.empty() ? "" : ": " + text);
+  };
+  try {
+    std::rethrow_if_nested(exception);
+  } catch (const Error& inner) {
+    add(inner.record().type_name.empty() ? error_name(inner.code()) : inner.record().type_name, inner.message());
+    add_nested(inner, record, depth + 1);
+  } catch (const std::exception& inner) {
+    const std::type_info* type = thrown_type(abi::__cxa_current_exception_type());
+    add(type ? demangle(type->name()) : "an exception", inner.what());
+    add_nested(inner, record, depth + 1);
+  } catch (...) {
+    const std::type_info* type = abi::__cxa_current_exception_type();
+    add(type ? demangle(type->name()) : "an exception", "");
+  }
+}
+
 }  // namespace
 
 std::string demangle(const char* mangled) {
   int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(mangled, nullptr, nullptr, &status), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
+                                                         &std::free);
   if (status != 0 || !name) return mangled;
   // Users do not write the marks that the library puts on its own names.
   constexpr std::pair<std::string_view, std::string_view> kMarks[] = {{"std::__cxx11::", "std::"}, {"[abi:cxx11]", ""}};
@@ -52,14 +86,17 @@ std::string demangle(const char* mangled) {
 }
 
 ErrorRecord describe_current_exception() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
+  const std::type_info* type = thrown_type(abi::__cxa_current_exception_type());
   try {
     throw;
   } catch (const Error& e) {
-    return e.record();
+    ErrorRecord record = e.record();
+    add_nested(e, record);
+    return record;
   } catch (const std::exception& e) {
     ErrorRecord record = task_record(type);
     record.message = e.what();
+    add_nested(e, record);
     return record;
   } catch (const std::string& text) {
     ErrorRecord record = task_record(type);

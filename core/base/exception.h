@@ -10,8 +10,10 @@ namespace troupe {
 
 /// The exception being handled, as data. Call it in a catch block.
 ///
-/// A troupe::Error keeps its own record, whatever its class. Anything else becomes a TaskError's record: the demangled type
-/// (`throw 42`: "int"), what() if there is one, and the mangled names of the type and of its public bases.
+/// A troupe::Error keeps its own record, whatever its class. Anything else becomes a TaskError's record: the demangled
+/// type (`throw 42`: "int"), what() if there is one, and the mangled names of the type and of its public bases. What
+/// was thrown by std::throw_with_nested keeps its own type; the types and texts of the inner ones follow in the
+/// message, a line each.
 ErrorRecord describe_current_exception();
 
 /// The name a user would write for a mangled one; the mangled one itself when it is none.

@@ -1,4 +1,5 @@
-// UniqueFd owns a file descriptor; FD-1: it closes it exactly once. EINTR from close is final on Linux: never closed again.
+// UniqueFd owns a file descriptor; FD-1: it closes it exactly once. EINTR from close is final on Linux: never closed
+// again.
 #pragma once
 #include <unistd.h>
 

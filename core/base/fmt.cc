@@ -1,5 +1,5 @@
-// What fmt does at run time, compiled once: Debian has it as a shared library only, and libtroupe.a carries all that it uses.
-// As a header it costs each file that formats a text four seconds of compilation.
+// What fmt does at run time, compiled once: Debian has it as a shared library only, and libtroupe.a carries all that it
+// uses. As a header it costs each file that formats a text four seconds of compilation.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -40,12 +40,18 @@ using TaskId = detail::MadeId<struct TaskTag>;      ///< maker is the submitter
 using ActorId = detail::MadeId<struct ActorTag>;    ///< maker is the creator
 using JobId = std::uint32_t;                        ///< given by the head, from 1
 
-template <class Tag> std::string to_string(const detail::MadeId<Tag>& id) { return detail::hex(id.maker.key(), id.seq); }
+template <class Tag>
+std::string to_string(const detail::MadeId<Tag>& id) {
+  return detail::hex(id.maker.key(), id.seq);
+}
 std::string to_string(ProcessId id);
 
 struct IdHash {
   std::size_t operator()(ProcessId id) const { return mix(id.key()); }
-  template <class Tag> std::size_t operator()(const detail::MadeId<Tag>& id) const { return mix(id.maker.key() * 0x9E3779B97F4A7C15u + id.seq); }
+  template <class Tag>
+  std::size_t operator()(const detail::MadeId<Tag>& id) const {
+    return mix(id.maker.key() * 0x9E3779B97F4A7C15u + id.seq);
+  }
   static std::size_t mix(std::uint64_t x) {
     x ^= x >> 32; x *= 0xD6E8FEB86659FD93u; x ^= x >> 32;
     return x;

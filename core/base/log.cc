@@ -28,7 +28,7 @@ class Destination {
   void use(std::shared_ptr<spdlog::logger> logger, const LogOptions& options) {
     logger->set_pattern(options.label.empty() ? "%Y-%m-%d %H:%M:%S.%e %L %v" : "%Y-%m-%d %H:%M:%S.%e %L [%n %P] %v");
     logger->set_level(to_spdlog(options.level));
-    logger->flush_on(spdlog::level::warn);
+    logger->flush_on(to_spdlog(options.level));  // a log is read while its process runs (`troupe logs`)
     const std::lock_guard lock(mutex_);
     logger_ = std::move(logger);
     level_.store(options.level, std::memory_order_relaxed);

@@ -26,7 +26,8 @@ struct LogOptions {
 /// (Re)opens this process's log. False when the file cannot be opened: lines then go to standard error.
 bool open_log(const LogOptions& options);
 void set_log_level(LogLevel level);
-/// What the calling thread says below this level is dropped: for head and daemon where they are threads of a user's program.
+/// What the calling thread says below this level is dropped: for head and daemon where they are threads of a user's
+/// program.
 void set_thread_log_floor(LogLevel floor) noexcept;
 bool log_enabled(LogLevel level) noexcept;
 void flush_log() noexcept;

@@ -10,7 +10,8 @@ void throw_too_deep() {
 
 void throw_changed_while_encoded() {
   throw SerializationError(
-      "the value changed while it was encoded: its serialize function is not the same in both passes, or another thread "
+      "the value changed while it was encoded: its serialize function is not the same in both passes, or another "
+      "thread "
       "wrote to it");
 }
 

@@ -1,4 +1,5 @@
-// unique_function<R(Args...)>: a std::function that may hold move-only things. Empty by default; calling an empty one is a bug.
+// unique_function<R(Args...)>: a std::function that may hold move-only things. Empty by default; calling an empty one
+// is a bug.
 //
 // What fits into three words and moves without throwing lies inside, without an allocation.
 // Thread rule: as the function that it holds.
@@ -22,7 +23,8 @@ class unique_function<R(Args...)> {
   unique_function() = default;
   unique_function(std::nullptr_t) {}
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, unique_function> && std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
+    requires(!std::is_same_v<std::remove_cvref_t<F>, unique_function> &&
+             std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
   unique_function(F&& f) {
     using Held = std::decay_t<F>;
     if constexpr (kInside<Held>) ::new (static_cast<void*>(space_)) Held(std::forward<F>(f));
@@ -53,7 +55,8 @@ class unique_function<R(Args...)> {
   };
   static constexpr std::size_t kSpace = 3 * sizeof(void*);
   template <class F>
-  static constexpr bool kInside = sizeof(F) <= kSpace && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
+  static constexpr bool kInside =
+      sizeof(F) <= kSpace && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
 
   template <class F> static F& held(void* space) {
     if constexpr (kInside<F>) return *std::launder(static_cast<F*>(space));

@@ -25,7 +25,8 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return make_error<InvalidArgumentError>("the socket path " + path + " is longer than " + std::to_string(sizeof(address.sun_path) - 1) +
+    return make_error<InvalidArgumentError>("the socket path " + path + " is longer than " +
+                                            std::to_string(sizeof(address.sun_path) - 1) +
                                             " bytes: choose a shorter session root (TROUPE_SESSION_ROOT)");
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -64,7 +65,8 @@ Status take_memfd(BootPacket& packet) {
     return SerializationError("a bootstrap packet of " + std::to_string(info.st_size) + " bytes");
   packet.payload.resize(static_cast<std::size_t>(info.st_size));
   for (std::size_t done = 0; done < packet.payload.size();) {
-    const ssize_t n = ::pread(fd.get(), packet.payload.data() + done, packet.payload.size() - done, static_cast<off_t>(done));
+    const ssize_t n =
+        ::pread(fd.get(), packet.payload.data() + done, packet.payload.size() - done, static_cast<off_t>(done));
     if (n <= 0) return SerializationError("a bootstrap packet that became shorter");
     done += static_cast<std::size_t>(n);
   }
@@ -91,7 +93,8 @@ Result<UniqueFd> connect_boot_socket(const std::string& path) {
   Result<sockaddr_un> address = address_of(path);
   if (!address.ok()) return address.error_ptr();
   struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return make_error<NotFoundError>("no daemon at " + path + ": " + std::strerror(errno));
+  if (::lstat(path.c_str(), &info) != 0)
+    return make_error<NotFoundError>("no daemon at " + path + ": " + std::strerror(errno));
   if (!S_ISSOCK(info.st_mode) || info.st_uid != ::getuid())
     return make_error<InvalidArgumentError>(path + " is not a socket of this user");
   Result<UniqueFd> fd = make_socket();
@@ -107,7 +110,8 @@ Result<UniqueFd> listen_boot_socket(const std::string& path) {
   Result<UniqueFd> fd = make_socket();
   if (!fd.ok()) return fd;
   ::unlink(path.c_str());
-  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un)) != 0) return errno_error("bind to " + path);
+  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(sockaddr_un)) != 0)
+    return errno_error("bind to " + path);
   if (::chmod(path.c_str(), 0600) != 0) return errno_error("chmod of " + path);
   if (::listen(fd->get(), 512) != 0) return errno_error("listen on " + path);
   return fd;
@@ -190,7 +194,8 @@ Result<Received> receive_packet(int fd) {
   Received received;
   if (n < 0 && errno == EAGAIN) return received;
   if (n < 0 && errno != ECONNRESET) return errno_error("receiving a bootstrap packet");
-  if (n < 0) {  // the other end died with packets unread; the kernel wrote nothing, so `control` is not to be looked at (BS-3)
+  // the other end died with packets unread; the kernel wrote nothing, so `control` is not to be looked at (BS-3)
+  if (n < 0) {
     received.state = Received::State::kClosed;
     return received;
   }
@@ -199,8 +204,10 @@ Result<Received> receive_packet(int fd) {
     received.state = Received::State::kClosed;
     return received;
   }
-  if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) return make_error<SerializationError>("a truncated bootstrap packet");
-  if (static_cast<std::size_t>(n) < sizeof(std::uint32_t)) return make_error<SerializationError>("a bootstrap packet without a kind");
+  if (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
+    return make_error<SerializationError>("a truncated bootstrap packet");
+  if (static_cast<std::size_t>(n) < sizeof(std::uint32_t))
+    return make_error<SerializationError>("a bootstrap packet without a kind");
   std::uint32_t word = 0;
   std::memcpy(&word, buffer.data(), sizeof(word));
   received.packet.kind = static_cast<wire::BootKind>(word & ~kInMemfd);
@@ -222,7 +229,8 @@ Result<BootPacket> wait_packet(int fd, Duration timeout) {
     Result<Received> received = receive_packet(fd);
     if (!received.ok()) return received.error_ptr();
     if (received->state == Received::State::kPacket) return std::move(received->packet);
-    if (received->state == Received::State::kClosed) return make_error<NodeDiedError>("the daemon closed the connection");
+    if (received->state == Received::State::kClosed)
+      return make_error<NodeDiedError>("the daemon closed the connection");
   }
 }
 

@@ -1,14 +1,15 @@
-// The bootstrap socket: packets between a process and its daemon, or a daemon and a launcher (wire/messages.h, BootKind).
+// The bootstrap socket: packets between a process and its daemon, or a daemon and a launcher (wire/messages.h,
+// BootKind).
 //
-// A packet is a u32 BootKind and an encoded struct, with descriptors beside it. One above kPacketInline bytes (an Image with
-// a long environment) travels in a memfd, which then is the first descriptor and kInMemfd is set in the kind: senders and
-// receivers of this file see no difference.
+// A packet is a u32 BootKind and an encoded struct, with descriptors beside it. One above kPacketInline bytes (an Image
+// with a long environment) travels in a memfd, which then is the first descriptor and kInMemfd is set in the kind:
+// senders and receivers of this file see no difference.
 //
 // Thread rule: one thread at a time for each socket and direction.
 //
 // Invariants
-//   BS-1  What arrives is a whole packet that was sent, or an error: truncated packets and descriptors are errors, and every
-//         descriptor that arrived is closed by its UniqueFd.
+//   BS-1  What arrives is a whole packet that was sent, or an error: truncated packets and descriptors are errors, and
+//         every descriptor that arrived is closed by its UniqueFd.
 //   BS-2  All descriptors are close-on-exec.
 //   BS-3  A receive that brought nothing owns no descriptor: a number of an earlier packet is never closed twice.
 #pragma once
@@ -45,7 +46,8 @@ struct Received {
   BootPacket packet;
 };
 
-/// Connects to a daemon's socket. Errors: NotFoundError (nobody listens), InvalidArgumentError (path too long, foreign owner).
+/// Connects to a daemon's socket. Errors: NotFoundError (nobody listens), InvalidArgumentError (path too long, foreign
+/// owner).
 Result<UniqueFd> connect_boot_socket(const std::string& path);
 /// Listens. The path is at most 107 bytes; an old socket file is replaced (the caller holds the session's lock).
 Result<UniqueFd> listen_boot_socket(const std::string& path);

@@ -14,7 +14,8 @@ namespace troupe::node {
 
 /// What became of a packet: sent, or not taken now (kFull on non-blocking sockets only).
 enum class Sent { kYes, kFull, kTooManyInFlight };
-/// send_packet, with the reason. NodeDiedError: the other end is gone. Another error: these descriptors or this payload cannot be sent.
+/// send_packet, with the reason. NodeDiedError: the other end is gone. Another error: these descriptors or this payload
+/// cannot be sent.
 Result<Sent> try_send_packet(int fd, wire::BootKind kind, ByteView payload, std::span<const int> fds);
 
 /// The daemon's side of one socket, non-blocking: what the socket does not take waits here, in order.
@@ -23,8 +24,10 @@ class PacketQueue {
   enum class Flushed {
     kAll,              ///< nothing waits
     kFull,             ///< the socket is full: flush when it is writable
-    kTooManyInFlight,  ///< the kernel holds as many descriptors on their way as it allows; no event tells when it takes more
-    kFailed,           ///< this packet cannot be sent (problem()): everything that waits is dropped, the channel is useless
+    /// the kernel holds as many descriptors on their way as it allows; no event tells when it takes more
+    kTooManyInFlight,
+    /// this packet cannot be sent (problem()): everything that waits is dropped, the channel is useless
+    kFailed,
   };
   explicit PacketQueue(UniqueFd fd);
   int fd() const { return fd_.get(); }

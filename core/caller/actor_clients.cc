@@ -242,7 +242,8 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
   client.sent.remove(call);
   if (call.cancelled) {
     owner_.values().discard(head, in, source);
-    return calls_.forget(call);
+    calls_.forget(call);
+    return old_light_settled(client);
   }
   const bool construction = call.kind == CallKind::kConstructLight;
   if (head.status == ReplyStatus::kError) {
@@ -257,6 +258,7 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
     }
     calls_.succeed(call, head, in, source);
   }
+  old_light_settled(client);
 }
 
 void ActorClients::cancel(PendingCall& call, const CancelOptions& options, ErrorPtr error) {

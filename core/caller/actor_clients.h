@@ -45,7 +45,9 @@ class ActorClient final : public detail::HandleBase {
   ProcessId process;
   ProcessId next_process;                  // with awaits_death: where it lives by now
   bool process_dead = false;               // `process` died, the head's word is awaited
-  bool awaits_death = false;               // the head has spoken, the death notice of `process` is awaited
+  /// The head has spoken, and what the old process has begun is not known yet: its death notice is awaited, of a light
+  /// actor, whose process lives on, the answers to what was sent.
+  bool awaits_death = false;
   bool counted = false, confirmed = false; // the head was told, has agreed, that this process holds a handle
   bool ever_alive = false;
   ErrorPtr death;                          // kDead: what calls fail with
@@ -99,6 +101,10 @@ class ActorClients {
   void process_died(const wire::ProcessDied& died, const net::BegunCalls& begun);
   void node_died(std::uint32_t node, const ErrorPtr& error);
   std::size_t known() const { return clients_.size(); }
+  /// What the creation names is held for it no more.
+  void arguments_taken(ActorId actor) { untaken_.erase(actor); }
+  /// Creations whose refs and handles only this process holds.
+  std::size_t untaken() const { return untaken_.size(); }
   /// Drops what it holds itself, when the process is taken apart.
   void clear(const ErrorPtr& why);
 
@@ -122,6 +128,7 @@ class ActorClients {
   void flush_caller(ActorClient& client, std::uint64_t caller);
   void flush_queue(ActorClient& client);
   void old_process_settled(ActorClient& client);
+  void old_light_settled(ActorClient& client);
   void mark_suspects(ActorClient& client, const net::BegunCalls& begun);
   void resend_or_fail(ActorClient& client);
   void die(ActorClient& client, const ErrorPtr& error);
@@ -138,6 +145,7 @@ class ActorClients {
   CallTable& calls_;
   boost::unordered_flat_map<ActorId, ActorClient*, IdHash> clients_;
   std::uint64_t last_actor_ = 0;
+  std::map<ActorId, std::shared_ptr<Outgoing>> untaken_;  // by actor, until it was constructed: refs and handles
   std::map<ActorId, bool> counts_;         // to be told to the head: held or dropped
   bool counts_timer_ = false, counting_soon_ = false;
   std::size_t names_asked_ = 0;            // CAC-4: answers that are awaited

@@ -7,6 +7,7 @@
 #include "core/runtime/context.h"
 #include "core/runtime/runtime.h"
 #include "core/runtime/waits.h"
+#include "core/wire/kept.h"
 
 namespace troupe::worker {
 
@@ -213,9 +214,18 @@ void ActorClients::start_creation(const std::shared_ptr<Creation>& creation) {
   creation->spec.arguments = owner_.values().describe(creation->arguments, hold);
   for (const auto& dependency : creation->dependencies)
     creation->spec.dependencies.push_back(owner_.values().describe(entry_of(dependency).value, hold));
-  // The value's own holds last as long as this process holds the creation: until the actor's death (see `keep`).
+  if (wire::may_come_back(creation->spec)) {
+    ValueCodec::Refs refs;
+    owner_.values().add_refs(creation->arguments, hold, refs);
+    for (const auto& dependency : creation->dependencies)
+      owner_.values().add_refs(entry_of(dependency).value, hold, refs);
+    creation->spec.refs = std::move(refs.ready);
+  }
+  // Buffers are pinned by the daemon when it passes the creation on. Refs and handles are held here until the actor was
+  // constructed, whether anybody here still has its handle or not.
   auto keep = std::make_shared<Outgoing>(std::move(hold));
   client.keep_arguments = keep;
+  if (!keep->objects.empty() || !keep->handles.empty()) untaken_[client.id()] = keep;
   creation->asked = runtime_.now();
   if (creation->waiter) creation->waiter->notify();  // from now on it waits for the head
   auto done = [this, creation](Result<wire::CreateActorReply> reply) {
@@ -224,6 +234,7 @@ void ActorClients::start_creation(const std::shared_ptr<Creation>& creation) {
     if (reply.ok() && reply->existed) creation->existing = held_by_head(reply->handle);
     if (creation->spec.get_if_exists) name_answered();
     if (creation->waiter) creation->waiter->notify();
+    if (!reply.ok() || reply->existed) untaken_.erase(client.id());
     if (!reply.ok()) return die(client, reply.error_ptr());
     if (client.state == ActorClient::State::kCreating) client.state = ActorClient::State::kLocating;
   };

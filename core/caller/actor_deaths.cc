@@ -50,7 +50,8 @@ void ActorClients::on_moved(const wire::ActorLocation& location) {
                       !(location.state == wire::ActorState::kAlive && location.process == client.process);
   if (leaves && !client.sent.empty() && !client.process_dead && !runtime_.frames().is_dead(client.process) &&
       location.state != wire::ActorState::kAlive && !(client.light() && location.state == wire::ActorState::kDead)) {
-    // What the old process had begun is known only with its death notice; it must not be long in coming.
+    // What the old process had begun is known only with its death notice, or with a light actor's last answer; neither
+    // must be long in coming.
     client.awaits_death = true;
     runtime_.add_timer(runtime_.deadline_after(kDeathNoticeGrace), [this, id = client.id(), process = client.process] {
       auto late = clients_.find(id);
@@ -96,6 +97,13 @@ void ActorClients::old_process_settled(ActorClient& client) {
   resend_or_fail(client);
 }
 
+/// A light actor's host answers each call that it was sent, and need not die: with the last answer all is known.
+void ActorClients::old_light_settled(ActorClient& client) {
+  if (!client.awaits_death || !client.light() || !client.sent.empty()) return;
+  client.awaits_death = false;
+  old_process_settled(client);
+}
+
 void ActorClients::mark_suspects(ActorClient& client, const net::BegunCalls& begun) {
   for (PendingCall* call = client.sent.front(); call; call = call->next) {
     call->suspect = true;
@@ -132,6 +140,7 @@ void ActorClients::die(ActorClient& client, const ErrorPtr& error) {
   client.state = ActorClient::State::kDead;
   client.death = error;
   client.keep_arguments.reset();
+  untaken_.erase(client.id());
   for (auto& entry : std::exchange(client.ready_refs, {})) owner_.objects().fail(*entry, error);
   for (std::uint64_t arrival : std::exchange(client.arrivals, {})) owner_.holds().confirmed(arrival);
   const bool replies_may_come = client.awaits_death || (client.light() && !client.process_dead);
@@ -155,6 +164,7 @@ void ActorClients::die(ActorClient& client, const ErrorPtr& error) {
 
 void ActorClients::clear(const ErrorPtr& why) {
   auto without_host = std::exchange(without_host_, {});
+  auto untaken = std::exchange(untaken_, {});
   std::vector<detail::Ptr<ActorClient>> all;
   for (auto& [id, client] : clients_)
     if (client->try_retain()) all.push_back(detail::Ptr<ActorClient>::adopt(client));

@@ -93,7 +93,9 @@ void CallTable::send(PendingCall& call, ProcessId target, CallLease lease) {
   head.key_size = std::uint16_t(std::min<std::size_t>(info.key.size(), 0xFFFF));
   head.group_size = std::uint16_t(std::min<std::size_t>(info.group.size(), 0xFFFF));
   std::vector<std::byte> resources;
-  if (!info.plain_resources) resources = wire::encode_message(info.resources);
+  if (!info.plain_resources)
+    resources = wire::encode_message(
+        wire::TaskGrant{info.resources, lease.gpu_ids ? *lease.gpu_ids : std::vector<int>()});
   head.resources_size = std::uint32_t(resources.size());
 
   FrameWriter out(runtime_.frames().scratch());

@@ -15,6 +15,7 @@ namespace troupe::worker {
 struct CallLease {
   std::uint64_t id = 0;
   bool shared = false;
+  const std::vector<int>* gpu_ids = nullptr;
 };
 
 class CallTable {

@@ -77,7 +77,7 @@ void LeasePool::pump(ClassState& of) {
   while (!of.queue.empty() && !of.leases.empty()) {
     LeaseState* best = nullptr;
     for (auto& lease : of.leases)
-      if (!lease->paused && lease->sent.size() < depth(of, *lease) &&
+      if (!lease->paused && !lease->spent && lease->sent.size() < depth(of, *lease) &&
           (!best || lease->sent.size() < best->sent.size())) {
         best = lease.get();
         if (best->sent.empty()) break;
@@ -91,7 +91,7 @@ void LeasePool::pump(ClassState& of) {
     best->sent.push_back(call);
     best->idle_since = exec::kNever;
     call.lease = best;
-    calls_.send(call, best->worker, {best->id, best->shared});
+    calls_.send(call, best->worker, {best->id, best->shared, &best->gpu_ids});
     if (call.info && call.info->timeout != kForever) sent_(call);
   }
   announce(of);
@@ -135,6 +135,7 @@ void LeasePool::on_granted(const wire::LeaseGranted& granted) {
   lease->worker = granted.worker;
   lease->of = &of;
   lease->shared = granted.shared;
+  lease->gpu_ids = granted.gpu_ids;
   lease->idle_since = runtime_.now();
   of.leases.push_back(std::move(lease));
   pump(of);
@@ -179,25 +180,62 @@ void LeasePool::check_idle() {
   if (more) start_idle_timer();
 }
 
-void LeasePool::on_replied(PendingCall& call, double run_us) {
+void LeasePool::on_replied(PendingCall& call, const ReplyHead& head) {
   ClassState& of = *call.lease_class;
+  const double run_us = head.run_us;
   of.run_us = of.run_us < 0 ? run_us : of.run_us * 0.9 + run_us * 0.1;
   LeaseState* lease = std::exchange(call.lease, nullptr);
   if (!lease) return;
   lease->paused = false;
+  lease->spent |= head.lent != 0;
   lease->sent.remove(call);
-  if (!lease->sent.empty()) return;
-  lease->idle_since = runtime_.now();
+  if (lease->sent.empty()) emptied(*lease);
+}
+
+void LeasePool::emptied(LeaseState& lease) {
+  if (lease.spent) return renew(lease);
+  lease.idle_since = runtime_.now();
   start_idle_timer();
+}
+
+// Numbers of leases are those of one daemon: another node may have granted one of the same number.
+LeaseState* LeasePool::find(std::uint64_t class_id, std::uint64_t lease, ProcessId worker) {
+  auto found = classes_.find(class_id);
+  if (found == classes_.end()) return nullptr;
+  for (const auto& one : found->second->leases)
+    if (one->id == lease && one->worker == worker) return one.get();
+  return nullptr;
+}
+
+void LeasePool::renew(LeaseState& lease) {
+  auto done = [this, of = lease.of->request_id, id = lease.id,
+               worker = lease.worker](Result<wire::LeaseRenewed> reply) {
+    const std::uint64_t number = reply.ok() ? reply->lease_id : 0;
+    if (LeaseState* known = find(of, id, worker)) renewed(*known, number);
+    else if (number != 0) give_back(number, worker, false);  // its worker died, or the class is forgotten
+  };
+  runtime_.requests().send<wire::LeaseRenewed>(daemon_of(lease.worker.node), wire::Method::kLeaseRenew,
+                                               wire::LeaseRenew{lease.id}, std::move(done));
+}
+
+void LeasePool::renewed(LeaseState& lease, std::uint64_t number) {
+  ClassState& of = *lease.of;
+  if (number == 0) {
+    std::erase_if(of.leases, [&](const auto& one) { return one.get() == &lease; });
+  } else {
+    lease.id = number;
+    lease.spent = false;
+    lease.idle_since = runtime_.now();
+    start_idle_timer();
+  }
+  pump(of);
 }
 
 void LeasePool::on_recalled(PendingCall& call) {
   LeaseState& lease = *std::exchange(call.lease, nullptr);
   lease.sent.remove(call);
   lease.paused = !lease.sent.empty();
-  if (!lease.sent.empty()) return;
-  lease.idle_since = runtime_.now();
-  start_idle_timer();
+  if (lease.sent.empty()) emptied(lease);
 }
 
 void LeasePool::pause(PendingCall& call) {

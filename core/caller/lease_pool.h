@@ -8,6 +8,9 @@
 //   TS-1  A class never holds more leases than it has had calls waiting; an idle lease is given back after kLeaseIdle.
 //   TS-2  depth is above 1 only for classes whose tasks have been measured to take less than a millisecond, and never
 //         for a lease of a worker that others share.
+//   TS-7  A lease whose CPUs were given to others while a task of it waited gets no further task before its daemon has
+//         said that it has them back (renew); when others have them it is over. What runs beyond the node's CPUs is
+//         only what had waited.
 //   TS-4  A class that no call and no lease is of is forgotten; a lease that is granted for it later is given back at
 //         once.
 // Thread rule: lock held.
@@ -26,7 +29,9 @@ struct LeaseState {
   ProcessId worker;
   ClassState* of = nullptr;
   CallList sent;
+  std::vector<int> gpu_ids;
   bool shared = false;                     // tasks that wait live in that worker too (max_suspended_workers)
+  bool spent = false;                      // TS-7: to be renewed when its last call has ended
   bool paused = false;                     // its running task waits or takes long: nothing more is pushed
   exec::Deadline idle_since = exec::kNever;
 };
@@ -60,7 +65,7 @@ class LeasePool {
   void on_granted(const wire::LeaseGranted& granted);
   void on_refused(const wire::LeaseRefused& refused);
   /// The call's worker answered: the lease has room.
-  void on_replied(PendingCall& call, double run_us);
+  void on_replied(PendingCall& call, const ReplyHead& head);
   /// The worker gave the call back unbegun: it is on no lease now.
   void on_recalled(PendingCall& call);
   /// The call was cancelled and may run on: nothing is pushed behind it.
@@ -79,6 +84,10 @@ class LeasePool {
   std::size_t depth(const ClassState& of, const LeaseState& lease) const;
   void give_back(const LeaseState& lease, bool dead);
   void give_back(std::uint64_t lease, ProcessId worker, bool dead);
+  void emptied(LeaseState& lease);
+  void renew(LeaseState& lease);
+  LeaseState* find(std::uint64_t class_id, std::uint64_t lease, ProcessId worker);
+  void renewed(LeaseState& lease, std::uint64_t number);
   void check_idle();
   void start_idle_timer();
 

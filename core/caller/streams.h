@@ -4,7 +4,7 @@
 //
 // Invariants
 //   ST-1  Items come out in order of their index, each once, whatever attempt of the producer made them.
-//   ST-2  The producer is at most `buffer` items ahead of what the reader has taken.
+//   ST-2  The producer is at most `buffer` items ahead of what the reader has taken, in bytes as StreamWindow allows.
 // Thread rule: lock held, but for next.
 #pragma once
 #include <deque>

@@ -108,7 +108,7 @@ void TaskSubmitter::forget_keyed() {
 
 void TaskSubmitter::on_reply(PendingCall& call, const ReplyHead& head, FrameReader& in, ProcessId source) {
   ClassState& of = *call.lease_class;
-  leases_.on_replied(call, double(head.run_us));
+  leases_.on_replied(call, head);
   if (call.cancelled) {
     owner_.values().discard(head, in, source);
     calls_.forget(call);
@@ -180,7 +180,8 @@ ErrorPtr TaskSubmitter::crash_error(const PendingCall& call, const wire::Process
   return Error::make(std::move(record));
 }
 
-void TaskSubmitter::lease_lost(const LeasePool::Lost& lost, const wire::ProcessDied& died, const net::BegunCalls& begun) {
+void TaskSubmitter::lease_lost(const LeasePool::Lost& lost, const wire::ProcessDied& died,
+                               const net::BegunCalls& begun) {
   std::vector<PendingCall*> unbegun;
   for (PendingCall* call : lost.calls) {
     if (!begun.has(call->number)) unbegun.push_back(call);

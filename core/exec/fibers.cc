@@ -13,13 +13,31 @@
 #include <boost/fiber/fiber.hpp>
 #include <boost/fiber/operations.hpp>
 #include <deque>
+#include <fstream>
 #include <mutex>
+#include <new>
+#include <utility>
+
+#include "core/base/log.h"
 
 namespace troupe::exec {
 
 namespace {
 
 constexpr std::size_t kStandbyMax = 64;
+constexpr std::size_t kMapsUsual = 65530;  // vm.max_map_count, where it cannot be read
+
+std::atomic<std::size_t> stacks{0};  // of all fibers of this process
+
+/// A stack and its guard page are two mappings each: three eighths of what is allowed leave a quarter to all others.
+std::size_t stacks_max() {
+  static const std::size_t most = [] {
+    std::size_t maps = 0;
+    std::ifstream("/proc/sys/vm/max_map_count") >> maps;
+    return (maps ? maps : kMapsUsual) * 3 / 8;
+  }();
+  return most;
+}
 
 thread_local FiberThread::Impl* current_thread = nullptr;
 thread_local void* local_value = nullptr;
@@ -49,8 +67,8 @@ class EndpointScheduler final : public boost::fibers::algo::round_robin {
 
 }  // namespace
 
-// The conditions are Boost.Fiber's, used with short std::mutex sections: notifying one is safe in every context, also in the
-// handler that runs while the scheduler is idle.
+// The conditions are Boost.Fiber's, used with short std::mutex sections: notifying one is safe in every context, also
+// in the handler that runs while the scheduler is idle.
 struct FiberThread::Impl {
   Impl(ThreadBlocker& b, Options o) : blocker(b), options(o) {}
 
@@ -61,24 +79,41 @@ struct FiberThread::Impl {
   std::deque<std::function<void()>> posted;
   bool stopping = false;
   bool ended = false;
+  bool told = false;             // that no more fibers can be made
   std::uint64_t role = 0;        // the turn that holds the dispatch role; 0: free
   std::uint64_t turns = 0;
   std::size_t standby = 0, fibers = 0, methods = 0;
+  std::atomic<bool> idle{false};  // the dispatcher waits for work
   boost::fibers::condition_variable_any role_free;   // standby fibers
   boost::fibers::condition_variable_any work_came;   // the idle dispatcher
   boost::fibers::condition_variable_any all_gone;    // run()
 
-  void spawn_locked();
+  bool try_spawn_locked() noexcept;
   void fiber_main();
   std::uint64_t hand_over(std::uint64_t turn);
   thread_local static std::uint64_t running_turn;    // of the running fiber; kept over switches by FiberWaitImpl
 };
 thread_local std::uint64_t FiberThread::Impl::running_turn = 0;
 
-void FiberThread::Impl::spawn_locked() {
-  ++fibers;
-  boost::fibers::fiber(boost::fibers::launch::post, std::allocator_arg,
-                       boost::context::protected_fixedsize_stack(options.stack_size), [this] { fiber_main(); }).detach();
+/// A new fiber that waits for the role. False: there are as many as may be, or the system gives no memory for a stack.
+bool FiberThread::Impl::try_spawn_locked() noexcept {
+  try {
+    if (fibers < options.fibers_max && stacks.load() < stacks_max()) {
+      boost::fibers::fiber(boost::fibers::launch::post, std::allocator_arg,
+                           boost::context::protected_fixedsize_stack(options.stack_size), [this] { fiber_main(); })
+          .detach();
+      ++fibers;
+      ++stacks;
+      return true;
+    }
+  } catch (const std::exception&) {
+  }
+  if (!std::exchange(told, true))
+    write_log(LogLevel::kWarn,
+              "{} calls wait on fibers of one thread, and no stack can be made for another (vm.max_map_count, memory): "
+              "further calls wait until one of them ends",
+              methods);
+  return false;
 }
 
 /// A fiber's life: wait for the role, run work while it has it, stand by.
@@ -96,7 +131,9 @@ void FiberThread::Impl::fiber_main() {
     while (role == turn) {
       if (posted.empty()) {
         if (stopping && methods == 0) { ended = true; role = 0; break; }
+        idle = true;
         work_came.wait(lock);
+        idle = false;
         continue;
       }
       std::function<void()> work = std::move(posted.front());
@@ -114,17 +151,19 @@ void FiberThread::Impl::fiber_main() {
     if (ended) break;
   }
   --fibers;
+  --stacks;
   if (ended) role_free.notify_all();
   if (fibers == 0) all_gone.notify_all();
 }
 
-/// Before the running fiber suspends: somebody else dispatches from now on.
+/// Before the running fiber suspends: somebody else dispatches from now on, or, with no fiber left, the next one that
+/// ends its method (FB-4).
 std::uint64_t FiberThread::Impl::hand_over(std::uint64_t turn) {
   std::lock_guard lock(mutex);
   if (role == turn && turn != 0) {
-    role = 0;
     if (standby > 0) role_free.notify_one();
-    else if (fibers < options.fibers_max) spawn_locked();
+    else (void)try_spawn_locked();
+    role = 0;
   }
   return turn;
 }
@@ -190,7 +229,10 @@ struct CxaGlobals { void* caught; unsigned int uncaught; };
 CxaGlobals& cxa_globals() noexcept { return *reinterpret_cast<CxaGlobals*>(abi::__cxa_get_globals()); }
 }  // namespace
 
-FiberGlobals::FiberGlobals() noexcept : caught_(cxa_globals().caught), uncaught_(cxa_globals().uncaught), errno_(errno) { cxa_globals() = {nullptr, 0}; }
+FiberGlobals::FiberGlobals() noexcept
+    : caught_(cxa_globals().caught), uncaught_(cxa_globals().uncaught), errno_(errno) {
+  cxa_globals() = {nullptr, 0};
+}
 FiberGlobals::~FiberGlobals() {
   cxa_globals() = {caught_, uncaught_};
   errno = errno_;
@@ -207,6 +249,8 @@ void FiberThread::post(std::function<void()> work) {
   impl_->work_came.notify_one();
 }
 
+bool FiberThread::idle() const noexcept { return impl_->idle.load(); }
+
 void FiberThread::stop() {
   std::lock_guard lock(impl_->mutex);
   impl_->stopping = true;
@@ -219,7 +263,7 @@ void FiberThread::run() {
   current_thread = impl_.get();
   {
     std::unique_lock lock(impl_->mutex);
-    impl_->spawn_locked();
+    if (!impl_->try_spawn_locked()) throw std::bad_alloc();
     impl_->all_gone.wait(lock, [&] { return impl_->ended && impl_->fibers == 0; });
   }
   current_thread = nullptr;

@@ -1,8 +1,9 @@
-// Fibers: many methods in progress on one thread. One FiberThread an executor thread of an actor with max_concurrency > 1,
-// concurrency groups, or of the light actors.
+// Fibers: many methods in progress on one thread. One FiberThread an executor thread of an actor with max_concurrency >
+// 1, concurrency groups, or of the light actors.
 //
-// Work is run inline on the *dispatcher* fiber, the one that holds the dispatch role. When a method suspends, its fiber first
-// hands the role to a standby fiber (made when there is none), so that a call that never waits costs no switch at all:
+// Work is run inline on the *dispatcher* fiber, the one that holds the dispatch role. When a method suspends, its fiber
+// first hands the role to a standby fiber (made when there is none), so that a call that never waits costs no switch at
+// all:
 //
 //   STANDBY --role handed--> DISPATCHER --method suspends--> BLOCKED --notified--> finishes its method --> STANDBY
 //                                |  ^                                                                        |
@@ -12,7 +13,10 @@
 // Invariants
 //   FB-1  At most one fiber of a thread holds the role; work items begin in the order in which they were posted.
 //   FB-2  A fiber never moves to another thread.
-//   FB-3  Stacks are mmap'd with a guard page; a fiber in STANDBY keeps its stack, at most kStandbyMax of them.
+//   FB-3  Stacks are mmap'd with a guard page; a fiber in STANDBY keeps its stack, at most kStandbyMax of them. All
+//         stacks of a process take at most a part of the mappings that the system allows it (vm.max_map_count).
+//   FB-4  A method that suspends when no fiber can be made is no failure: what is posted waits until a method ends,
+//         whose fiber takes the role.
 // Thread rule: post from anywhere; everything else on the thread itself. boost::this_fiber is used nowhere else.
 #pragma once
 #include <cstddef>
@@ -41,7 +45,7 @@ class FiberThread {
  public:
   struct Options {
     std::size_t stack_size = 1 << 20;
-    std::size_t fibers_max = 65536;   ///< blocked methods at once; above it the thread takes no new work
+    std::size_t fibers_max = 65536;   ///< blocked methods at once; above it the thread takes no new work (FB-3, FB-4)
   };
   FiberThread(ThreadBlocker& blocker, Options options);
   ~FiberThread();
@@ -50,6 +54,8 @@ class FiberThread {
   void post(std::function<void()> work);
   /// Runs until stop() and until no fiber is left in a method. Called once, by the thread that this object is for.
   void run();
+  /// Does its thread wait for work? Any thread.
+  bool idle() const noexcept;
   /// Ends run() when the posted work is done. Any thread.
   void stop();
 
@@ -59,8 +65,8 @@ class FiberThread {
   std::unique_ptr<Impl> impl_;
 };
 
-/// What belongs to a fiber although the C++ runtime keeps it by thread: exceptions in flight and errno. Made before a switch, it
-/// takes them away, so that whoever runs next starts without; gone after it, it brings them back.
+/// What belongs to a fiber although the C++ runtime keeps it by thread: exceptions in flight and errno. Made before a
+/// switch, it takes them away, so that whoever runs next starts without; gone after it, it brings them back.
 class FiberGlobals {
  public:
   FiberGlobals() noexcept;

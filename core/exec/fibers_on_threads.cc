@@ -1,18 +1,21 @@
 // FiberThread for sanitizer builds: every fiber is a thread, and one of them runs at a time.
 //
-// Debian's Boost.Context does not tell sanitizers of its stack switches, so they would take one fiber's stack for another's. Here
-// the same machine of roles (fibers.h) stands on threads that pass a baton: who runs holds it, who waits gives it back. What a
-// program can see is the same, but for speed, for thread_local variables, and for the number of blocked methods.
+// Debian's Boost.Context does not tell sanitizers of its stack switches, so they would take one fiber's stack for
+// another's. Here the same machine of roles (fibers.h) stands on threads that pass a baton: who runs holds it, who
+// waits gives it back. What a program can see is the same, but for speed, for thread_local variables, and for the
+// number of blocked methods.
 #include "core/exec/fibers.h"
 
 #include <cxxabi.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -42,6 +45,7 @@ struct FiberThread::Impl {
   std::uint64_t role = 0;                    // the turn that holds the dispatch role; 0: free
   std::uint64_t turns = 0;
   std::size_t standby = 0, fibers = 0, methods = 0;
+  std::atomic<bool> idle{false};  // the dispatcher waits for work
   std::uint64_t next_ticket = 0, serving = 0;  // the baton, in the order of asking
   bool taken = false;
   std::condition_variable role_free, work_came, all_gone, baton_free;
@@ -65,9 +69,16 @@ struct FiberThread::Impl {
     }
   }
 
-  void spawn_locked() {
+  /// False: there are as many as may be, or the system gives no thread.
+  bool try_spawn_locked() noexcept {
+    if (fibers >= std::min(options.fibers_max, kThreadsMax)) return false;
+    try {
+      threads.emplace_back([this] { fiber_main(); });
+    } catch (const std::exception&) {
+      return false;
+    }
     ++fibers;
-    threads.emplace_back([this] { fiber_main(); });
+    return true;
   }
   void fiber_main();
   void hand_over();
@@ -89,7 +100,9 @@ void FiberThread::Impl::fiber_main() {
     while (role == turn) {
       if (posted.empty()) {
         if (stopping && methods == 0) { ended = true; role = 0; break; }
+        idle = true;
         pause(lock, work_came, [&] { return !posted.empty() || (stopping && methods == 0); });
+        idle = false;
         continue;
       }
       std::function<void()> work = std::move(posted.front());
@@ -112,12 +125,12 @@ void FiberThread::Impl::fiber_main() {
   give_baton();
 }
 
-/// Before the running fiber suspends: somebody else dispatches from now on.
+/// Before the running fiber suspends: somebody else dispatches from now on, or the next that ends its method (FB-4).
 void FiberThread::Impl::hand_over() {
   if (role != running_turn || running_turn == 0) return;
-  role = 0;
   if (standby > 0) role_free.notify_one();
-  else if (fibers < std::min(options.fibers_max, kThreadsMax)) spawn_locked();
+  else (void)try_spawn_locked();
+  role = 0;
 }
 
 namespace {
@@ -191,6 +204,8 @@ void FiberThread::post(std::function<void()> work) {
   impl_->work_came.notify_one();
 }
 
+bool FiberThread::idle() const noexcept { return impl_->idle.load(); }
+
 void FiberThread::stop() {
   std::lock_guard lock(impl_->mutex);
   impl_->stopping = true;
@@ -200,7 +215,7 @@ void FiberThread::stop() {
 void FiberThread::run() {
   {
     Impl::Lock lock(impl_->mutex);
-    impl_->spawn_locked();
+    if (!impl_->try_spawn_locked()) throw std::bad_alloc();
     impl_->all_gone.wait(lock, [&] { return impl_->ended && impl_->fibers == 0; });
   }
   for (std::thread& thread : impl_->threads) thread.join();

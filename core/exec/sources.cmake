@@ -5,5 +5,5 @@ else()
   set(troupe_fibers exec/fibers.cc)
 endif()
 troupe_library(exec
-  SOURCES exec/waiter.cc exec/stack_overflow.cc ${troupe_fibers}
+  SOURCES exec/waiter.cc exec/shared_queue.cc exec/stack_overflow.cc ${troupe_fibers}
   DEPENDS net base Boost::fiber Boost::context)

@@ -44,8 +44,11 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 void install(std::size_t stack_size) {
   struct sigaction now {};
   if (::sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return;  // SO-1
-  const int size = std::snprintf(text, sizeof(text), "troupe: a method ran out of the stack of its fiber (%zu KiB): it recurses too deep or keeps "
-                                                     "too much there; a larger one is had by --troupe-stack-size\n", stack_size / 1024);
+  const int size =
+      std::snprintf(text, sizeof(text),
+                    "troupe: a method ran out of the stack of its fiber (%zu KiB): it recurses too deep or keeps "
+                    "too much there; a larger one is had by --troupe-stack-size\n",
+                    stack_size / 1024);
   text_size.store(static_cast<std::size_t>(size));
   struct sigaction report {};
   report.sa_sigaction = &on_fault;

@@ -1,5 +1,5 @@
-// StackOverflowReport: a fiber that runs out of stack faults at its guard page; the process dies of that as it would have, but says
-// first what it was. Without it a method that recurses too deep is a bare SIGSEGV.
+// StackOverflowReport: a fiber that runs out of stack faults at its guard page; the process dies of that as it would
+// have, but says first what it was. Without it a method that recurses too deep is a bare SIGSEGV.
 //
 // Thread rule: made and gone on the thread whose fibers it is for: the handler runs on a stack of that thread's own.
 //

@@ -1,15 +1,15 @@
 // Waiter: how a thread or a fiber of this process waits until something happens. Every wait of the runtime, from get to
 // sync.h, is a Waiter::wait; this is the one function in which anything is suspended.
 //
-// A thread blocks in its process's endpoint, where it serves the process's rings meanwhile; a fiber is switched out and its
-// thread goes on with other fibers. Around the switch the exception state of the C++ runtime and errno are kept: two fibers
-// that wait inside `catch` would otherwise rethrow each other's exceptions.
+// A thread blocks in its process's endpoint, where it serves the process's rings meanwhile; a fiber is switched out and
+// its thread goes on with other fibers. Around the switch the exception state of the C++ runtime and errno are kept:
+// two fibers that wait inside `catch` would otherwise rethrow each other's exceptions.
 //
 // Invariants
 //   WT-1  A notify before wait is not lost: wait then returns at once.
 //   WT-2  After wait returned false (deadline) the waiter may be waited on again; notify may still arrive.
-// Thread rule: made, waited on and destroyed by one thread or fiber; notify from anywhere, while the waiter lives (whoever
-// notifies holds a lock under which the waiter is unlinked before it dies).
+// Thread rule: made, waited on and destroyed by one thread or fiber; notify from anywhere, while the waiter lives
+// (whoever notifies holds a lock under which the waiter is unlinked before it dies).
 #pragma once
 #include <chrono>
 #include <memory>

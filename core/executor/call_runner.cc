@@ -1,8 +1,10 @@
 #include "core/executor/call_runner.h"
 
 #include "core/base/exception.h"
+#include "core/base/output.h"
 #include "core/executor/host.h"
 #include "core/executor/hosted_actor.h"
+#include "core/executor/stream_window.h"
 #include "core/owner/owner.h"
 #include "core/runtime/runtime.h"
 #include "core/runtime/waits.h"
@@ -11,6 +13,14 @@ namespace troupe::worker {
 
 namespace {
 constexpr std::uint64_t kStreamBuffer = 64;  // items ahead of the reader, when it did not say
+
+/// What an item takes: of the store, or of the reader's memory.
+std::uint64_t bytes_of(const detail::Value& item) {
+  std::uint64_t bytes = item.large_body ? item.large_body->size() : item.body.size();
+  if (item.attachments)
+    for (const auto& buffer : item.attachments->buffers) bytes += buffer->size();
+  return bytes;
+}
 
 std::uint64_t micros_since(exec::Deadline start) {
   const auto passed = exec::Deadline::clock::now() - start;
@@ -27,6 +37,7 @@ void CallRunner::run(const IncomingPtr& call, HostedActor* actor) {
   detail::Invocation invocation;
   const ErrorPtr error = invoke(*call, actor, context, invocation);
   const std::uint64_t run_us = micros_since(start);
+  flush_call_output();
   set_current_context(outer);
   host_.end_run(call, actor, context, invocation, error, run_us);
 }
@@ -66,17 +77,21 @@ ErrorPtr CallRunner::invoke(IncomingCall& call, HostedActor* actor, CallContext&
   }
 }
 
+/// A cast's items have no reader: the generator runs to its end all the same, and each item is dropped.
 void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generator) {
-  const std::uint64_t ahead = call.head.stream_buffer ? call.head.stream_buffer : kStreamBuffer;
-  std::uint64_t index = 0;
-  for (;; ++index) {
+  const bool read = call.head.stream != 0;
+  StreamWindow window(call.head.stream_buffer ? call.head.stream_buffer : kStreamBuffer,
+                      runtime_.welcome().store_capacity / StreamWindow::kShareOfStore);
+  for (;;) {
     {
       exec::Waiter waiter(runtime_);
       WaitScope scope(runtime_, waiter);
       for (;;) {
         {
           CoreLock lock(runtime_);
-          if (call.dropped || index < call.stream_taken + ahead) break;
+          if (!read) scope.check();  // a kill ends it between two items
+          window.taken(call.stream_taken);
+          if (!read || call.dropped || window.may_make()) break;
           scope.check();
         }
         scope.wait(exec::kNever);  // for the reader's credit, its dropping the stream, or its death
@@ -85,10 +100,12 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
     if (call.dropped) return;
     detail::Value item;
     if (!generator.next(item)) break;
+    if (!read) continue;
     CoreLock lock(runtime_);
-    host_.replies().stream_item(call, index, item);
+    host_.replies().stream_item(call, window.made(), item);
+    window.made(bytes_of(item));
   }
-  call.stream_taken = index;
+  call.stream_taken = window.made();
 }
 
 ErrorPtr CallRunner::error_of_exception(const IncomingCall& call, const CallContext& context) {

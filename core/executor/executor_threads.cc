@@ -48,7 +48,7 @@ void ExecutorThreads::run_beside(std::function<void()> work) {
     return;
   }
   std::lock_guard lock(rest_mutex_);
-  rest_.push_back({nullptr, std::thread([this] { beside_loop(); })});
+  rest_.emplace_back().threads.push_back({nullptr, std::thread([this] { beside_loop(); })});
 }
 
 void ExecutorThreads::beside_loop() {
@@ -80,6 +80,7 @@ void ExecutorThreads::start_threads(HostedActor& actor) {
     for (int i = 1; i < threads; ++i) own.threads.push_back({nullptr, std::thread([this] { executor_loop(); })});
     return;
   }
+  own.queue = std::make_unique<exec::SharedQueue>();
   for (int i = 0; i < threads; ++i) {
     auto fibers =
         std::make_unique<exec::FiberThread>(*runtime_, exec::FiberThread::Options{.stack_size = stack_size()});
@@ -87,6 +88,7 @@ void ExecutorThreads::start_threads(HostedActor& actor) {
       set_thread_runtime(runtime);
       raw->run();
     });
+    own.queue->add(*fibers);
     own.threads.push_back({std::move(fibers), std::move(thread)});
   }
 }
@@ -99,8 +101,7 @@ void ExecutorThreads::post(HostedActor& actor, std::function<void()> work) {
   }
   auto own = own_.find(&actor);
   if (own == own_.end()) return;  // its threads have ended with the process
-  ActorThreads& threads = own->second;
-  threads.threads[threads.next++ % threads.threads.size()].fibers->post(std::move(work));
+  own->second.queue->post(std::move(work));
 }
 
 void ExecutorThreads::join_threads(HostedActor& actor) {
@@ -113,25 +114,28 @@ void ExecutorThreads::join_threads(HostedActor& actor) {
     own = std::move(found->second);
     own_.erase(found);
   }
+  bool by_itself = false;
   for (ActorThread& one : own.threads) {
     if (one.fibers) one.fibers->stop();
-    if (one.thread.get_id() != std::this_thread::get_id()) {
-      one.thread.join();
-      continue;
-    }
-    // Ended by its own last call: this thread still stands on the fibers. The worker ends next.
-    std::lock_guard lock(rest_mutex_);
-    rest_.push_back(std::move(one));
+    if (one.thread.get_id() == std::this_thread::get_id()) by_itself = true;
+    else one.thread.join();
   }
+  if (own.queue) own.queue->close();
+  if (!by_itself) return;
+  // Ended by its own last call: this thread still stands on the fibers. The worker ends next.
+  std::lock_guard lock(rest_mutex_);
+  rest_.push_back(std::move(own));
 }
 
 void ExecutorThreads::join_rest() {
-  std::vector<ActorThread> rest;
+  std::vector<ActorThreads> rest;
   {
     std::lock_guard lock(rest_mutex_);
     rest.swap(rest_);
   }
-  for (ActorThread& one : rest) one.thread.join();
+  for (ActorThreads& of : rest)
+    for (ActorThread& one : of.threads)
+      if (one.thread.joinable()) one.thread.join();
 }
 
 void ExecutorThreads::executor_loop() {

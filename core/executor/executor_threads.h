@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/exec/fibers.h"
+#include "core/exec/shared_queue.h"
 #include "core/executor/call_runner.h"
 #include "core/executor/executors.h"
 
@@ -52,7 +53,10 @@ class ExecutorThreads final : public Executors {
 
  private:
   struct ActorThread { std::unique_ptr<exec::FiberThread> fibers; std::thread thread; };
-  struct ActorThreads { std::vector<ActorThread> threads; std::size_t next = 0; };
+  struct ActorThreads {
+    std::vector<ActorThread> threads;
+    std::unique_ptr<exec::SharedQueue> queue;  // of those with fibers
+  };
 
   exec::FiberThread& main_fibers();
   std::size_t stack_size() const;
@@ -69,7 +73,7 @@ class ExecutorThreads final : public Executors {
   std::vector<exec::Waiter*> idle_beside_;           // threads for such tasks without one
   std::map<const HostedActor*, ActorThreads> own_;   // actors that asked for more threads than the main one
   std::mutex rest_mutex_;
-  std::vector<ActorThread> rest_;                    // of actors that their own last call has ended
+  std::vector<ActorThreads> rest_;                   // of actors that their own last call has ended
 };
 
 }  // namespace troupe::worker

@@ -43,10 +43,12 @@ IncomingPtr Host::parse(ProcessId ring, const net::FrameHeader& header, ByteView
   call->name = in.text(call->head.name_size);
   call->key = in.text(call->head.key_size);
   call->group = in.text(call->head.group_size);
-  if (call->head.resources_size) {
-    Result<Resources> resources =
-        wire::decode_message<Resources>({in.take(call->head.resources_size), call->head.resources_size});
-    if (resources.ok()) call->resources = *std::move(resources);
+  if (const std::byte* bytes = in.take(call->head.resources_size); bytes && call->head.resources_size) {
+    Result<wire::TaskGrant> grant = wire::decode_message<wire::TaskGrant>({bytes, call->head.resources_size});
+    if (grant.ok()) {
+      call->resources = std::move(grant->resources);
+      call->gpu_ids = std::move(grant->gpu_ids);
+    }
   }
   call->resources.cpus = call->head.cpus;
   const Arrival arrival = owner_.holds().begin(header.source, call->head.hold);
@@ -114,6 +116,7 @@ void Host::on_task(IncomingPtr call) {
   }
   tasks_.push_back(std::move(call));
   if (!executors_.takes_tasks()) return give_back_tasks();  // HO-4
+  if (spent_lease_ != 0 && tasks_.back()->head.lease == spent_lease_) return give_back_tasks();  // HO-6
   if (!current_task_) return executors_.work_queued();
   const bool waits = current_task_->running && current_task_->running->waiting;
   if (waits || runtime_.now() - current_since_ > kRecallAfter) give_back_tasks();
@@ -136,7 +139,13 @@ void Host::task_waits() {
   give_back_tasks();
 }
 
+void Host::lease_spent(std::uint64_t lease) {
+  spent_lease_ = lease;
+  give_back_tasks();
+}
+
 void Host::task_blocked(CallContext& context, bool blocked) {
+  context.lent |= blocked;
   if (context.is_task)
     runtime_.frames().notice(runtime_.daemon(), wire::Method::kWorkerBlocked,
                              wire::WorkerBlocked{context.lease, blocked});
@@ -253,7 +262,7 @@ void Host::shutdown() {
 
 bool Host::idle() const {
   return tasks_.empty() && beside_.empty() && early_.empty() && running_.empty() && actors_.empty() &&
-         !owner_.objects().has_borrowers() && caller_.calls().open() == 0;
+         !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.actors().untaken() == 0;
 }
 
 void Host::describe_tasks(wire::StateReply& reply) {
@@ -304,7 +313,7 @@ exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, Call
   context.actor = actor;
   context.attempt = actor ? actor->restarts() : int(call->head.attempt);
   context.resources = actor ? actor->resources() : call->resources;
-  if (actor) context.gpu_ids = actor->gpu_ids();
+  context.gpu_ids = actor ? actor->gpu_ids() : call->gpu_ids;
   const exec::Deadline start = runtime_.now();
   CoreLock lock(runtime_);
   context.run = next_run();
@@ -321,6 +330,8 @@ exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, Call
 void Host::end_run(const IncomingPtr& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation,
                    const ErrorPtr& error, std::uint64_t run_us) {
   CoreLock lock(runtime_);
+  call->lent = context.is_task && context.lent;
+  if (call->lent && !call->head.shared) lease_spent(call->head.lease);
   answer(*call, actor, invocation, error, run_us);
   call->running = nullptr;
   std::erase(running_, call);
@@ -378,10 +389,10 @@ void Host::construct_light(IncomingPtr call) {
   for (const auto& waiting : calls) actors_[id]->arrived(waiting);
 }
 
-void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& error) {
-  drop_admitted([&](const IncomingCall& call) { return call.head.actor == actor.id(); }, error);
+void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const ErrorPtr& begun) {
+  drop_admitted([&](const IncomingCall& call) { return call.head.actor == actor.id(); }, unbegun);
   for (const auto& call : running_)
-    if (call->running && call->running->actor == &actor) interrupt(*call->running, error);
+    if (call->running && call->running->actor == &actor) interrupt(*call->running, begun);
 }
 
 void Host::handles_gone(ActorId id) {

@@ -14,6 +14,8 @@
 //   HO-3  Every call that arrives is answered once, given back once, or dies with this process.
 //   HO-4  (executor_threads.h) A process whose main thread runs fibers takes no tasks: one that came by mistake goes
 //         back.
+//   HO-6  A task whose lease's CPUs were given to others while it waited is the last one of its lease: what comes under
+//         it goes back, so that new tasks begin only under leases that have their CPUs.
 //   HO-5  A call to an actor that its maker makes here directly waits for the frame that constructs it: the maker's
 //         frames come in the order of its actors, so an actor below the last one made is over, one above is still to
 //         come.
@@ -78,8 +80,14 @@ class Host final : public TaskWaits {
   void note_begun(const IncomingCall& call);
   std::uint64_t next_run() { return ++last_run_; }
   void actor_ended(HostedActor& actor);
+  /// Null when it is not here, or here no more.
+  HostedActor* hosted(ActorId actor) {
+    auto found = actors_.find(actor);
+    return found == actors_.end() ? nullptr : found->second.get();
+  }
   LightReport& light_report() { return light_report_; }
-  void interrupt_calls(HostedActor& actor, const ErrorPtr& error);
+  /// Calls of the actor that have not begun end with `unbegun`, those that run are interrupted with `begun`.
+  void interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const ErrorPtr& begun);
   /// The call has its place in the actor and is on its way to a thread.
   void queue_admitted(IncomingCall& call) { link_admitted(call); }
 
@@ -107,6 +115,7 @@ class Host final : public TaskWaits {
   void on_task(IncomingPtr call);
   void construct_light(IncomingPtr call);
   bool is_to_come(const IncomingCall& call) const;
+  void lease_spent(std::uint64_t lease);
   void fail_early(ProcessId maker);
   void arm_recall();
   void answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error,
@@ -133,6 +142,7 @@ class Host final : public TaskWaits {
   IncomingPtr current_task_;
   std::vector<IncomingPtr> beside_;    // shared tasks on their way to a thread
   exec::Deadline current_since_{};
+  std::uint64_t spent_lease_ = 0;      // HO-6: no task of it begins here any more; 0: none
   bool recall_timer_ = false;
   bool ending_ = false;
   std::uint64_t calls_from_daemon_ = 0;

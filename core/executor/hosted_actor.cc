@@ -12,14 +12,15 @@
 #include "core/owner/owner.h"
 #include "core/runtime/runtime.h"
 #include "core/runtime/waits.h"
+#include "core/wire/kept.h"
 
 namespace troupe::worker {
 
 namespace {
-ErrorPtr ended_error(const std::string& why) {
+ErrorPtr ended_error(const std::string& why, Outcome outcome = Outcome::kNotExecuted) {
   ErrorRecord record;
   record.code = ErrorCode::kActorDied;
-  record.outcome = Outcome::kNotExecuted;
+  record.outcome = outcome;
   record.message = why;
   return Error::make(std::move(record));
 }
@@ -104,9 +105,20 @@ void HostedActor::construct() {
     } else {
       CoreLock lock(runtime);
       ValueCodec& codec = host_.owner().values();
-      values.push_back(codec.restore(spec_->arguments));
-      for (const auto& dependency : spec_->dependencies) values.push_back(codec.restore(dependency));
-      if (const wire::Checkpoint* last = last_checkpoint()) state = codec.restore(last->state);
+      // In its first life the creator holds what the arguments name until it is counted here; later, or without him,
+      // refs are read from their copies (KP-4).
+      const bool given = restarts_ == 0 && !runtime.frames().is_dead(spec_->creator);
+      ValueCodec::Copies copies;
+      if (!given) copies = codec.copies_of(spec_->refs);
+      Arrival arrival;
+      if (given && wire::creator_holds(*spec_))
+        arrival = host_.owner().holds().begin(spec_->creator, arguments_taken());
+      values.push_back(codec.restore(spec_->arguments, copies, arrival.number));
+      for (const auto& dependency : spec_->dependencies)
+        values.push_back(codec.restore(dependency, copies, arrival.number));
+      host_.owner().holds().end(arrival);
+      if (const wire::Checkpoint* last = last_checkpoint())
+        state = codec.restore(last->state, codec.copies_of(last->refs));
     }
     for (const auto& value : values)
       if (Result<bool> here = host_.owner().buffers().fetch_all(value, exec::kNever); !here.ok()) here.error().raise();
@@ -138,6 +150,13 @@ void HostedActor::construct() {
   CoreLock lock(runtime);
   constructing_ = nullptr;
   constructed(std::move(error));
+}
+
+/// Tells the creator that what it holds for the constructor is counted here.
+std::function<void()> HostedActor::arguments_taken() {
+  return [&frames = host_.runtime().frames(), creator = spec_->creator, id = id_] {
+    frames.notice(creator, wire::Method::kArgumentsTaken, wire::ResolveActor{id});
+  };
 }
 
 void HostedActor::constructed(ErrorPtr error) {
@@ -198,7 +217,7 @@ void HostedActor::arrived(IncomingPtr call) {
 }
 
 void HostedActor::admit() {
-  if (state_ != State::kAlive || checkpointing()) return;
+  if (state_ != State::kAlive || calls_held()) return;
   for_each_group([&](CallGroup& group) { admit_from(group); });
   if (stopping() && open_ == 0 && queued() == 1) {
     host_.replies().values(*extras_->stop, {}, 0);
@@ -284,7 +303,7 @@ void HostedActor::begin_end(DeathCause cause, const std::string& message) {
   cause_ = cause;
   extras().message = message;
   fail_queued(message);
-  if (killed_) host_.interrupt_calls(*this, ended_error(message));
+  if (killed_) host_.interrupt_calls(*this, ended_error(message), ended_error(message, Outcome::kUnknown));
   end_if_idle();
 }
 

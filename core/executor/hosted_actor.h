@@ -78,6 +78,10 @@ class HostedActor {
   bool light() const { return spec_->isolation == Isolation::kLight; }
   /// Are several calls open on one thread, each on a fiber of its own?
   bool uses_fibers() const { return light() || spec_->max_concurrency > 1 || !spec_->concurrency_groups.empty(); }
+  /// May several calls be open at once?
+  bool calls_overlap() const {
+    return spec_->max_concurrency > 1 || spec_->threads > 1 || !spec_->concurrency_groups.empty();
+  }
   void* instance() const { return instance_; }
   const detail::ClassOperations& operations() const { return *operations_; }
   int restarts() const { return restarts_; }
@@ -100,6 +104,7 @@ class HostedActor {
   /// Runs `work` on one of the actor's threads or fibers.
   void post(std::function<void()> work);
   void checkpoint_due();
+  void ref_settled(ObjectId ref) { checkpoints().ref_settled(ref); }
   void checkpoint_done();
   std::vector<std::byte> encode_keys();
 
@@ -107,6 +112,7 @@ class HostedActor {
   enum class State : std::uint8_t { kConstructing, kAlive, kEnding, kEnded };
 
   void construct();
+  std::function<void()> arguments_taken();
   void constructed(ErrorPtr error);
   void admit();
   void admit_from(CallGroup& group);
@@ -117,6 +123,7 @@ class HostedActor {
   void destroy_and_report();
   void maybe_checkpoint();
   bool checkpointing() const { return extras_ && extras_->checkpoints && extras_->checkpoints->in_progress(); }
+  bool calls_held() const { return extras_ && extras_->checkpoints && extras_->checkpoints->holds_calls(); }
   std::size_t queued();
   void report_end(const ErrorPtr& error);
 

@@ -21,6 +21,8 @@ struct IncomingCall {
   std::uint64_t begin_number = 0;       // to be noted on that ring when it begins
   std::string name, key, group;
   Resources resources;
+  std::vector<int> gpu_ids;
+  bool lent = false;                    // CallContext::lent, when it has ended
   detail::Value arguments;
   std::vector<detail::Value> dependencies;
   CallGroup* admitted = nullptr;        // actors: the group whose place it takes

@@ -1,5 +1,7 @@
 #include "core/executor/keyed_replies.h"
 
+#include <algorithm>
+
 #include "core/executor/replies.h"
 #include "core/wire/codec.h"
 #include "core/wire/codec_define.h"

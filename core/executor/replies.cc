@@ -21,14 +21,15 @@ void send(Runtime& runtime, const IncomingCall& call, wire::FrameKind kind, cons
 void Replies::error(IncomingCall& call, const ErrorPtr& error) {
   FrameWriter out(runtime_.frames().scratch());
   out.put(ReplyHead{.call_id = call.head.call_id,
-                    .status = ReplyStatus::kError});
+                    .status = ReplyStatus::kError,
+                    .lent = call.lent});
   const std::vector<std::byte> bytes = wire::encode_message(error->record());
   out.bytes(bytes.data(), bytes.size());
   send(runtime_, call, wire::FrameKind::kReply, out);
 }
 
 void Replies::values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us) {
-  ReplyHead head{.call_id = call.head.call_id};
+  ReplyHead head{.call_id = call.head.call_id, .lent = call.lent};
   head.run_us = std::uint32_t(std::min<std::uint64_t>(run_us, 0xFFFFFFFF));
   head.values = call.head.kind == CallKind::kCast ? 0 : std::uint16_t(values.size());
   if (call.head.stream) {

@@ -9,10 +9,12 @@ troupe_library(head
     head/state/graveyard.cc
     head/state/handles.cc
     head/state/jobs.cc
+    head/state/keeping.cc
     head/state/kv.cc
     head/state/light_table.cc
     head/state/listing.cc
     head/state/membership.cc
+    head/state/metrics.cc
     head/service/server.cc
     head/state/state.cc
     head/state/supervision.cc

@@ -29,6 +29,7 @@ troupe_library(node
     node/daemon/links.cc
     node/daemon/hand_overs.cc
     node/launcher/launcher.cc
+    node/logs/job_output.cc
     node/logs/log_filter.cc
     node/daemon/local_links.cc
     node/daemon/local_node.cc
@@ -44,6 +45,7 @@ troupe_library(node
     node/session/session.cc
     node/launcher/spawn.cc
     node/roles/start.cc
+    node/store/keeper.cc
     node/store/page_thread.cc
     node/store/store_service.cc
     node/store/transfer_plan.cc

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/owner/objects.h"
 #include "core/runtime/runtime.h"
+#include "core/runtime/waits.h"
 
 namespace troupe::worker {
 
@@ -41,10 +44,13 @@ detail::BufferPtr BufferTable::arrived(const wire::BufferDesc& desc, std::uint64
   entry->desc = desc;
   entry->set_size(desc.size);
   if (desc.node == runtime_.self().node) {
-    entry->pin = runtime_.store().try_pin({desc.node, desc.slot, desc.generation});
-    entry->place =
-        entry->pin && entry->pin.size() >= desc.size ? BufferEntry::Place::kLocal : BufferEntry::Place::kLost;
-    if (entry->place == BufferEntry::Place::kLocal) entry->set_memory(entry->pin.data(), desc.size);
+    if (!pin_here(*entry, {desc.node, desc.slot, desc.generation})) {  // OB-2
+      entry->place = BufferEntry::Place::kRemote;
+      entry->arrival = arrival;
+      holds_.expect(arrival);
+      begin_fetch(*entry);
+      fetch(*entry, 0);
+    }
     return pointer;
   }
   entry->place = BufferEntry::Place::kRemote;
@@ -58,6 +64,16 @@ detail::BufferPtr BufferTable::arrived(const wire::BufferDesc& desc, std::uint64
         holds_.confirmed(arrival);
       });
   return pointer;
+}
+
+/// The entry's memory is this buffer of this node. False: it cannot be pinned now.
+bool BufferTable::pin_here(BufferEntry& entry, store::BufferId local) {
+  entry.pin = runtime_.store().try_pin(local);
+  if (!entry.pin) return false;
+  const bool whole = entry.pin.size() >= entry.desc.size;  // a description that claims more than there is
+  entry.place = whole ? BufferEntry::Place::kLocal : BufferEntry::Place::kLost;
+  if (whole) entry.set_memory(entry.pin.data(), entry.desc.size);
+  return true;
 }
 
 void BufferEntry::last_released() noexcept { table_.drop(*this); }
@@ -87,18 +103,12 @@ void BufferTable::dropped(BufferEntry& entry) {
 }
 
 void BufferTable::fetch(BufferEntry& entry, int attempt) {
-  entry.fetching = true;
   detail::BufferPtr keep(&entry);
   auto done = [this, keep, attempt](Result<wire::StoreFetchReply> reply) {
     BufferEntry& entry = buffer_of(keep);
     if (reply.ok()) {
-      entry.pin = runtime_.store().try_pin({reply->local.node, reply->local.slot, reply->local.generation});
-      if (entry.pin) {
-        entry.place = BufferEntry::Place::kLocal;
-        entry.set_memory(entry.pin.data(), entry.desc.size);
-      } else if (attempt < kFetchAttempts) {
+      if (!pin_here(entry, {reply->local.node, reply->local.slot, reply->local.generation}) && attempt < kFetchAttempts)
         return fetch(entry, attempt + 1);  // the copy was evicted before we pinned it
-      }
       // Our pin keeps it now; the daemon's hold for us would keep it beyond the last use of it.
       const wire::StoreHoldRequest copy{runtime_.self(), {reply->local}};
       runtime_.frames().notice(runtime_.daemon(), wire::Method::kStoreUnhold, copy);
@@ -111,47 +121,130 @@ void BufferTable::fetch(BufferEntry& entry, int attempt) {
 }
 
 void BufferTable::fetched(BufferEntry& entry) {
-  entry.fetching = false;
-  for (WaitNode* node : std::exchange(entry.waiters, {}))
+  const std::unique_ptr<BufferEntry::Fetching> over = std::move(entry.fetching);
+  if (const std::uint64_t arrival = std::exchange(entry.arrival, 0)) holds_.confirmed(arrival);
+  for (WaitNode* node : over->waiters)
     if (node->group && node->group->missing > 0 && --node->group->missing == 0) node->group->waiter->notify();
+  for (auto& callback : over->callbacks) callback();
 }
 
-Result<bool> BufferTable::fetch_all(const detail::Value& value, exec::Deadline deadline) {
-  std::vector<BufferEntry*> missing;
+namespace {
+std::vector<detail::BufferPtr> missing_of(const detail::Value& value) {
+  std::vector<detail::BufferPtr> missing;
   auto check = [&](const detail::BufferPtr& buffer) {
-    if (buffer && !buffer->data()) missing.push_back(&buffer_of(buffer));
+    if (buffer && !buffer->data()) missing.push_back(buffer);
   };
   check(value.large_body);
   if (value.attachments)
     for (const auto& buffer : value.attachments->buffers) check(buffer);
-  if (missing.empty()) return true;
+  return missing;
+}
+
+/// ObjectLostError when one of these is lost; null else. Lock held.
+ErrorPtr lost_among(const std::vector<detail::BufferPtr>& buffers) {
+  for (const auto& buffer : buffers) {
+    const BufferEntry& entry = buffer_of(buffer);
+    if (entry.place == BufferEntry::Place::kLost)
+      return make_error<ObjectLostError>(fmt::format(
+          "the memory of the object (buffer {}.{} of node {}) is gone and could not be read again", entry.desc.slot,
+          entry.desc.generation, entry.desc.node));
+  }
+  return nullptr;
+}
+
+/// The waiter's nodes among those who wait for these buffers; taken out when it goes, however that is.
+class FetchWait {
+ public:
+  FetchWait(Runtime& runtime, exec::Waiter& waiter, const std::vector<detail::BufferPtr>& buffers)
+      : runtime_(runtime), buffers_(buffers), nodes_(buffers.size()), group_{&waiter, 0} {}
+  ~FetchWait() {
+    CoreLock lock(runtime_);
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (const auto& fetching = buffer_of(buffers_[i]).fetching) std::erase(fetching->waiters, &nodes_[i]);
+  }
+  WaitNode& next() {
+    ++group_.missing;
+    WaitNode& node = nodes_[used_++];
+    node.group = &group_;
+    return node;
+  }
+  bool over() const { return group_.missing == 0; }
+
+ private:
+  Runtime& runtime_;
+  const std::vector<detail::BufferPtr>& buffers_;
+  std::vector<WaitNode> nodes_;
+  WaitGroup group_;
+  std::size_t used_ = 0;
+};
+}  // namespace
+
+bool BufferTable::all_here(const detail::Value& value) {
+  if (value.large_body && !value.large_body->data()) return false;
+  if (!value.attachments) return true;
+  const auto& buffers = value.attachments->buffers;
+  return std::all_of(buffers.begin(), buffers.end(), [](const auto& buffer) { return !buffer || buffer->data(); });
+}
+
+Result<bool> BufferTable::fetch_all(const detail::Value& value, exec::Deadline deadline) {
+  if (all_here(value)) return true;
+  const std::vector<detail::BufferPtr> missing = missing_of(value);
   exec::Waiter waiter(runtime_);
-  WaitGroup group{&waiter, 0};
-  std::vector<WaitNode> nodes(missing.size());
-  bool waits = false;
+  WaitScope scope(runtime_, waiter);
+  FetchWait wait(runtime_, waiter, missing);
   {
     CoreLock lock(runtime_);
-    for (std::size_t i = 0; i < missing.size(); ++i) {
-      BufferEntry& entry = *missing[i];
-      if (entry.place == BufferEntry::Place::kRemote) {
-        nodes[i].group = &group;
-        ++group.missing;
-        entry.waiters.push_back(&nodes[i]);
-        if (!entry.fetching) fetch(entry, 0);
+    std::vector<BufferEntry*> unasked;
+    for (const auto& buffer : missing) {
+      BufferEntry& entry = buffer_of(buffer);
+      if (entry.place != BufferEntry::Place::kRemote) continue;
+      if (!entry.fetching) unasked.push_back(&entry);
+      begin_fetch(entry).waiters.push_back(&wait.next());
+    }
+    for (BufferEntry* entry : unasked) fetch(*entry, 0);
+  }
+  for (;;) {
+    {
+      CoreLock lock(runtime_);
+      scope.check();
+      if (wait.over()) {
+        if (ErrorPtr lost = lost_among(missing)) return lost;
+        return true;
       }
     }
-    waits = group.missing > 0;
+    if (!scope.wait(deadline) && exec::Deadline::clock::now() >= deadline) {
+      CoreLock lock(runtime_);
+      if (!wait.over()) return false;
+    }
   }
-  const bool arrived = !waits || waiter.wait(deadline);
-  CoreLock lock(runtime_);
-  for (std::size_t i = 0; i < missing.size(); ++i) std::erase(missing[i]->waiters, &nodes[i]);
-  if (!arrived && group.missing > 0) return false;
-  for (BufferEntry* entry : missing)
-    if (entry->place == BufferEntry::Place::kLost)
-      return make_error<ObjectLostError>(fmt::format(
-          "the memory of the object (buffer {}.{} of node {}) is gone and could not be read again", entry->desc.slot,
-          entry->desc.generation, entry->desc.node));
-  return true;
+}
+
+void BufferTable::fetch_then(const detail::Value& value, std::function<void(const ErrorPtr&)> done) {
+  struct Open {
+    std::vector<detail::BufferPtr> missing;
+    std::size_t left = 1;  // this function is one of those that are waited for
+    std::function<void(const ErrorPtr&)> done;
+    void one_less() {
+      if (--left == 0) done(lost_among(missing));
+    }
+  };
+  auto open = std::make_shared<Open>();
+  open->missing = missing_of(value);
+  open->done = std::move(done);
+  for (const auto& buffer : open->missing) {
+    BufferEntry& entry = buffer_of(buffer);
+    if (entry.place != BufferEntry::Place::kRemote) continue;
+    ++open->left;
+    const bool asked = entry.fetching != nullptr;
+    begin_fetch(entry).callbacks.push_back([open] { open->one_less(); });
+    if (!asked) fetch(entry, 0);
+  }
+  open->one_less();
+}
+
+BufferEntry::Fetching& BufferTable::begin_fetch(BufferEntry& entry) {
+  if (!entry.fetching) entry.fetching = std::make_unique<BufferEntry::Fetching>();
+  return *entry.fetching;
 }
 
 }  // namespace troupe::worker

@@ -3,14 +3,18 @@
 //
 //   OPEN --seal--> LOCAL                       made here
 //   REMOTE --hold asked--> HELD --fetch--> LOCAL(copy)   arrived from another node; the hold keeps the original there
-//   LOST                                       the pin came too late: reading gives ObjectLostError
+//   own node's, not to be pinned now: REMOTE --fetch, without a hold--> LOCAL
+//   LOST                                       the daemon says that it is gone: reading gives ObjectLostError
 //
 // Invariants
-//   OB-1  A buffer of this node is pinned before its frame is acknowledged; a pin that fails makes the buffer LOST,
-//         never other bytes.
+//   OB-1  A buffer of this node is pinned before its frame is acknowledged, never other bytes.
+//   OB-2  A pin that fails is no proof: the daemon may have been stopped while it looked whether to free the buffer. It
+//         is asked, and only its word makes the buffer LOST.
 // Thread rule: as each function says; data() and size() of an entry from any thread.
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/exec/waiter.h"
@@ -37,8 +41,13 @@ class BufferEntry final : public detail::BufferBase {
   store::WritableBuffer open;
   store::Pin pin;                        // local memory: the original, or a copy of a remote one
   bool held = false;                     // the other node's daemon pins it for this process
-  bool fetching = false;
-  std::vector<WaitNode*> waiters;        // of the fetch
+  std::uint64_t arrival = 0;             // to be confirmed when the fetch has ended (OB-1)
+  /// A fetch that is under way, with those who wait for its end.
+  struct Fetching {
+    std::vector<WaitNode*> waiters;
+    std::vector<std::function<void()>> callbacks;
+  };
+  std::unique_ptr<Fetching> fetching;
 
   void set_memory(const std::byte* data, std::size_t size) {
     size_ = size;
@@ -70,16 +79,22 @@ class BufferTable {
 
   /// A buffer that came in a value. Lock held.
   detail::BufferPtr arrived(const wire::BufferDesc& desc, std::uint64_t arrival);
-  /// Waits until the memory of all buffers of this value is here. Lock not held. False when the deadline passed;
-  /// ObjectLostError when memory is gone.
+  /// Is the memory of all buffers of this value here? Any thread.
+  static bool all_here(const detail::Value& value);
+  /// Waits until it is. Lock not held. False when the deadline passed; ObjectLostError when memory is gone. A wait like
+  /// any other (WaitScope): throws what interrupts the caller, and gives the CPUs of a task back.
   Result<bool> fetch_all(const detail::Value& value, exec::Deadline deadline);
+  /// Likewise without waiting: `done` is called under the lock, now or later, with null or ObjectLostError. Lock held.
+  void fetch_then(const detail::Value& value, std::function<void(const ErrorPtr&)> done);
   /// The last handle is gone. Any thread.
   void drop(BufferEntry& entry) noexcept;
 
  private:
   void dropped(BufferEntry& entry);
+  BufferEntry::Fetching& begin_fetch(BufferEntry& entry);
   void fetch(BufferEntry& entry, int attempt);
   void fetched(BufferEntry& entry);
+  bool pin_here(BufferEntry& entry, store::BufferId local);
 
   Runtime& runtime_;
   HoldTable& holds_;

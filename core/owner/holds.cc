@@ -21,6 +21,11 @@ Arrival HoldTable::begin(ProcessId source, std::uint64_t token) {
   return {source, last_arrival_};
 }
 
+Arrival HoldTable::begin(ProcessId giver, std::function<void()> taken) {
+  arrivals_.emplace(++last_arrival_, Arriving{giver, 0, 1, std::move(taken)});
+  return {giver, last_arrival_};
+}
+
 void HoldTable::expect(std::uint64_t arrival) {
   if (auto found = arrivals_.find(arrival); found != arrivals_.end()) ++found->second.missing;
 }
@@ -28,8 +33,9 @@ void HoldTable::expect(std::uint64_t arrival) {
 void HoldTable::confirmed(std::uint64_t arrival) {
   auto found = arrivals_.find(arrival);
   if (found == arrivals_.end() || --found->second.missing > 0) return;
-  const Arriving done = found->second;
+  const Arriving done = std::move(found->second);
   arrivals_.erase(found);
+  if (done.taken) return done.taken();
   frames_.control(done.source, Control::kHoldAck, 0, 0, std::as_bytes(std::span(&done.token, 1)));
 }
 

@@ -13,6 +13,7 @@
 // Thread rule: lock held.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <functional>
 #include <vector>
 
 #include "core/base/ids.h"
@@ -54,6 +55,8 @@ class HoldTable {
   // ---- as receiver
   /// Begins to take in a frame; `token` as it came, 0 for frames without a hold. Ends with end().
   Arrival begin(ProcessId source, std::uint64_t token);
+  /// Takes in what came by way of another and has no token: `taken` is called, under the lock, when all is counted.
+  Arrival begin(ProcessId giver, std::function<void()> taken);
   /// One more count must be confirmed before the frame is acknowledged.
   void expect(std::uint64_t arrival);
   void confirmed(std::uint64_t arrival);
@@ -72,7 +75,12 @@ class HoldTable {
   }
 
  private:
-  struct Arriving { ProcessId source; std::uint64_t token = 0; std::uint32_t missing = 0; };
+  struct Arriving {
+    ProcessId source;
+    std::uint64_t token = 0;
+    std::uint32_t missing = 0;
+    std::function<void()> taken = {};   // instead of the acknowledgement
+  };
 
   FrameRouter& frames_;
   std::uint64_t last_hold_ = 0, last_arrival_ = 0;

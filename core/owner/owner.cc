@@ -125,8 +125,10 @@ void Owner::node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner
 }
 
 void Owner::begin_shutdown(const ErrorPtr& why) {
+  const bool nobody_settles = why->code() == ErrorCode::kNodeDied;  // whoever waits only later would wait for ever
   objects_.for_each([&](ObjectEntry& entry) {
-    if (entry.state() == ObjectEntry::kPending && entry.waiters && !entry.producer) objects_.fail(entry, why);
+    if (entry.state() != ObjectEntry::kPending || entry.producer) return;
+    if (entry.waiters || nobody_settles) objects_.fail(entry, why);
   });
 }
 

@@ -149,14 +149,49 @@ wire::ValueDesc ValueCodec::describe(const detail::Value& value, Outgoing& hold)
   return desc;
 }
 
-detail::Value ValueCodec::restore(const wire::ValueDesc& desc) {
+void ValueCodec::add_refs(const detail::Value& value, Outgoing& hold, Refs& refs) {
+  std::vector<const detail::Value*> open{&value};  // no recursion: a chain of refs may be longer than a stack
+  while (!open.empty()) {
+    const detail::Value& next = *open.back();
+    open.pop_back();
+    if (!next.attachments) continue;
+    for (const detail::ObjectPtr& object : next.attachments->objects) {
+      ObjectEntry& entry = entry_of(object);
+      if (!refs.seen.insert(entry.id).second || entry.state() == ObjectEntry::kFailed) continue;
+      if (entry.state() == ObjectEntry::kPending) {
+        refs.pending.push_back(object);
+        continue;
+      }
+      const std::size_t body = entry.value.large_body ? 0 : entry.value.body.size();
+      if (refs.bytes + body > kRefBytesMax) {
+        ++refs.left_out;
+        continue;
+      }
+      refs.bytes += body;
+      refs.ready.push_back({entry.id, describe(entry.value, hold)});
+      open.push_back(&entry.value);
+    }
+  }
+}
+
+ValueCodec::Copies ValueCodec::copies_of(const std::vector<wire::KeptRef>& refs) {
+  Copies copies;
+  for (const wire::KeptRef& ref : refs) copies[ref.id] = detail::ObjectPtr::adopt(objects_.make_owned());
+  for (const wire::KeptRef& ref : refs) objects_.complete(entry_of(copies[ref.id]), restore(ref.value, copies));
+  return copies;
+}
+
+detail::Value ValueCodec::restore(const wire::ValueDesc& desc, const Copies& copies, std::uint64_t arrival) {
   detail::Value value;
   value.body = detail::Bytes(desc.body.data(), desc.body.size());
   if (desc.buffers.empty() && desc.refs.empty() && desc.handles.empty()) return value;
   auto attachments = std::make_unique<detail::Attachments>();
-  for (const auto& one : desc.buffers) attachments->buffers.push_back(buffers_.arrived(one, 0));
-  for (const auto& ref : desc.refs) attachments->objects.push_back(object(ref.id, {kHead, 0}));
-  for (const auto& one : desc.handles) attachments->handles.push_back(handle(one, 0));
+  for (const auto& one : desc.buffers) attachments->buffers.push_back(buffers_.arrived(one, arrival));
+  for (const auto& ref : desc.refs) {
+    const auto copy = copies.find(ref.id);
+    attachments->objects.push_back(copy != copies.end() ? copy->second : object(ref.id, {kHead, arrival}));
+  }
+  for (const auto& one : desc.handles) attachments->handles.push_back(handle(one, arrival));
   if (desc.body_in_buffer && !attachments->buffers.empty()) {
     value.large_body = std::move(attachments->buffers.back());
     attachments->buffers.pop_back();

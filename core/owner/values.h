@@ -3,6 +3,9 @@
 //
 // Thread rule: lock held.
 #pragma once
+#include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
+
 #include "core/owner/buffers.h"
 #include "core/owner/calling_side.h"
 #include "core/owner/holds.h"
@@ -31,7 +34,24 @@ class ValueCodec {
 
   // ---- control messages
   wire::ValueDesc describe(const detail::Value& value, Outgoing& hold);
-  detail::Value restore(const wire::ValueDesc& desc);
+
+  // ---- values that outlive their processes (docs/decisions/015)
+  /// The refs inside a value and inside their values, each once: by value when they are ready. What is beyond
+  /// kRefBytesMax of bodies is left out: it can be read while its owner lives.
+  struct Refs {
+    std::vector<wire::KeptRef> ready;
+    std::vector<detail::ObjectPtr> pending;
+    boost::unordered_flat_set<ObjectId, IdHash> seen;
+    std::size_t bytes = 0, left_out = 0;
+  };
+  static constexpr std::size_t kRefBytesMax = 8 << 20;  // they lie in the head
+  void add_refs(const detail::Value& value, Outgoing& hold, Refs& refs);
+  /// Objects of this process in the place of those that were kept by value.
+  using Copies = boost::unordered_flat_map<ObjectId, detail::ObjectPtr, IdHash>;
+  Copies copies_of(const std::vector<wire::KeptRef>& refs);
+  /// A ref for which there is a copy becomes one to the copy.
+  /// `arrival`: who waits for what is in it to be counted; 0: nobody.
+  detail::Value restore(const wire::ValueDesc& desc, const Copies& copies = {}, std::uint64_t arrival = 0);
 
  private:
   detail::ObjectPtr object(ObjectId id, const Arrival& arrival);

@@ -8,6 +8,7 @@
 
 #include "core/caller/streams.h"
 #include "core/process/core.h"
+#include "core/process/wait_reason.h"
 #include "core/runtime/waits.h"
 
 namespace troupe::detail {
@@ -72,7 +73,9 @@ void seal_value(Value& value) {
 // ------------------------------------------------------------------------------------------------------------- objects
 
 ObjectPtr put_value(Value value, const PutOptions& options) {
-  if (options.copies < 1) throw InvalidArgumentError("put: copies is at least 1");
+  if (options.copies != 1)
+    throw InvalidArgumentError("put: copies is 1, as no second copy of an object is kept on another node: put it there "
+                               "by a task as well");
   Core& core = require_core();
   CoreLock lock(core);
   if (core.shutting_down()) core.shutdown_reason()->raise();
@@ -131,8 +134,10 @@ void await_all(const ObjectPtr* const* objects, std::size_t count, Duration time
       if (!fetched.ok()) fetched.error().raise();
       arrived = *fetched;
     }
-    if (!arrived)
-      throw GetTimeoutError("the object " + to_string(entry.id) + " was not ready within the timeout of get");
+    if (!arrived) {
+      CoreLock lock(core);
+      throw GetTimeoutError(not_ready_error(core, entry, timeout));
+    }
   }
 }
 
@@ -144,56 +149,114 @@ ErrorPtr error_of(const ObjectBase& object) { return static_cast<const ObjectEnt
 
 void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count);
 
+namespace {
+/// One call of wait: the objects that are settled, and with fetch_local those whose memory is here too, or is lost.
+class ListWait {
+ public:
+  ListWait(Core& core, const ObjectPtr* const* objects, std::size_t count, const WaitOptions& options)
+      : core_(core), objects_(objects), count_(count), options_(options) {}
+  std::vector<std::uint32_t> run() {
+    std::vector<std::uint32_t> found = ready();
+    if (found.size() >= options_.num_returns) return found;
+    exec::Waiter waiter(core_);
+    WaitScope scope(core_, waiter);
+    const exec::Deadline deadline = exec::deadline_after(options_.timeout);
+    const Listed listed(*this, waiter);
+    for (;;) {
+      {
+        CoreLock lock(core_);
+        scope.check();
+        found = ready();
+        if (found.size() >= options_.num_returns) return found;
+        group_.missing = options_.num_returns - found.size();
+        if (fetch()) continue;
+      }
+      if (!scope.wait(deadline) && exec::Deadline::clock::now() >= deadline) return ready();
+    }
+  }
+
+ private:
+  /// Fetches may end after the wait.
+  struct Fetches {
+    exec::Waiter* waiter = nullptr;
+    std::vector<bool> asked, over;
+  };
+
+  bool is_ready(std::size_t i) const {
+    const auto state = (*objects_[i])->state();
+    if (state == ObjectBase::kPending) return false;
+    if (!options_.fetch_local || state == ObjectBase::kFailed) return true;
+    return BufferTable::all_here(entry_of(*objects_[i]).value) || (fetches_ && fetches_->over[i]);
+  }
+  std::vector<std::uint32_t> ready() const {
+    std::vector<std::uint32_t> found;
+    for (std::size_t i = 0; i < count_ && found.size() < options_.num_returns; ++i)
+      if (is_ready(i)) found.push_back(std::uint32_t(i));
+    return found;
+  }
+  /// The waiter is known to the objects that are pending, until it goes.
+  struct Listed {
+    ListWait& wait;
+    Listed(ListWait& wait, exec::Waiter& waiter) : wait(wait) {
+      wait.nodes_.resize(wait.count_);
+      CoreLock lock(wait.core_);
+      wait.group_.waiter = &waiter;
+      for (std::size_t i = 0; i < wait.count_; ++i) {
+        ObjectEntry& entry = entry_of(*wait.objects_[i]);
+        if (entry.state() != ObjectBase::kPending) continue;
+        wait.core_.objects().want(entry);
+        wait.nodes_[i].group = &wait.group_;
+        wait.core_.objects().add_waiter(entry, wait.nodes_[i]);
+      }
+    }
+    ~Listed() {
+      CoreLock lock(wait.core_);
+      for (std::size_t i = 0; i < wait.count_; ++i)
+        if (wait.nodes_[i].group) wait.core_.objects().remove_waiter(entry_of(*wait.objects_[i]), wait.nodes_[i]);
+      if (wait.fetches_) wait.fetches_->waiter = nullptr;
+    }
+    Listed(const Listed&) = delete;
+    Listed& operator=(const Listed&) = delete;
+  };
+  /// Begins to fetch what is settled and lies elsewhere. True: one has ended at once. Lock held.
+  bool fetch() {
+    if (!options_.fetch_local) return false;
+    bool ended = false;
+    for (std::size_t i = 0; i < count_; ++i) {
+      if ((*objects_[i])->state() != ObjectBase::kReady || is_ready(i)) continue;
+      if (!fetches_) {
+        fetches_ = std::make_shared<Fetches>();
+        fetches_->waiter = group_.waiter;
+        fetches_->asked.resize(count_);
+        fetches_->over.resize(count_);
+      }
+      if (fetches_->asked[i]) continue;
+      fetches_->asked[i] = true;
+      core_.owner().buffers().fetch_then(entry_of(*objects_[i]).value, [fetches = fetches_, i](const ErrorPtr&) {
+        fetches->over[i] = true;  // of one that is lost, get tells
+        if (fetches->waiter) fetches->waiter->notify();
+      });
+      ended |= fetches_->over[i];
+    }
+    return ended;
+  }
+
+  Core& core_;
+  const ObjectPtr* const* objects_;
+  const std::size_t count_;
+  const WaitOptions& options_;
+  WaitGroup group_;
+  std::vector<WaitNode> nodes_;
+  std::shared_ptr<Fetches> fetches_;
+};
+}  // namespace
+
 std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t count, const WaitOptions& options) {
   if (count == 0 || options.num_returns == 0 || options.num_returns > count)
     throw InvalidArgumentError("wait: num_returns is from 1 to the number of references");
   Core& core = require_core();
-  std::size_t ready = 0;
-  std::vector<std::uint32_t> found;
-  auto collect = [&] {
-    found.clear();
-    for (std::size_t i = 0; i < count && found.size() < options.num_returns; ++i)
-      if ((*objects[i])->state() != ObjectBase::kPending) found.push_back(std::uint32_t(i));
-    ready = found.size();
-  };
   check_distinct(core, objects, count);
-  collect();
-  if (ready >= options.num_returns) return found;
-  exec::Waiter waiter(core);
-  WaitScope scope(core, waiter);
-  const exec::Deadline deadline = exec::deadline_after(options.timeout);
-  WaitGroup group{&waiter, 0};
-  std::vector<WaitNode> nodes(count);
-  {
-    CoreLock lock(core);
-    collect();
-    for (std::size_t i = 0; i < count && ready < options.num_returns; ++i) {
-      ObjectEntry& entry = entry_of(*objects[i]);
-      if (entry.state() != ObjectBase::kPending) continue;
-      core.objects().want(entry);
-      nodes[i].group = &group;
-      core.objects().add_waiter(entry, nodes[i]);
-    }
-    group.missing = options.num_returns - ready;
-  }
-  struct Unlink {
-    Core& core; const ObjectPtr* const* objects; std::vector<WaitNode>& nodes;
-    ~Unlink() {
-      CoreLock lock(core);
-      for (std::size_t i = 0; i < nodes.size(); ++i)
-        if (nodes[i].group) core.objects().remove_waiter(entry_of(*objects[i]), nodes[i]);
-    }
-  } unlink{core, objects, nodes};
-  while (ready < options.num_returns) {
-    {
-      CoreLock lock(core);
-      scope.check();
-      if (group.missing == 0) break;
-    }
-    if (!scope.wait(deadline) && exec::Deadline::clock::now() >= deadline) break;
-  }
-  collect();
-  return found;
+  return ListWait(core, objects, count, options).run();
 }
 
 void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count) {
@@ -221,18 +284,26 @@ void cancel_object(const ObjectPtr& object, const CancelOptions& options) {
   core.caller().cancel_object(entry, options);
 }
 
-void call_when_ready(const ObjectPtr& object, std::function<void()> callback) {
+namespace {
+/// Calls back once the value's memory is here too, or is lost: what is waited for holds up no thread.
+void call_when_here(Core& core, const ObjectPtr& object, std::function<void(const ErrorPtr&)> callback) {
+  const Value* value = value_of(*object);
+  if (!value || BufferTable::all_here(*value)) return callback(nullptr);
+  CoreLock lock(core);
+  core.owner().buffers().fetch_then(*value, [&core, object, callback = std::move(callback)](const ErrorPtr& lost) {
+    core.run_later([object, callback, lost] { callback(lost); });
+  });
+}
+}  // namespace
+
+void call_when_ready(const ObjectPtr& object, std::function<void(const ErrorPtr&)> callback) {
   ObjectEntry& entry = entry_of(checked(object));
   Core& core = core_of(entry);
-  auto fetch_first = [object, &core, callback = std::move(callback)] {
-    if (const Value* value = value_of(*object))
-      (void)core.owner().buffers().fetch_all(*value, exec::deadline_after(std::chrono::seconds(60)));
-    callback();
-  };
+  auto settled = [object, &core, callback = std::move(callback)] { call_when_here(core, object, callback); };
   CoreLock lock(core);
-  if (entry.state() != ObjectEntry::kPending) return core.run_later(std::move(fetch_first));
+  if (entry.state() != ObjectEntry::kPending) return core.run_later(std::move(settled));
   core.objects().want(entry);
-  entry.rare().callbacks.push_back(std::move(fetch_first));
+  entry.rare().callbacks.push_back(std::move(settled));
 }
 
 // --------------------------------------------------------------------------------------------------------------- tasks
@@ -297,8 +368,18 @@ void submit_task(OutgoingCall call, const TaskOptions* options, ObjectPtr* retur
   core.endpoint().try_drain(core.handler(), 64);
 }
 
+namespace {
+/// The items of a generator are not kept, so that there is nothing to answer a second call of the same key with.
+void refuse_key(const std::string& idempotency_key) {
+  if (!idempotency_key.empty())
+    throw InvalidArgumentError("idempotency_key is not for generators: their items are not kept; let the function "
+                               "return its values");
+}
+}  // namespace
+
 StreamPtr submit_stream(OutgoingCall call, const TaskOptions* options) {
   Core& core = require_core();
+  if (options) refuse_key(options->idempotency_key);
   admit(core);
   check_registered(call.function);
   if (options) check_resources(options->resources);
@@ -343,6 +424,7 @@ void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* 
 
 StreamPtr submit_stream_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options) {
   Core& core = require_core();
+  if (options) refuse_key(options->idempotency_key);
   admit(core);
   check_registered(call.function);
   auto* stream = new StreamState(core, core.caller(), 64);
@@ -396,6 +478,20 @@ std::string handle_id(const HandlePtr& handle) { return to_string(client_of(hand
 }  // namespace troupe::detail
 
 namespace troupe {
+
+void get(const std::vector<ObjectRef<void>>& refs, GetOptions options) {
+  std::vector<const detail::ObjectPtr*> objects;
+  for (auto& ref : refs) objects.push_back(&detail::pointer_of(ref));
+  detail::await_all(objects.data(), objects.size(), options.timeout);
+  for (auto* object : objects) detail::read_value<void>(**object);
+}
+
+WaitResult<AnyRef> wait(const std::vector<AnyRef>& refs, WaitOptions options) {
+  return detail::wait_in<AnyRef>(refs, options);
+}
+WaitResult<AnyRef> wait(std::vector<AnyRef>&& refs, WaitOptions options) {
+  return detail::wait_in<AnyRef>(std::move(refs), options);
+}
 
 void exit_actor() { worker::require_core().host().exit_current_actor(); }
 

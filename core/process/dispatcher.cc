@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "core/base/output.h"
 #include "core/process/core.h"
 #include "core/process/group_port.h"
 #include "core/process/log_printer.h"
+#include "core/process/metrics_report.h"
 #include "core/process/state_rows.h"
 
 namespace troupe::worker {
@@ -53,6 +55,11 @@ void Dispatcher::on_request(const net::FrameHeader& header, ByteView payload) {
       describe_state(core_, *query, reply);
     return core_.frames().send(header.source, answer, wire::encode_message(reply));
   }
+  if (wire::Method(header.arg0) == wire::Method::kFlushOutput) {
+    core_.mutex().without([] { flush_output(); });  // the pipe may be full
+    report_metrics(core_);
+    return core_.frames().send(header.source, answer, wire::encode_message(wire::Empty{}));
+  }
   if (wire::Method(header.arg0) == wire::Method::kGroupWord) return group_word_arrived(core_, header, payload, true);
   const bool retire = wire::Method(header.arg0) == wire::Method::kProcessRetire;
   if (retire && !core_.is_driver() && core_.host().idle()) {
@@ -87,6 +94,8 @@ void Dispatcher::on_notice(const net::FrameHeader& header, ByteView payload) {
         core_.actors().on_moved(m);
         group_member_moved(core_, m);
       });
+    case wire::Method::kArgumentsTaken:
+      return with(std::type_identity<wire::ResolveActor>{}, [&](auto m) { core_.actors().arguments_taken(m.actor); });
     case wire::Method::kGroupWord: return group_word_arrived(core_, header, payload, false);
     case wire::Method::kConstructActor:
       return with(std::type_identity<wire::ConstructActor>{}, [&](auto m) { core_.host().construct(std::move(m)); });
@@ -94,10 +103,13 @@ void Dispatcher::on_notice(const net::FrameHeader& header, ByteView payload) {
       return with(std::type_identity<wire::ResolveActor>{}, [&](auto m) { core_.host().handles_gone(m.actor); });
     case wire::Method::kEndActor:
       return with(std::type_identity<wire::EndActor>{}, [&](auto m) { core_.host().end_actor(m); });
+    case wire::Method::kCongestion:
+      return with(std::type_identity<wire::Congestion>{}, [&](auto m) { core_.frames().congestion(m); });
     case wire::Method::kLogLines:
       return with(std::type_identity<wire::LogLines>{}, [&](auto m) { print_log_lines(m); });
     case wire::Method::kWarning:
       return with(std::type_identity<wire::WarningText>{}, [&](auto m) { print_warning(m.text); });
+    case wire::Method::kStoreTrim: return core_.store().trim();
     case wire::Method::kShutdown: return core_.is_driver() ? void() : core_.host().shutdown();
     default: return;
   }

@@ -16,9 +16,11 @@
 
 #include "core/base/exception.h"
 #include "core/base/log.h"
+#include "core/base/output.h"
 #include "core/node/roles/roles.h"
 #include "core/runtime/context.h"
 #include "core/process/driver.h"
+#include "core/process/metrics_report.h"
 #include "core/process/process.h"
 #include "core/process/run_options.h"
 #include "core/runtime/waits.h"
@@ -41,6 +43,7 @@ ProcessOptions worker_options(node::WorkerBoot boot) {
 }
 
 int worker_main(node::WorkerBoot boot) {
+  line_buffer_output();
   ProcessOptions options = worker_options(std::move(boot));
   Result<std::unique_ptr<Process>> started = Process::start(std::move(options));
   if (!started.ok()) {
@@ -173,10 +176,21 @@ wire::Hello driver_hello(const DriverOptions& options) {
   return hello;
 }
 
+/// What its processes printed is shown before the driver ends; those that do not answer are not waited for.
+void await_output(Core& core) {
+  constexpr Duration kOutputWait = std::chrono::seconds(2);
+  try {
+    const wire::JobOutput wanted{core.welcome().job};
+    (void)core.requests().call<wire::Empty>(core.daemon(), wire::Method::kJobOutput, wanted, kOutputWait).ok();
+  } catch (const Error&) {  // the cluster is gone
+  }
+}
+
 /// The head lists the job as SUCCEEDED or FAILED by it. A driver that crashes has not said anything: FAILED.
 void say_exit_code(Core& core, int code) {
   const wire::JobFinished ended{core.welcome().job, core.self(), code, "its driver has returned"};
   CoreLock lock(core);
+  report_metrics(core);
   core.frames().notice(core.daemon(), wire::Method::kJobFinished, ended);
 }
 
@@ -218,6 +232,7 @@ int run_driver(const DriverOptions& options, const std::function<int()>& driver)
   set_current_context(nullptr);
   set_driver_context(nullptr);
   if (signal) code = 128 + signal;
+  await_output(core);
   say_exit_code(core, code);
   core.begin_shutdown(make_error<CancelledError>("the driver has returned"));
   process.stop();

@@ -86,7 +86,10 @@ const std::vector<Option>& all_options() {
   auto text = [](const std::string& t) -> Result<std::string> { return t; };
   auto yes = [](const std::string& t) -> Result<bool> { return t != "0" && t != "false" && t != "no"; };
   static const std::vector<Option> options{
-      {"address", "HOST:PORT of a running cluster, or a file that holds it; without it an embedded one-node cluster",
+      {"address",
+       "HOST:PORT of a running cluster, a file that holds it, or a node's socket (of several nodes here: the first "
+       "that was "
+       "started); without it an embedded one-node cluster",
        false, with(text, [](RunOptions& o, auto& v) { o.address = v; })},
       {"local",
        "everything in one process, on threads, for gdb, valgrind and sanitizers; env of tasks and actors is refused",

@@ -9,6 +9,8 @@
 #include "core/base/log.h"
 #include "core/runtime/context.h"
 #include "core/process/core.h"
+#include "core/process/metrics_report.h"
+#include "core/wire/rows.h"
 #include "objectstore/client/client.h"
 
 namespace troupe {
@@ -24,7 +26,13 @@ using Row = std::map<std::string, std::string>;
 std::vector<Row> query(wire::StateKind kind, const ListOptions& options) {
   Core& core = require_core();
   wire::StateQuery question{kind, options.filter, options.limit, 0};
-  return core.requests().call<wire::StateReply>(kHead, wire::Method::kListState, question, kHeadTimeout).value().rows;
+  wire::StateReply reply =
+      core.requests().call<wire::StateReply>(kHead, wire::Method::kListState, question, kHeadTimeout).value();
+  for (const std::string& line : wire::what_is_missing(question, reply)) {
+    if (options.warnings) options.warnings->push_back(line);
+    else write_log(LogLevel::kWarn, "{}", line);
+  }
+  return std::move(reply.rows);
 }
 
 std::string text(const Row& row, const char* key) {
@@ -181,15 +189,22 @@ Pending& pending() {
   static Pending instance;
   return instance;
 }
-void report(Core& core) {
+}  // namespace
+}  // namespace metrics
+
+void worker::report_metrics(Core& core) {
+  using metrics::pending;
   wire::MetricsReport message{core.self(), {}};
   {
     std::lock_guard lock(pending().mutex);
-    pending().scheduled = false;
+    if (!std::exchange(pending().scheduled, false)) return;
     for (auto& [name, point] : pending().points) message.points.push_back(point);
   }
   core.frames().notice(kHead, wire::Method::kMetrics, message);
 }
+
+namespace metrics {
+namespace {
 template <class F> void change(const std::string& name, const char* kind, F&& f) {
   Core& core = require_core();
   bool schedule = false;
@@ -205,7 +220,7 @@ template <class F> void change(const std::string& name, const char* kind, F&& f)
   }
   if (!schedule) return;
   worker::CoreLock lock(core);
-  core.add_timer(exec::deadline_after(std::chrono::seconds(1)), [&core] { report(core); });
+  core.add_timer(exec::deadline_after(std::chrono::seconds(1)), [&core] { worker::report_metrics(core); });
 }
 }  // namespace
 

@@ -37,6 +37,7 @@ struct CallContext {
   std::uint64_t lease = 0;           // tasks: under which they run
   bool is_task = false, is_driver = false;
   bool exit_asked = false;           // exit_actor
+  bool lent = false;                 // tasks: its lease's CPUs were given away while it waited; under the lock
 
   std::atomic<bool> cancelled{false};
   ErrorPtr interrupt;                // what the next wait throws

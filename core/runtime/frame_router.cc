@@ -20,6 +20,11 @@ void FrameRouter::send(ProcessId destination, net::FrameHeader header, ByteView 
   }
   const ProcessId ring = route(destination);
   if (ring == daemon_) {
+    if (!clogged_.empty())
+      if (auto found = clogged_.find(destination); found != clogged_.end()) {
+        found->second.push_back({header, {payload.begin(), payload.end()}});
+        return;
+      }
     transport_.send(ring, header, payload);
     return;
   }
@@ -79,6 +84,18 @@ void FrameRouter::release_waiting(ProcessId peer, ProcessId ring) {
   const std::vector<Queued> frames = std::move(found->second);
   waiting_.erase(found);
   for (const Queued& frame : frames) transport_.send(ring, frame.header, frame.payload);
+}
+
+void FrameRouter::congestion(const wire::Congestion& news) {
+  if (news.clogged) {
+    if (!is_dead(news.process)) clogged_.try_emplace(news.process);
+    return;
+  }
+  auto found = clogged_.find(news.process);
+  if (found == clogged_.end()) return;
+  const std::vector<Queued> frames = std::move(found->second);
+  clogged_.erase(found);
+  for (const Queued& frame : frames) transport_.send(daemon_, frame.header, frame.payload);
 }
 
 void FrameRouter::connected(ProcessId peer) { release_waiting(peer, peer); }

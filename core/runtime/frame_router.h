@@ -9,6 +9,8 @@
 //   CR-2  Frames for a process that is known to be dead are dropped; whoever waits learns of the death by its notice.
 //   CR-3  A frame waits only while the daemon is asked for a ring: whatever it answers, the frame leaves or its
 //         destination is known to be dead.
+//   CR-4  Frames by way of the daemon for a process that takes nothing (wire::Congestion) wait here, in order, until
+//         the daemon says that it does, or it is dead; frames for others pass them.
 // Thread rule: lock held, but for notice_daemon.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -62,13 +64,17 @@ class FrameRouter {
         !transport_.attached(source) && !is_dead(source))
       by_daemon(source);
   }
+  /// The daemon says that a process takes nothing, or does again.
+  void congestion(const wire::Congestion& news);
   void process_died(ProcessId peer) {
     dead_.insert(peer);
+    clogged_.erase(peer);
     waiting_.erase(peer);
     by_daemon_.erase(peer);
   }
   void node_died(std::uint32_t node) {
     if (node != 0) dead_nodes_.insert(node);
+    boost::unordered::erase_if(clogged_, [node](const auto& one) { return one.first.node == node; });
   }
   bool is_dead(ProcessId peer) const {
     return dead_.contains(peer) || (!dead_nodes_.empty() && dead_nodes_.contains(peer.node));
@@ -96,6 +102,7 @@ class FrameRouter {
   std::deque<Queued> local_;
   bool delivering_ = false;  // a thread is emptying local_
   boost::unordered_flat_map<ProcessId, std::vector<Queued>, IdHash> waiting_;
+  boost::unordered_flat_map<ProcessId, std::vector<Queued>, IdHash> clogged_;  // CR-4
   boost::unordered_flat_map<ProcessId, std::uint64_t, IdHash> call_numbers_;
   boost::unordered_flat_set<ProcessId, IdHash> dead_, by_daemon_;
   boost::unordered_flat_set<std::uint32_t> dead_nodes_;

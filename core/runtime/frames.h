@@ -41,11 +41,11 @@ struct CallHead {
   std::uint8_t shared = 0;        // tasks: the worker holds others that wait; this one runs beside them
   // calls: the actor was made in its host by its maker itself, whose frame may come later
   std::uint8_t direct = 0;
-  std::uint32_t resources_size = 0;  // encoded Resources when not just cpus
+  std::uint32_t resources_size = 0;  // an encoded wire::TaskGrant when not just cpus
 };
 static_assert(std::is_trivially_copyable_v<CallHead> && sizeof(CallHead) == 88);
 
-enum class ReplyStatus : std::uint8_t { kValues = 0, kError = 1, kStreamEnd = 2, kReturned = 3 };
+enum class ReplyStatus : std::uint8_t { kValues = 0, kError = 1, kStreamEnd = 2 };
 
 struct ReplyHead {
   std::uint64_t call_id = 0;      // or request token of a kValueRequest, or the object
@@ -54,7 +54,7 @@ struct ReplyHead {
   std::uint32_t run_us = 0;       // how long the function ran
   std::uint16_t values = 0;
   ReplyStatus status = ReplyStatus::kValues;
-  std::uint8_t reserved = 0;
+  std::uint8_t lent = 0;          // tasks: it waited, and its lease's CPUs were given to others meanwhile
 };
 static_assert(std::is_trivially_copyable_v<ReplyHead> && sizeof(ReplyHead) == 32);
 

@@ -9,15 +9,20 @@ namespace troupe::worker {
 exec::ThreadBlocker& Requests::blocker() { return runtime_; }
 StateMutex& Requests::mutex() { return runtime_.mutex(); }
 
-void Requests::send_bytes(ProcessId to, wire::Method method, const std::vector<std::byte>& bytes,
-                          std::function<void(Result<ByteView>)> done) {
-  if (runtime_.shutting_down()) return done(runtime_.shutdown_reason());
+std::uint64_t Requests::send_bytes(ProcessId to, wire::Method method, const std::vector<std::byte>& bytes,
+                                   std::function<void(Result<ByteView>)> done) {
+  if (runtime_.shutting_down()) {
+    done(runtime_.shutdown_reason());
+    return 0;
+  }
   net::FrameHeader header;
   header.kind = std::uint8_t(wire::FrameKind::kRequest);
   header.token = ++last_;
   header.arg0 = std::uint64_t(method);
-  open_[header.token] = {to, std::move(done)};
+  const std::uint64_t token = header.token;
+  open_[token] = {to, std::move(done)};
   runtime_.frames().send(to, header, bytes);
+  return token;
 }
 
 void Requests::on_response(const net::FrameHeader& header, ByteView payload) {

@@ -25,10 +25,11 @@ class Requests {
  public:
   explicit Requests(Runtime& runtime) : runtime_(runtime) {}
 
-  /// Asks; `done` is called under the lock, on the thread that drains.
+  /// Asks; `done` is called under the lock, on the thread that drains. The request's token; 0 when it has failed
+  /// already.
   template <class Reply, class M>
-  void send(ProcessId to, wire::Method method, const M& message, std::function<void(Result<Reply>)> done) {
-    send_bytes(to, method, wire::encode_message(message), [done = std::move(done)](Result<ByteView> bytes) {
+  std::uint64_t send(ProcessId to, wire::Method method, const M& message, std::function<void(Result<Reply>)> done) {
+    return send_bytes(to, method, wire::encode_message(message), [done = std::move(done)](Result<ByteView> bytes) {
       if (!bytes.ok()) return done(bytes.error_ptr());
       done(wire::decode_message<Reply>(*bytes));
     });
@@ -64,8 +65,8 @@ class Requests {
   };
   struct Open { ProcessId to; std::function<void(Result<ByteView>)> done; };
 
-  void send_bytes(ProcessId to, wire::Method method, const std::vector<std::byte>& bytes,
-                  std::function<void(Result<ByteView>)> done);
+  std::uint64_t send_bytes(ProcessId to, wire::Method method, const std::vector<std::byte>& bytes,
+                           std::function<void(Result<ByteView>)> done);
   exec::ThreadBlocker& blocker();
   StateMutex& mutex();
   static ErrorPtr no_answer(ProcessId to, wire::Method method, Duration timeout);

@@ -1,13 +1,15 @@
 // Control messages in bytes: plain aggregates (wire/messages.h), written by the public codec, without attachments.
 //
-// The functions are declared here and compiled once for each message, in the codec_*.cc of this folder: a file that sends or
-// reads a message pays nothing for its codec. A new message is listed there; one that is not is an undefined reference when
-// a program is linked. A type that is not of this folder has its functions where wire/codec_define.h is included.
+// The functions are declared here and compiled once for each message, in the codec_*.cc of this folder: a file that
+// sends or reads a message pays nothing for its codec. A new message is listed there; one that is not is an undefined
+// reference when a program is linked. A type that is not of this folder has its functions where wire/codec_define.h is
+// included.
 //
 // Thread rule: functions of values.
 //
 // Invariants
-//   WC-1  decode_message(encode_message(m)) is m; any other bytes give a SerializationError that names the struct, or some m.
+//   WC-1  decode_message(encode_message(m)) is m; any other bytes give a SerializationError that names the struct, or
+//         some m.
 //   WC-2  Every byte belongs to the message: a longer encoding is refused, as a shorter one is.
 #pragma once
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The definitions of wire/codec.h, for the few files that compile a message's codec: the codec_*.cc of this folder, and files
-// that encode a type of their own (a configuration, a test's struct). No header includes it: it costs seconds.
+// The definitions of wire/codec.h, for the few files that compile a message's codec: the codec_*.cc of this folder, and
+// files that encode a type of their own (a configuration, a test's struct). No header includes it: it costs seconds.
 //
 // TROUPE_WIRE_MESSAGE(M) compiles both functions for M in this file, for the whole program.
 #pragma once

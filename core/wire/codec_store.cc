@@ -13,5 +13,6 @@ TROUPE_WIRE_MESSAGE(StoreFetchRequest)
 TROUPE_WIRE_MESSAGE(StoreFetchReply)
 TROUPE_WIRE_MESSAGE(StoreHoldRequest)
 TROUPE_WIRE_MESSAGE(StoreUsageReply)
+TROUPE_WIRE_MESSAGE(StoreWithdraw)
 
 }  // namespace troupe::wire

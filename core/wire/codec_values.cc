@@ -8,5 +8,6 @@ TROUPE_WIRE_MESSAGE(Empty)
 TROUPE_WIRE_MESSAGE(ErrorRecord)
 TROUPE_WIRE_MESSAGE(Resources)
 TROUPE_WIRE_MESSAGE(HandleDesc)
+TROUPE_WIRE_MESSAGE(TaskGrant)
 
 }  // namespace troupe::wire

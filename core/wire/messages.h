@@ -1,18 +1,18 @@
 // The control messages: plain aggregates, encoded by the codec of serialize.h, carried as payload of frames.
 //
-// Every process speaks in frames (net/frame.h). A frame's header has source and destination ProcessId; whoever is not the
-// destination forwards it unread: worker -> its daemon -> the other node's daemon -> worker. The daemon of a node is
-// {node, 0}, the head {0, 0}. Frames between one source and one destination arrive in order, at most once; they are lost
-// only with one of the two processes, or a node on the way, and then a death notice follows.
+// Every process speaks in frames (net/base/frame.h). A frame's header has source and destination ProcessId; whoever is
+// not the destination forwards it unread: worker -> its daemon -> the other node's daemon -> worker. The daemon of a
+// node is {node, 0}, the head {0, 0}. Frames between one source and one destination arrive in order, at most once; they
+// are lost only with one of the two processes, or a node on the way, and then a death notice follows.
 //
 //   kRequest   token = request id of the source, arg0 = Method; payload = the request struct
 //   kResponse  token = the request's; arg0 = 0: payload = the reply struct; arg0 = 1: payload = ErrorRecord
 //   kNotice    arg0 = Method; one way
-//   kCall...   the hot path: tasks and actor calls, see worker/call_frames.h
+//   kCall...   the hot path: tasks and actor calls, see core/runtime/frames.h
 //
 // Invariants
-//   MS-1  Method numbers are on the wire: never renumber. A new field goes at the end of its struct and both sides must be
-//         of one protocol version (kProtocolVersion), which the handshake compares.
+//   MS-1  Method numbers are on the wire: never renumber. A new field goes at the end of its struct and both sides must
+//         be of one protocol version (kProtocolVersion), which the handshake compares.
 //   MS-2  A request is answered exactly once, unless its destination dies.
 #pragma once
 #include <cstddef>
@@ -38,10 +38,14 @@ enum class FrameKind : std::uint8_t {
   kControl = 21,     // cancel, recall, stream credit, counts, acknowledgements: never waits behind calls
 };
 
-// ---------------------------------------------------------------------------------------------------------------- values
+// -------------------------------------------------------------------------------------------------------------- values
 
 /// A buffer of a store, with the place that it was made at.
-struct BufferDesc { std::uint32_t node = 0, slot = 0, generation = 0; std::uint64_t size = 0; bool operator==(const BufferDesc&) const = default; };
+struct BufferDesc {
+  std::uint32_t node = 0, slot = 0, generation = 0;
+  std::uint64_t size = 0;
+  bool operator==(const BufferDesc&) const = default;
+};
 /// A reference inside a value. The owner is id.maker.
 struct RefDesc { ObjectId id; };
 /// An actor handle inside a value, with what a caller must know to call.
@@ -52,7 +56,8 @@ struct HandleDesc {
   std::uint8_t flags = 0;      // HandleFlag (handles.h)
   ProcessId host;              // light actors that never move: where it lives; nil when the head must be asked
 };
-/// A value as it travels: body bytes (codec) and what rides beside them. A body above kInlineMax lies in buffers.back().
+/// A value as it travels: body bytes (codec) and what rides beside them. A body above kInlineMax lies in
+/// buffers.back().
 struct ValueDesc {
   std::vector<std::byte> body;
   std::vector<BufferDesc> buffers;
@@ -62,8 +67,9 @@ struct ValueDesc {
 };
 inline constexpr std::size_t kInlineMax = 100 * 1024;
 
-// --------------------------------------------------------------------------------------------- bootstrap on the unix socket
-// SOCK_SEQPACKET, one message a packet: u32 BootKind then the struct; descriptors ride by SCM_RIGHTS in the order given.
+// ---------------------------------------------------------------------------------------- bootstrap on the unix socket
+// SOCK_SEQPACKET, one message a packet: u32 BootKind then the struct; descriptors ride by SCM_RIGHTS in the order
+// given.
 
 enum class BootKind : std::uint32_t {
   kHello = 1, kWelcome = 2, kRefused = 3, kPair = 4, kRankSocket = 5,  // process <-> daemon
@@ -74,7 +80,8 @@ enum class Role : std::uint8_t { kDriver = 1, kWorker = 2, kHead = 3, kDaemon = 
 /// What a job's processes are started with: one launcher for each distinct image.
 struct Image {
   std::string digest;                        // of the executable and its mapped non-system libraries
-  std::string executable;                    // path that the daemon may exec (for a local driver /proc/PID/exe is resolved)
+  // path that the daemon may exec (for a local driver /proc/PID/exe is resolved)
+  std::string executable;
   std::vector<std::string> argv;
   std::string working_dir;
   std::vector<std::string> environment;      // "K=V"
@@ -113,16 +120,22 @@ struct Refused { ErrorRecord error; };
 struct PairOffer { ProcessId peer; std::uint8_t side = 0; };
 
 /// Daemon to launcher: fork a worker; the descriptor is its unix socket, then its stdout and stderr pipe ends.
-struct ForkRequest { std::uint32_t serial = 0; std::map<std::string, std::string> env_vars; std::string working_dir; std::vector<int> gpu_ids; };
+struct ForkRequest {
+  std::uint32_t serial = 0;
+  std::map<std::string, std::string> env_vars;
+  std::string working_dir;
+  std::vector<int> gpu_ids;
+};
 struct Forked { std::uint32_t serial = 0; std::int32_t pid = 0; std::string error; };
 struct Exited { std::uint32_t serial = 0; std::int32_t pid = 0; std::int32_t wait_status = 0; };
 struct LauncherReady { std::int32_t pid = 0; std::int32_t threads = 1; std::string registry_digest; };
 
-// ---------------------------------------------------------------------------------------------------------------- methods
+// ------------------------------------------------------------------------------------------------------------- methods
 
 enum class Method : std::uint16_t {
   // process -> its daemon (or, for leases, the daemon that granted)
-  kConnect = 1,           // request ConnectRequest -> ConnectReply; the PairOffer comes on the unix socket before the response
+  // request ConnectRequest -> ConnectReply; the PairOffer comes on the unix socket before the response
+  kConnect = 1,
   kLeaseWanted = 2,       // notice LeaseWanted
   kLeaseReturned = 3,     // notice LeaseReturned
   kWorkerBlocked = 4,     // notice WorkerBlocked
@@ -134,21 +147,26 @@ enum class Method : std::uint16_t {
   kStoreHold = 10,        // request StoreHoldRequest -> Empty: a process of another node pins buffers here
   kStoreUnhold = 11,      // notice StoreHoldRequest
   kStoreUsage = 12,       // request Empty -> StoreUsageReply
-  kActorPlacedAck = 13,   // (reserved)
+  kLeaseRenew = 13,       // request LeaseRenew -> LeaseRenewed: may a lease whose CPUs were lent have another task?
   kKillProcess = 14,      // request KillProcess -> Empty: forced cancel, deaf task
   kProcessRetire = 15,    // notice: an idle worker is asked to end; it ends when it owns no live refs
+  kStoreWithdraw = 16,    // notice StoreWithdraw: nobody waits for that request for memory any more
+  // request JobOutput -> Empty: answered when all that the job's processes wrote was handed to its driver; also daemon
+  // -> daemon
+  kJobOutput = 17,
   // daemon -> process
   kLeaseGranted = 32,     // notice LeaseGranted
   kLeaseRefused = 33,     // notice LeaseRefused
   kProcessDied = 34,      // notice ProcessDied; also daemon -> head, daemon -> daemon
   kNodeDied = 35,         // notice NodeDied; head -> daemons -> processes
   kLogLines = 36,         // notice LogLines, to the driver
-  kJobEnding = 37,        // notice JobEnded: to processes of the job
   kQueryState = 38,       // request StateQuery -> StateReply: daemon asks a process, head asks a daemon
   kShutdown = 39,         // notice Empty: end now, in order
   kConstructActor = 40,   // notice ConstructActor, to the worker that shall host it
   kWarning = 41,          // notice WarningText: shown by the driver (infeasible requests, long waits)
   kStoreTrim = 42,        // notice Empty: the store is tight; give back what is kept for reuse (StoreClient::trim)
+  // request Empty -> Empty: what the process has printed goes to its standard output and error now
+  kFlushOutput = 43,
   // any process -> head (routed by its daemon)
   kCreateActor = 64,      // request ActorSpec -> CreateActorReply
   kResolveActor = 65,     // request ResolveActor -> ActorLocation, and kActorMoved notices from now on
@@ -164,13 +182,17 @@ enum class Method : std::uint16_t {
   kLightActors = 78,      // notice LightActors: light actors made without asking the head first, batched
   kClusterInfo = 79,      // request Empty -> ClusterInfo
   kMetrics = 80,          // notice MetricsReport
-  kActorHandlesGone = 81, // head -> hosting worker: notice ResolveActor: no handle is left; finish what is queued, then end
+  // head -> hosting worker: notice ResolveActor: no handle is left; finish what is queued, then end
+  kActorHandlesGone = 81,
   kActorMoved = 82,       // head -> holders: notice ActorLocation
   kEndActor = 83,         // head -> hosting worker: notice EndActor: kill of a light actor
   kKvSwap = 84,           // request KvSwap -> KvValue: the value that is there now
+  // host, head -> creator: notice ResolveActor: what its creation names is counted, or not needed
+  kArgumentsTaken = 85,
   // daemon -> head
   kRegisterNode = 96,     // request RegisterNode -> RegisterNodeReply
-  kLinkReport = 102,      // notice LinkReport: the link to another node is lost for long, or is there again; the head judges
+  // notice LinkReport: the link to another node is lost for long, or is there again; the head judges
+  kLinkReport = 102,
   kRegisterJob = 97,      // request RegisterJob -> RegisterJobReply
   kJobFinished = 98,      // notice JobFinished
   kNodeLoad = 99,         // notice NodeLoad: available resources and pending demand, versioned
@@ -182,15 +204,21 @@ enum class Method : std::uint16_t {
   kJobEnded = 114,        // notice JobEnded: end the job's processes
   kKillActorProcess = 115,// notice KillProcess
   kPing = 116,            // request Empty -> Empty: head asks a daemon whether it is there
+  kKeep = 117,            // request KeepRequest -> KeepReply: pin copies of these buffers under this name
+  kKeepNoMore = 118,      // notice KeptName
   // daemon -> daemon
   kForwardLease = 128,    // notice LeaseWanted (origin kept)
   kLeaseCounted = 129,    // notice LeaseCounted: to the daemon that passed a lease on
   kJobImage = 131,        // request JobImageRequest -> JobImageReply: what a job's processes are started with
-  kProcessDiedAck = 130,  // notice ConnectRequest: the dead process's last messages were drained (process -> its daemon)
-  kCongestion = 133,      // notice Congestion: a process takes nothing; its senders of that node are to wait, or may go on
-  kCopiesVoid = 132,      // notice StoreHoldRequest (holder: the daemon that says it): these buffers were freed at their origin
+  // notice ConnectRequest: the dead process's last messages were drained (process -> its daemon)
+  kProcessDiedAck = 130,
+  // notice Congestion: a process takes nothing; its senders of that node are to wait, or may go on
+  kCongestion = 133,
+  // notice StoreHoldRequest (holder: the daemon that says it): these buffers were freed at their origin
+  kCopiesVoid = 132,
   // collectives (wire/group_messages.h)
-  kGroupWord = 160,       // request GroupWord -> GroupAnswer, or a notice: between the processes of a group and who forms it
+  // request GroupWord -> GroupAnswer, or a notice: between the processes of a group and who forms it
+  kGroupWord = 160,
   kExpectRanks = 161,     // notice ExpectRanks, to one's daemon: ranks that will come to its data port for this process
   kRankLeft = 162,        // notice RankLeft, to one's daemon
   kRankDoor = 163,        // request Empty -> RankDoor, to a daemon: what waits at its door
@@ -198,10 +226,11 @@ enum class Method : std::uint16_t {
 
 struct Empty {};
 struct ConnectRequest { ProcessId peer; };
-/// through_daemon: there is no memory for another pair (DaemonConfig::ring_memory); frames to the peer go by the daemon.
+/// through_daemon: there is no memory for another pair (DaemonConfig::ring_memory); frames to the peer go by the
+/// daemon.
 struct ConnectReply { bool through_daemon = false; };
 
-// ---------------------------------------------------------------------------------------------------------------- leases
+// -------------------------------------------------------------------------------------------------------------- leases
 
 /// What makes tasks interchangeable for a lease. Equal classes share leases.
 struct LeaseClass {
@@ -212,8 +241,8 @@ struct LeaseClass {
   RuntimeEnv env;
   bool operator==(const LeaseClass&) const = default;
 };
-/// The requester wants `wanted` leases of this class in all, besides those it holds (absolute, so resending is harmless;
-/// 0 withdraws). request_id is the requester's number for the class.
+/// The requester wants `wanted` leases of this class in all, besides those it holds (absolute, so resending is
+/// harmless; 0 withdraws). request_id is the requester's number for the class.
 struct LeaseWanted {
   ProcessId requester;
   std::uint64_t request_id = 0;
@@ -231,20 +260,35 @@ struct LeaseGranted {
   std::vector<int> gpu_ids;
   bool shared = false;
 };
+/// What a lease gives a task beyond CPUs, in its call frame.
+struct TaskGrant { Resources resources; std::vector<int> gpu_ids; };
 struct LeaseRefused { std::uint64_t request_id = 0; ErrorRecord error; };
 /// What became of forwarded leases: granted there, or given back because they do not fit there now.
-struct LeaseCounted { ProcessId requester; std::uint64_t request_id = 0; std::uint32_t node = 0, granted = 0, given_back = 0; };
+struct LeaseCounted {
+  ProcessId requester;
+  std::uint64_t request_id = 0;
+  std::uint32_t node = 0, granted = 0, given_back = 0;
+};
 struct LeaseReturned { std::uint64_t lease_id = 0; bool worker_dead = false; };
+/// Its number from now on; 0: it is over, as its CPUs are others' now.
+struct LeaseRenew { std::uint64_t lease_id = 0; };
+struct LeaseRenewed { std::uint64_t lease_id = 0; };
 /// From the worker: its task of this lease waits (true) or goes on (false). Idempotent.
 struct WorkerBlocked { std::uint64_t lease_id = 0; bool blocked = false; };
 struct LightHostRequest { JobId job = 0; };
 struct LightHostReply { std::vector<ProcessId> hosts; };
-/// From the head with process.serial = 0: whichever process of that node constructs `actor`; a start that still waits there
-/// is dropped.
-struct KillProcess { ProcessId process; std::string reason; DeathCause cause = DeathCause::kKilled; ActorId actor = {}; };
+/// From the head with process.serial = 0: whichever process of that node constructs `actor`; a start that still waits
+/// there is dropped.
+struct KillProcess {
+  ProcessId process;
+  std::string reason;
+  DeathCause cause = DeathCause::kKilled;
+  ActorId actor = {};
+};
 struct WarningText { std::string text; };
 
-/// A process is gone. `begun` gives, for each process that had sent calls to it, the number of the last call that it began.
+/// A process is gone. `begun` gives, for each process that had sent calls to it, the number of the last call that it
+/// began.
 struct ProcessDied {
   ProcessId process;
   Role role = Role::kWorker;
@@ -267,21 +311,48 @@ enum class LinkState : std::uint8_t { kDown, kUp, kUnknown };
 struct LinkReport { std::uint32_t node = 0; LinkState state = LinkState::kDown; std::string why; };
 struct Congestion { ProcessId process; bool clogged = false; };
 
-// ---------------------------------------------------------------------------------------------------------------- store
+// --------------------------------------------------------------------------------------------------------------- store
 
-struct StoreLeaseRequest { std::uint64_t bytes = 0; std::uint32_t slots = 0; };
-struct StoreLeaseReply { std::uint64_t offset = 0, size = 0; std::vector<std::pair<std::uint32_t, std::uint32_t>> slots; std::uint32_t chunk = 0; };  // slot, generation
+/// `ahead`: of need; refused instead of queued when there is no room.
+struct StoreLeaseRequest { std::uint64_t bytes = 0; std::uint32_t slots = 0; bool ahead = false; };
+/// `slots`: slot, generation. `tight`: others wait for memory; keep nothing for reuse.
+struct StoreLeaseReply {
+  std::uint64_t offset = 0, size = 0;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> slots;
+  std::uint32_t chunk = 0;
+  bool tight = false;
+};
+/// The request with this token (kStoreLease, kStoreAllocate) is not waited for any more. It is still answered: with an
+/// error, or by the grant that was on its way, which the client gives back.
+struct StoreWithdraw { std::uint64_t token = 0; };
 struct StoreAllocateRequest { std::uint64_t size = 0; };
 struct StoreAllocateReply { std::uint32_t slot = 0, generation = 0; std::uint64_t offset = 0, size = 0; };
-/// slots: maybe_free. chunks (names of leases) with how many buffers of each the daemon frees or has freed, and unused slots: give_back.
-struct StoreFree { std::vector<std::pair<std::uint32_t, std::uint32_t>> slots; std::vector<std::uint64_t> chunks; std::vector<std::uint32_t> chunk_shared, unused_slots; };
+/// slots: maybe_free. chunks (names of leases) with how many buffers of each the daemon frees or has freed, and unused
+/// slots: give_back.
+struct StoreFree {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> slots;
+  std::vector<std::uint64_t> chunks;
+  std::vector<std::uint32_t> chunk_shared, unused_slots;
+};
 struct StoreFetchRequest { BufferDesc buffer; };
 struct StoreFetchReply { BufferDesc local; };
 /// `holder` (a process of another node) pins these buffers here until it says otherwise or dies.
 struct StoreHoldRequest { ProcessId holder; std::vector<BufferDesc> buffers; };
 struct StoreUsageReply { std::uint64_t capacity = 0, used = 0, spilled = 0, objects = 0; };
 
-// ---------------------------------------------------------------------------------------------------------------- actors
+// -------------------------------------------------------------------------------------------------------------- actors
+
+/// Names what is kept for an actor beyond the process that gave it: its constructor's arguments (number 0) or a
+/// checkpoint.
+struct KeptName {
+  ActorId actor; std::int32_t restarts = 0; std::uint64_t number = 0;
+  auto operator<=>(const KeptName&) const = default;
+};
+struct KeepRequest { KeptName name; std::vector<BufferDesc> buffers; };
+/// The same buffers in the same order, as they are called at the daemon that answers.
+struct KeepReply { std::vector<BufferDesc> buffers; };
+/// A ref inside something that is kept, by its value.
+struct KeptRef { ObjectId id; ValueDesc value; };
 
 /// The creation record: what is needed to construct an actor, again and again.
 struct ActorSpec {
@@ -308,6 +379,7 @@ struct ActorSpec {
   LabelSelector labels;
   RuntimeEnv env;
   std::vector<ValueDesc> dependencies;          // values of the refs among the arguments, in their order
+  std::vector<KeptRef> refs = {};               // restartable, detached: of refs inside the arguments that were ready
 };
 struct CreateActorReply { HandleDesc handle; bool existed = false; };
 struct ResolveActor { ActorId actor; };
@@ -329,15 +401,30 @@ struct ActorExited {
 };
 struct HandleCounts { ProcessId holder; std::vector<ActorId> held, dropped; };
 /// State after a checkpoint, with the table of idempotency keys whose replies are in it.
-struct Checkpoint { ActorId actor; std::int32_t restarts = 0; std::uint64_t number = 0; ValueDesc state; std::vector<std::byte> keys; };
-struct ConstructActor { ActorSpec spec; std::int32_t restarts = 0; std::optional<Checkpoint> checkpoint; std::vector<int> gpu_ids; };
+/// It comes again with the same number when values of more of its refs are there.
+struct Checkpoint {
+  ActorId actor; std::int32_t restarts = 0; std::uint64_t number = 0; ValueDesc state; std::vector<std::byte> keys;
+  std::vector<KeptRef> refs = {};
+};
+struct ConstructActor {
+  ActorSpec spec;
+  std::int32_t restarts = 0;
+  std::optional<Checkpoint> checkpoint;
+  std::vector<int> gpu_ids;
+};
 struct StartActor { ActorSpec spec; std::int32_t restarts = 0; std::optional<Checkpoint> checkpoint; };
 struct StartActorFailed { ActorId actor; std::int32_t restarts = 0; ErrorRecord error; bool retry_elsewhere = true; };
 struct EndActor { ActorId actor; DeathCause cause = DeathCause::kKilled; std::string message; };
 /// Light actors that live in `process` (alive) or have ended there.
-struct LightActors { ProcessId process; JobId job = 0; std::string class_name, name_space; std::vector<ActorId> started; std::vector<ActorId> ended; };
+struct LightActors {
+  ProcessId process;
+  JobId job = 0;
+  std::string class_name, name_space;
+  std::vector<ActorId> started;
+  std::vector<ActorId> ended;
+};
 
-// ----------------------------------------------------------------------------------------------------- nodes, jobs, state
+// -------------------------------------------------------------------------------------------------- nodes, jobs, state
 
 struct NodeInfo {
   std::uint32_t node = 0;
@@ -349,24 +436,47 @@ struct NodeInfo {
   std::int32_t pid = 0;
   std::uint64_t pending = 0;                    // lease requests that wait there
 };
-/// A daemon that comes back after a lost link gives the number, id and cluster that it had: the head takes it back while it
-/// has not declared the node dead, and refuses it (UnauthenticatedError) otherwise: the daemon must then end (fencing).
-struct RegisterNode { NodeInfo info; std::string session_dir; std::string cluster_id = {}; std::uint64_t head_epoch = 0; };
+/// A daemon that comes back after a lost link gives the number, id and cluster that it had: the head takes it back
+/// while it has not declared the node dead, and refuses it (UnauthenticatedError) otherwise: the daemon must then end
+/// (fencing).
+struct RegisterNode {
+  NodeInfo info;
+  std::string session_dir;
+  std::string cluster_id = {};
+  std::uint64_t head_epoch = 0;
+};
 struct RegisterNodeReply { std::uint32_t node = 0; std::string node_id, cluster_id; std::uint64_t head_epoch = 0; };
 /// starts_seen: how many StartActor notices the daemon had from the head when it measured `available`.
 struct NodeLoad {
   std::uint32_t node = 0; std::uint64_t version = 0; std::map<std::string, double> available; std::uint64_t pending = 0;
   std::uint64_t starts_seen = 0;
 };
-struct ClusterView { std::uint64_t version = 0; bool full = false; std::vector<NodeInfo> nodes; std::vector<std::uint32_t> dead; };
+struct ClusterView {
+  std::uint64_t version = 0;
+  bool full = false;
+  std::vector<NodeInfo> nodes;
+  std::vector<std::uint32_t> dead;
+};
 struct ClusterInfo { std::vector<NodeInfo> nodes; std::string cluster_id; };
-struct RegisterJob { ProcessId driver; std::int32_t driver_pid = 0; std::string name_space; Image image; std::string registry_digest; };
+struct RegisterJob {
+  ProcessId driver;
+  std::int32_t driver_pid = 0;
+  std::string name_space;
+  Image image;
+  std::string registry_digest;
+};
 struct RegisterJobReply { JobId job = 0; std::string name_space; };
 struct JobImageRequest { JobId job = 0; };
 struct JobImageReply { JobId job = 0; ProcessId driver; std::string name_space, registry_digest; Image image; };
 struct JobFinished { JobId job = 0; ProcessId driver; std::int32_t exit_code = 0; std::string reason; };
 /// All processes of the job end, but for those that host (or construct) an actor that outlives it.
-struct JobEnded { JobId job = 0; std::string reason; std::vector<ProcessId> keep_processes = {}; std::vector<ActorId> keep_actors = {}; };
+struct JobEnded {
+  JobId job = 0;
+  std::string reason;
+  std::vector<ProcessId> keep_processes = {};
+  std::vector<ActorId> keep_actors = {};
+};
+struct JobOutput { JobId job = 0; };
 struct LogLines { std::string prefix; std::vector<std::string> lines; bool is_error = false; };
 
 struct KvKey { std::string key; };
@@ -377,10 +487,27 @@ struct KvSwap { std::string key; std::optional<std::string> expected; std::strin
 struct KvDeleted { bool deleted = false; };
 struct KvKeyList { std::vector<std::string> keys; };
 
-enum class StateKind : std::uint8_t { kNodes, kActors, kTasks, kObjects, kWorkers, kJobs, kPlacementGroups };
-struct StateQuery { StateKind kind = StateKind::kNodes; std::map<std::string, std::string> filter; std::int64_t limit = -1; JobId job = 0; };
-/// Rows as name -> text, in the field order of API.md section 7; nested maps are JSON text.
-struct StateReply { std::vector<std::map<std::string, std::string>> rows; std::vector<std::string> warnings; };
+enum class StateKind : std::uint8_t {
+  kNodes,
+  kActors,
+  kTasks,
+  kObjects,
+  kWorkers,
+  kJobs,
+  kPlacementGroups,
+  kStores,
+  kMetrics
+};
+struct StateQuery {
+  StateKind kind = StateKind::kNodes;
+  std::map<std::string, std::string> filter = {};
+  std::int64_t limit = -1;
+  JobId job = 0;
+};
+using StateRow = std::map<std::string, std::string>;
+/// Rows as name -> text; nested maps are JSON text. `total`: how many match the filter, also those that the limit cut
+/// off.
+struct StateReply { std::vector<StateRow> rows = {}; std::vector<std::string> warnings = {}; std::uint64_t total = 0; };
 
 struct MetricPoint { std::string name, kind; std::vector<double> bounds, values; };
 struct MetricsReport { ProcessId process; std::vector<MetricPoint> points; };

@@ -45,8 +45,8 @@ class Arena {
  public:
   static Result<std::unique_ptr<Arena>> create(ArenaOptions options);
 
-  /// Makes sure that the pages of the range exist, in steps of at most 32 MiB. ObjectStoreFullError when the machine has
-  /// none left. Returns early, without error, when `stop` becomes true.
+  /// Makes sure that the pages of the range exist, in steps of at most 32 MiB. ObjectStoreFullError when the machine
+  /// has none left. Returns early, without error, when `stop` becomes true.
   Status reserve(Range range, const std::atomic<bool>* stop = nullptr);
   /// Reserves and touches every page of the range, in steps of at most 2 MiB. Reserved and unreserved ranges alike;
   /// contents do not change. Returns early, without error, when `stop` becomes true.

@@ -14,9 +14,9 @@
 //
 // Invariants
 //   SL-1  One writer at a time: free and doomed belong to the daemon; leased to the client that leased it; sealed to
-//         the daemon, or to the maker as long as the id was never given to another process. Which of the two holds for a
-//         small buffer says `shared`, which the maker sets before the id leaves its process. A dead client's slots are
-//         the daemon's.
+//         the daemon, or to the maker as long as the id was never given to another process. Which of the two holds for
+//         a small buffer says `shared`, which the maker sets before the id leaves its process. A dead client's slots
+//         are the daemon's.
 //   SL-2  offset and size are written before the word says sealed and never change while it does.
 //   SL-3  Reader: raise the own pin, then read the word. Freer: write doomed, then read all pins. All four sequentially
 //         consistent, so at least one of the two sees the other: no memory is reused under a pin.

@@ -4,9 +4,10 @@
 // refused. (A container that has read its data set shows a `current` at its limit and is not short of memory.) Shared
 // memory, this store's own pages among it, counts as used.
 //
-// Both versions of cgroups are read: version 2 (memory.max, memory.current, memory.stat) and version 1 (the controller's
-// memory.limit_in_bytes, memory.usage_in_bytes, memory.stat), the process's own group and those above it. A group whose
-// folder is not to be seen from here (a container's mount shows only its own part) is looked for at the mount's root.
+// Both versions of cgroups are read: version 2 (memory.max, memory.current, memory.stat) and version 1 (the
+// controller's memory.limit_in_bytes, memory.usage_in_bytes, memory.stat), the process's own group and those above it.
+// A group whose folder is not to be seen from here (a container's mount shows only its own part) is looked for at the
+// mount's root.
 //
 // Thread rule: any thread. Cost: a dozen small files, about 0.1 ms.
 #pragma once

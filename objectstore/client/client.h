@@ -17,8 +17,8 @@
 //         write permission; data() of one made here lies in the standing writable mapping, whose page tables are warm
 //         (hardened clients take the permission away at sealing).
 //   SC-4  The pin is raised before the word says sealed: a sealed buffer is never free before its maker's Pin was.
-//   SC-5  After fork() the child may read and destroy the pins that it inherited and changes nothing by it; what it reads
-//         is right as long as the parent keeps its pin. It can neither make nor pin buffers.
+//   SC-5  After fork() the child may read and destroy the pins that it inherited and changes nothing by it; what it
+//         reads is right as long as the parent keeps its pin. It can neither make nor pin buffers.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -140,8 +140,9 @@ class StoreClient {
   Result<WritableBuffer> allocate(std::size_t size);
   /// Publishes it; from here on the bytes do not change. Never blocks.
   Pin seal(WritableBuffer buffer) noexcept;
-  /// Pins a buffer of this node. Empty is no proof that the buffer is lost: it may be freed at this moment, or the daemon
-  /// was stopped while it looked whether to free it. Ask the daemon, who knows. No lock, no call, no wait for the daemon.
+  /// Pins a buffer of this node. Empty is no proof that the buffer is lost: it may be freed at this moment, or the
+  /// daemon was stopped while it looked whether to free it. Ask the daemon, who knows. No lock, no call, no wait for
+  /// the daemon.
   Pin try_pin(BufferId id) noexcept;
   /// Must precede every sending of the pin's id to another process. Idempotent.
   void mark_shared(const Pin& pin) noexcept;

@@ -167,7 +167,8 @@ Result<WritableBuffer> ClientCore::allocate_small(std::uint64_t size) {
   const std::uint64_t bytes = rounded(size);
   for (;;) {
     std::unique_lock lock(mutex_);
-    if (!daemon_) return Error("the object store is closed");  // CC-3: also in a forked child, whose leases are its parent's
+    // CC-3: also in a forked child, whose leases are its parent's
+    if (!daemon_) return Error("the object store is closed");
     if (auto place = leases_.take(bytes)) {
       ++made_count_;
       std::uint32_t generation = unpack(entry(place->slot).word.load(std::memory_order_relaxed)).generation;

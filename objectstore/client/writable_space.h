@@ -32,7 +32,8 @@ class WritableSpace {
   /// Around fork(): the lock is held from the first to one of the other two.
   void before_fork() noexcept { mutex_.lock(); }
   void after_fork_in_parent() noexcept { mutex_.unlock(); }
-  /// What is written from now on is the child's own (nothing can be, unless `writable`); the parent's bytes stay readable.
+  /// What is written from now on is the child's own (nothing can be, unless `writable`); the parent's bytes stay
+  /// readable.
   void after_fork_in_child(bool writable) noexcept;
 
  private:

@@ -1,4 +1,5 @@
-// HoldTable: counted holds of slots by processes without a pin table (processes of other nodes, the daemon itself). Pure.
+// HoldTable: counted holds of slots by processes without a pin table (processes of other nodes, the daemon itself).
+// Pure.
 //
 // Invariants
 //   HT-1  total() is the sum of all counts; a count of zero is not kept.

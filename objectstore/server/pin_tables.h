@@ -18,8 +18,8 @@ class PinTables {
 
   /// Makes the table of a new client; the descriptor is for the client.
   Result<UniqueFd> add(ProcessId client);
-  /// Forgets the table. What comes back: the slots that it may ever have pinned; a client that dies between dropping a pin
-  /// and telling the daemon leaves a count of zero and no report.
+  /// Forgets the table. What comes back: the slots that it may ever have pinned; a client that dies between dropping a
+  /// pin and telling the daemon leaves a count of zero and no report.
   std::vector<std::uint32_t> drop(ProcessId client);
   /// Reads every table (SL-3: the caller has written doomed before). Cost: one or two loads a client.
   bool pinned(std::uint32_t slot) const;

@@ -448,9 +448,9 @@ Result<StoreServer::CopyTicket> StoreServer::begin_copy(BufferId remote, std::ui
   if (remote.node == layout_.node || remote.is_nil())
     return InvalidArgumentError("not a buffer of another node: " + to_string(remote));
   auto copies_it = [&](const MemoryRequest& request) { return request.copies(remote); };
-  const bool waits = waiting_large_.any(copies_it) || std::any_of(assigned_.begin(), assigned_.end(), [&](const auto& a) {
-                       return copies_it(a.second.request);
-                     });
+  const bool waits =
+      waiting_large_.any(copies_it) ||
+      std::any_of(assigned_.begin(), assigned_.end(), [&](const auto& a) { return copies_it(a.second.request); });
   if (waits) return CopyTicket{CopyTicket::State::kWaiting, {}, {}};
   if (const CopyTable::Copy* copy = copies_.find(remote)) {
     const bool present = copy->state == CopyTable::State::kPresent;
@@ -479,6 +479,7 @@ StoreServer::Outcome StoreServer::grant_copy(const MemoryRequest& request) {
   auto placed = place(SlotKind::kCopy, {}, request.size);
   if (!placed) return Outcome::kNoRoom;
   copies_.begin(request.remote, placed->id);
+  if (gone_nodes_.contains(request.remote.node)) copies_.mark_origin_gone(request.remote);  // SS-6
   answer_when_ready(request, placed->range,
                     CopyGranted{request.remote, placed->id, memory({placed->range.offset, request.size})});
   return Outcome::kDone;
@@ -523,6 +524,7 @@ void StoreServer::origin_gone(BufferId remote) {
 }
 
 void StoreServer::origin_node_gone(std::uint32_t node) {
+  gone_nodes_.insert(node);
   for (BufferId remote : copies_.of_node(node)) origin_gone(remote);
 }
 

@@ -1,10 +1,10 @@
 // StoreServer: the daemon's side of a node's store. Decides who gets which bytes and slots, and when they are free
 // again.
 //
-// Events in, effects out: every function returns at once and none touches memory of the arena; what must be done or told
-// is collected and fetched with take_effects(). A request that finds no room is queued, first in first out, and answered
-// by a later effect. So is a request whose range has no pages yet: making them takes as long as the kernel needs to
-// clear them, so that is an effect too (PagesWanted), for another thread.
+// Events in, effects out: every function returns at once and none touches memory of the arena; what must be done or
+// told is collected and fetched with take_effects(). A request that finds no room is queued, first in first out, and
+// answered by a later effect. So is a request whose range has no pages yet: making them takes as long as the kernel
+// needs to clear them, so that is an effect too (PagesWanted), for another thread.
 //
 //    request --room--> assigned --pages exist--> granted (LeaseGranted, BufferGranted, CopyGranted)
 //       |                 | pages_made() waits here for the thread that makes them
@@ -22,20 +22,22 @@
 //   SS-2  A chunk returns to the allocator when it was given back (or its client died) and all its buffers are freed.
 //   SS-3  After client_died nothing is counted for that client: its unsealed slots, its unpinned buffers and its empty
 //         chunks are free; a buffer that others pin lives on without an owner, and goes when the last of them drops it.
-//   SS-4  Two queues, each given room in the order in which requests came: leases, and large buffers with copies. Leases
-//         may overtake: they are small, and the work that will free memory may need one. What is freed serves both at
-//         once. Of requests that have their room, one that waits for pages holds up nobody.
+//   SS-4  Two queues, each given room in the order in which requests came: leases, and large buffers with copies.
+//         Leases may overtake: they are small, and the work that will free memory may need one. What is freed serves
+//         both at once. Of requests that have their room, one that waits for pages holds up nobody.
 //   SS-5  The daemon stays within its own books whatever a client writes: a range read from the index is used only if
 //         it lies in the arena (bytes) or in a chunk leased to the slot's owner (freeing). More is not promised: all
 //         clients of a node map index and arena writable, so a faulty or hostile one can damage the objects of its
 //         node's other processes. They are processes of one user, who could as well use a debugger.
-//   SS-6  Copies of buffers of a node that is gone go with their last pin: nobody is left to say when they are unwanted.
+//   SS-6  Copies of buffers of a node that is gone go with their last pin, also those that are made later from another
+//         node's copy: nobody is left to say when they are unwanted.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -265,6 +267,7 @@ class StoreServer {
   RequestQueue waiting_large_;  ///< buffers and copies
   std::map<PageTicket, Assigned> assigned_;
   PageTicket last_ticket_ = 0;
+  std::set<std::uint32_t> gone_nodes_;  ///< SS-6; a number is not given out again
   std::vector<StoreEffect> effects_;
 };
 

@@ -26,7 +26,9 @@ class SlotIndex {
   /// Leased in its present generation; which one that is.
   std::uint32_t lease(std::uint32_t slot);
   /// Free, with the next generation: whoever remembers the present one finds nothing.
-  void free(std::uint32_t slot, std::uint32_t generation) { set_word(slot, {next_generation(generation), SlotState::kFree}); }
+  void free(std::uint32_t slot, std::uint32_t generation) {
+    set_word(slot, {next_generation(generation), SlotState::kFree});
+  }
   /// sealed to doomed (SL-3). False: it was not sealed with that generation any more.
   bool doom(std::uint32_t slot, SlotWord sealed);
 

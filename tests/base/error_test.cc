@@ -17,7 +17,10 @@ ErrorRecord record_of(ErrorCode code) {
   return record;
 }
 
-template <class E> bool rebuilds_as(ErrorCode code) { return dynamic_cast<const E*>(Error::make(record_of(code)).get()) != nullptr; }
+template <class E>
+bool rebuilds_as(ErrorCode code) {
+  return dynamic_cast<const E*>(Error::make(record_of(code)).get()) != nullptr;
+}
 
 // ER-1: code() identifies the class.
 TEST(Error, IsRebuiltWithItsRealType) {
@@ -42,7 +45,8 @@ TEST(Error, IsRebuiltWithItsRealType) {
   EXPECT_TRUE(rebuilds_as<NotFoundError>(ErrorCode::kNotFound));
   EXPECT_TRUE(rebuilds_as<UnauthenticatedError>(ErrorCode::kUnauthenticated));
   EXPECT_TRUE(rebuilds_as<RuntimeEnvError>(ErrorCode::kRuntimeEnv));
-  for (int code = 1; code <= kLastCode; ++code) EXPECT_EQ(Error::make(record_of(ErrorCode(code)))->code(), ErrorCode(code));
+  for (int code = 1; code <= kLastCode; ++code)
+    EXPECT_EQ(Error::make(record_of(ErrorCode(code)))->code(), ErrorCode(code));
 }
 
 TEST(Error, OfUnknownCodeIsAPlainErrorThatKeepsItsRecord) {
@@ -61,8 +65,9 @@ class ForeignError : public detail::ErrorOf<ForeignError, ErrorCode(40)> {
 
 TEST(Error, OfAnotherLibraryIsRebuiltOnceItHasRegistered) {
   EXPECT_FALSE(rebuilds_as<ForeignError>(ErrorCode(40)));
-  detail::register_error(ErrorCode(40), "ForeignError",
-                         [](ErrorRecord r) -> std::shared_ptr<const Error> { return std::make_shared<const ForeignError>(std::move(r)); });
+  detail::register_error(ErrorCode(40), "ForeignError", [](ErrorRecord r) -> std::shared_ptr<const Error> {
+    return std::make_shared<const ForeignError>(std::move(r));
+  });
   EXPECT_TRUE(rebuilds_as<ForeignError>(ErrorCode(40)));
   EXPECT_STREQ(error_name(ErrorCode(40)), "ForeignError");
 }

@@ -46,6 +46,32 @@ TEST(Exception, KeepsTypeTextAndStandardBases) {
   EXPECT_FALSE(e.is<std::invalid_argument>());
 }
 
+// REVIEW H.17: at f0736ec the inner one was lost.
+TEST(Exception, TellsOfWhatWasNested) {
+  const TaskError e = caught([] {
+    try {
+      try {
+        throw shop::OutOfTea();
+      } catch (...) {
+        std::throw_with_nested(Error("the order failed"));
+      }
+    } catch (...) {
+      std::throw_with_nested(std::out_of_range("index 7"));
+    }
+  });
+  EXPECT_EQ(e.message(), "index 7\n  because of Error: the order failed\n  because of shop::OutOfTea: no tea");
+  EXPECT_EQ(e.type_name(), "std::out_of_range");
+  EXPECT_TRUE(e.is<std::out_of_range>() && e.is<std::logic_error>());
+  const TaskError ours = caught([] {
+    try {
+      throw 42;
+    } catch (...) {
+      std::throw_with_nested(Error("outer"));
+    }
+  });
+  EXPECT_EQ(ours.message(), "outer\n  because of int");
+}
+
 TEST(Exception, KnowsUsersClassesAndTheirPublicBases) {
   const TaskError e = caught([] { throw shop::OutOfTea(); });
   EXPECT_EQ(e.type_name(), "shop::OutOfTea");
@@ -82,7 +108,8 @@ TEST(Exception, PassesTroupeErrorsThroughUnchanged) {
   ErrorRecord inner;
   inner.code = ErrorCode::kActorDied;
   inner.message = "crashed";
-  inner.context = {.function = "f()", .task_id = {}, .actor_id = "a", .node = "3", .pid = 5, .attempt = 2, .stack = {}, .log_tail = {"last"}};
+  inner.context = {
+      .function = "f()", .task_id = {}, .actor_id = "a", .node = "3", .pid = 5, .attempt = 2, .log_tail = {"last"}};
   inner.outcome = Outcome::kNotExecuted;
   try {
     Error::make(inner)->raise();

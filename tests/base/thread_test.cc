@@ -8,7 +8,8 @@
 namespace troupe {
 namespace {
 
-/// The signals of 1 to 64 that the calling thread blocks; SIGKILL, SIGSTOP and what the C library keeps for itself cannot be.
+/// The signals of 1 to 64 that the calling thread blocks; SIGKILL, SIGSTOP and what the C library keeps for itself
+/// cannot be.
 std::vector<int> blocked_here() {
   sigset_t mask;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);

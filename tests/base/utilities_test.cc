@@ -91,7 +91,9 @@ TEST(UniqueFunction, HoldsMoveOnlyThingsInsideAndOutside) {
   EXPECT_EQ(f(1), 5);
   std::array<long, 16> big{};
   big[15] = 9;
-  unique_function<int(int)> g = [p = std::make_unique<int>(1), big](int x) { return *p + static_cast<int>(big[15]) + x; };
+  unique_function<int(int)> g = [p = std::make_unique<int>(1), big](int x) {
+    return *p + static_cast<int>(big[15]) + x;
+  };
   EXPECT_EQ(g(1), 11);
   f = std::move(g);
   EXPECT_FALSE(g);  // NOLINT: moved from is empty by contract

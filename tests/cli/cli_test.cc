@@ -1,8 +1,10 @@
 // The pure parts of the `troupe` command: values of flags, tables, and what doctor says of a machine.
 #include <gtest/gtest.h>
 
+#include "apps/cli/cluster.h"
 #include "apps/cli/doctor.h"
 #include "apps/cli/parse.h"
+#include "apps/cli/rows.h"
 #include "apps/cli/table.h"
 
 namespace troupe::cli {
@@ -47,16 +49,56 @@ TEST(SizeText, ReadsWell) {
 }
 
 TEST(Table, JsonIsEscapedAndTyped) {
-  const Table table{{"name", "count", "free", "on", "map"},
-                    {{std::string("a\"b\n\x01"), std::int64_t{3}, 0.5, true, std::map<std::string, double>{{"CPU", 2}}}}};
-  EXPECT_EQ(to_json(table), "[\n {\"name\": \"a\\\"b\\n\\u0001\", \"count\": 3, \"free\": 0.5, \"on\": true, \"map\": {\"CPU\": 2}}\n]\n");
+  const Table table{
+      {"name", "count", "free", "on", "map"},
+      {{std::string("a\"b\n\x01"), std::int64_t{3}, 0.5, true, std::map<std::string, double>{{"CPU", 2}}}}};
+  EXPECT_EQ(
+      to_json(table),
+      "[\n {\"name\": \"a\\\"b\\n\\u0001\", \"count\": 3, \"free\": 0.5, \"on\": true, \"map\": {\"CPU\": 2}}\n]\n");
   EXPECT_EQ(to_json(Table{{"a"}, {}}), "[]\n");
 }
 
 TEST(Table, TextAlignsColumnsAndShortensIds) {
   const Table table{{"node_id", "name"}, {{std::string("0123456789abcdef"), std::string("x")}}};
-  EXPECT_EQ(to_text(table, 4), "NODE ID  NAME\n0123     x\n");
+  EXPECT_EQ(to_text(table, 4), "NODE ID  NAME\ncdef     x\n");
   EXPECT_EQ(to_text(table, 0), "NODE ID           NAME\n0123456789abcdef  x\n");
+}
+
+// REVIEW H.12: at f0736ec the first twelve characters were shown, which are those of the process that made them.
+TEST(Table, ShortIdsAreAsLongAsTellsThemApart) {
+  const std::string first = "00000001000000010000000000000007", second = "00000001000000020000000000000007",
+                    third = "00000001000000010000000000000008";
+  const Table alike{{"task_id", "name"},
+                    {{first, std::string("a")}, {third, std::string("b")}, {first, std::string("c")}}};
+  EXPECT_EQ(to_text(alike), "TASK ID       NAME\n000000000007  a\n000000000008  b\n000000000007  c\n");
+  const Table unlike{{"task_id"}, {{first}, {second}}};
+  EXPECT_EQ(to_text(unlike), "TASK ID\n10000000000000007\n20000000000000007\n");
+}
+
+TEST(Rows, TextsBecomeTypedFields) {
+  const Kind& nodes = kind_of(wire::StateKind::kNodes);
+  const Table table = to_table(nodes, {{{"node_id", "n"},
+                                        {"is_head", "true"},
+                                        {"resources", "{\"CPU\": 2, \"gold\": 0.5}"},
+                                        {"labels", "{\"zone\": \"b\"}"},
+                                        {"pid", "7"}}});
+  EXPECT_EQ(to_json(table),
+            "[\n {\"node_id\": \"n\", \"address\": \"\", \"state\": \"\", \"is_head\": true, \"resources\": {\"CPU\": "
+            "2, \"gold\": 0.5}, "
+            "\"available\": {}, \"labels\": {\"zone\": \"b\"}, \"pid\": 7}\n]\n");
+}
+
+TEST(Sessions, TheNewestThatStartedIsMeant) {
+  const std::vector<SessionRow> all{{.name = "4", .dir = {}, .address = {}},
+                                    {.name = "31", .dir = {}, .address = "a:1", .started = true},
+                                    {.name = "30", .dir = {}, .address = "b:2", .started = true}};
+  EXPECT_EQ(choose_session(all, "", "")->name, "31");
+  EXPECT_EQ(choose_session(all, "", "b:2")->name, "30");
+  EXPECT_EQ(choose_session(all, "4", "")->name, "4");
+  EXPECT_EQ(choose_session({all[0]}, "", "")->name, "4") << "its log may say why";
+  EXPECT_EQ(choose_session(all, "5", "").error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(choose_session(all, "", "c:3").error().code(), ErrorCode::kNotFound);
+  EXPECT_FALSE(choose_session({}, "", "").ok());
 }
 
 Machine healthy() {

@@ -2,6 +2,7 @@
 // control links, and what becomes of those where NCCL is not to be had or ranks mix the two. Over fakes: gpu_ranks.h.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <barrier>
 #include <filesystem>

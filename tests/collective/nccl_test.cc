@@ -2,6 +2,7 @@
 // memory; the order of launches, streams, split, messages. Over fakes: gpu_ranks.h.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <future>
 #include <numeric>

@@ -2,6 +2,7 @@
 // aligned, in place and out of place.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>

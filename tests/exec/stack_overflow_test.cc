@@ -43,6 +43,7 @@ Ended in_child(const std::function<void()>& work) {
     const rlimit no_core{0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
     ::dup2(ends[1], 2);
+    ::signal(SIGSEGV, SIG_DFL);  // the report of another test's fibers names their stacks (SO-1)
     Blocker blocker;
     FiberThread fibers(blocker, {.stack_size = 64 << 10});
     fibers.post([&] {
@@ -55,7 +56,8 @@ Ended in_child(const std::function<void()>& work) {
   ::close(ends[1]);
   Ended ended;
   char buffer[512];
-  for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof(buffer))) > 0;) ended.said.append(buffer, static_cast<std::size_t>(n));
+  for (ssize_t n = 0; (n = ::read(ends[0], buffer, sizeof(buffer))) > 0;)
+    ended.said.append(buffer, static_cast<std::size_t>(n));
   ::close(ends[0]);
   ::waitpid(child, &ended.status, 0);
   return ended;

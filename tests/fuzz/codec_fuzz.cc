@@ -1,6 +1,6 @@
-// Fuzzes the codec: bytes of any origin decode to a value or to a SerializationError, and every value that comes out of them
-// can be encoded and decoded again. The first byte chooses the type; the second whether the rest is the encoding itself, or
-// edits (place, byte) to the encoding of a good value, which reach deeper.
+// Fuzzes the codec: bytes of any origin decode to a value or to a SerializationError, and every value that comes out of
+// them can be encoded and decoded again. The first byte chooses the type; the second whether the rest is the encoding
+// itself, or edits (place, byte) to the encoding of a good value, which reach deeper.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -57,7 +57,9 @@ void choose(unsigned type, bool edits, std::span<const std::byte> input) {
     case 4: return run(std::map<std::string, Account>{{"a", Account(1)}, {"b", Account(2)}}, edits, input);
     case 5: return run(List(5), edits, input);
     case 6: return run(CArrays{{1, 2, 3}, "name", {{1, "a"}, {2, "b"}}, 4}, edits, input);
-    default: return run(std::vector<std::variant<std::monostate, HasItem, std::vector<bool>, std::unique_ptr<Inner>>>(3), edits, input);
+    default:
+      return run(std::vector<std::variant<std::monostate, HasItem, std::vector<bool>, std::unique_ptr<Inner>>>(3),
+                 edits, input);
   }
 }
 

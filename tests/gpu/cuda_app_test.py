@@ -1,5 +1,5 @@
-"""gpt --device cuda as a user meets it, on the emulated plug-in: every worker holds a GPU of the runtime, the losses are those
-of the CPU, and what is missing is said."""
+"""gpt --device cuda as a user meets it, on the emulated plug-in: every worker holds a GPU of the runtime, the losses
+are those of the CPU, and what is missing is said."""
 import os
 import signal
 import sys
@@ -66,10 +66,14 @@ class CudaTrainAppTest(app_test.ProgramTest):
         self.assertEqual(self.result("joined")["losses"], actors["losses"])
 
     def test_a_rank_that_is_killed_gives_its_gpu_to_its_replacement(self):
-        running = app_test.Running([GPT, *TINY, "--device", "cuda", "--workers", "2", "--troupe-gpus", "2", "--steps", "1000000",
-                                    "--commit-every", "2", "--checkpoint-every", "0", "--out", self.path("lost")], self.environment)
+        running = app_test.Running([
+            GPT, *TINY, "--device", "cuda", "--workers", "2", "--troupe-gpus", "2", "--steps", "1000000",
+            "--commit-every", "2", "--checkpoint-every", "0", "--out",
+            self.path("lost")
+        ], self.environment)
         try:
-            self.assertTrue(app_test.wait_until(lambda: len(running.pids()) == 2 and running.reached() > 4), running.text())
+            self.assertTrue(app_test.wait_until(lambda: len(running.pids()) == 2 and running.reached() > 4),
+                            running.text())
             os.kill(running.pids()[1], signal.SIGKILL)
             self.assertTrue(app_test.wait_until(lambda: len(running.pids()) == 3), running.text())
             running.process.send_signal(signal.SIGINT)

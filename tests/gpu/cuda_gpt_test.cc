@@ -1,7 +1,10 @@
-// CG-1 and CG-2: a GPT on the GPU's kernels equals the recordings and Gpt on the CPU; the promises of Model hold. The kernels
-// come from a plug-in: the emulated one (TROUPE_EMULATED_CUDA, set when this is built), or the one that TROUPE_CUDA_LIB names.
+// CG-1 and CG-2: a GPT on the GPU's kernels equals the recordings and Gpt on the CPU; the promises of Model hold. The
+//      kernels
+// come from a plug-in: the emulated one (TROUPE_EMULATED_CUDA, set when this is built), or the one that TROUPE_CUDA_LIB
+// names.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <troupe/error.h>
@@ -84,20 +87,25 @@ TEST(CudaGptGolden, ThreeAdamWSteps) {
     CudaGpt model(options_of(c), table());
     auto params = c.values<float>("init");
     golden_train::AdamW<float> adamw(model.layout(), params.size(),
-                                     {.beta1 = c.number("beta1"), .beta2 = c.number("beta2"), .epsilon = c.number("eps"),
+                                     {.beta1 = c.number("beta1"),
+                                      .beta2 = c.number("beta2"),
+                                      .epsilon = c.number("eps"),
                                       .weight_decay = c.number("weight_decay")});
     const auto tokens = c.integers("tokens"), targets = c.integers("targets");
     const auto losses = c.array("f64_losses"), norms = c.array("f64_grad_norms");
     const std::size_t count = c.size("batch") * c.size("time");
     for (std::size_t step = 0; step < 3; ++step) {
-      const Batch batch{.rows = c.size("batch"), .features = {}, .tokens = std::span(tokens).subspan(step * count, count),
+      const Batch batch{.rows = c.size("batch"),
+                        .features = {},
+                        .tokens = std::span(tokens).subspan(step * count, count),
                         .targets = std::span(targets).subspan(step * count, count)};
       std::vector<float> grads(params.size());
       const Loss loss = model.step(batch, params, grads, static_cast<double>(count), {});
       EXPECT_NEAR(loss.sum / static_cast<double>(count), losses[step], 1e-5) << step;
       const double norm = troupe::kernels::global_norm<float>(std::span<const float>(grads));
       EXPECT_NEAR(norm / norms[step], 1.0, 5e-6) << step;
-      adamw.step(troupe::kernels::best_isa(), params, grads, troupe::kernels::clip_scale(norm, c.number("grad_clip")), c.number("lr"));
+      adamw.step(troupe::kernels::best_isa(), params, grads, troupe::kernels::clip_scale(norm, c.number("grad_clip")),
+                 c.number("lr"));
     }
   });
 }
@@ -188,7 +196,8 @@ TEST(CudaGpt, RefusesWhatGptRefusesAndHeadsThatTheKernelsDoNotHave) {  // CG-1
   std::vector<float> params(model.parameter_count()), gradients(params.size());
   Rows rows(kSmall, 2, 7);
   EXPECT_THROW(model.step(rows.batch(0, 2), params, gradients, 0, {}), troupe::InvalidArgumentError);
-  EXPECT_THROW(model.step(rows.batch(0, 2), params, std::span(gradients).first(3), 1, {}), troupe::InvalidArgumentError);
+  EXPECT_THROW(model.step(rows.batch(0, 2), params, std::span(gradients).first(3), 1, {}),
+               troupe::InvalidArgumentError);
   EXPECT_THROW(model.evaluate(rows.batch(0, 2), std::span(params).first(3)), troupe::InvalidArgumentError);
   rows.tokens[1] = static_cast<std::int32_t>(kSmall.vocab);
   EXPECT_THROW(model.evaluate(rows.batch(0, 2), params), troupe::InvalidArgumentError);
@@ -199,7 +208,8 @@ TEST(CudaGpt, RefusesWhatGptRefusesAndHeadsThatTheKernelsDoNotHave) {  // CG-1
 }
 
 /// GptDevice's loss and gradients, in bfloat16 or float, by hand.
-std::pair<Loss, std::vector<float>> on_device(const GptOptions& o, std::span<const float> params, const Rows& rows, Precision precision) {
+std::pair<Loss, std::vector<float>> on_device(const GptOptions& o, std::span<const float> params, const Rows& rows,
+                                              Precision precision) {
   const Cuda cuda(table());
   const GptShape shape(o);
   GptDevice model(cuda, shape, {.precision = precision, .repeatable = false, .head_logits = 4 * o.vocab});

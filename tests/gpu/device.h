@@ -29,7 +29,8 @@ class Gpu {
   const Table& table() const { return table_; }
 
   void check(int status, const char* what) const {
-    if (status != 0) throw Failure(std::string(what) + ": " + table_.error_text(status) + " (" + std::to_string(status) + ")");
+    if (status != 0)
+      throw Failure(std::string(what) + ": " + table_.error_text(status) + " (" + std::to_string(status) + ")");
   }
   void wait() const { check(table_.synchronize({}), "synchronize"); }
 
@@ -50,7 +51,8 @@ class Buffer {
   ~Buffer() {
     if (memory_ != nullptr) (void)gpu_->release(memory_);
   }
-  Buffer(Buffer&& other) noexcept : gpu_(other.gpu_), memory_(other.memory_), count_(other.count_), shift_(other.shift_) {
+  Buffer(Buffer&& other) noexcept
+      : gpu_(other.gpu_), memory_(other.memory_), count_(other.count_), shift_(other.shift_) {
     other.memory_ = nullptr;
   }
   Buffer& operator=(Buffer&&) = delete;

@@ -27,7 +27,9 @@ std::vector<Problem> plain(bool small) {
   std::vector<Problem> out;
   for (const std::size_t n : counts(small))
     for (const double shift : {0.0, 1.0}) {
-      Problem p{"n " + std::to_string(n) + (shift != 0 ? " unaligned" : ""), {{"n", static_cast<double>(n)}, {"shift", shift}}, {{"x", random_values(n, 1, 300.0)}}};
+      Problem p{"n " + std::to_string(n) + (shift != 0 ? " unaligned" : ""),
+                {{"n", static_cast<double>(n)}, {"shift", shift}},
+                {{"x", random_values(n, 1, 300.0)}}};
       for (std::size_t i = 5; i < n; i += 97) p.arrays["x"][i] *= 1e9;
       out.push_back(p);
     }
@@ -55,7 +57,8 @@ std::string pair_name(DType from, DType to) { return std::string(name_of(from)) 
 Arrays solve_cast(const Gpu& gpu, int version, const Problem& p) {
   return for_types([&](DType from, DType to, Arrays& out) {
     const std::size_t n = p.size("n"), shift = p.size("shift");
-    Buffer<std::uint8_t> in(gpu, elements(from, p.arrays.at("x")), shift * size_of(from)), result(gpu, n * size_of(to), shift * size_of(to));
+    Buffer<std::uint8_t> in(gpu, elements(from, p.arrays.at("x")), shift * size_of(from)),
+        result(gpu, n * size_of(to), shift * size_of(to));
     gpu.check(gpu->cast({.version = version}, result, to, in, from, n), "cast");
     out[pair_name(from, to)] = as_numbers(result.values());
   });

@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t kNormBlock = 4096;  // elements of a block of global_norm
 }
 
-GptTraining::GptTraining(const Cuda& cuda, const GptShape& shape, std::span<const float> start, const TrainingOptions& options)
+GptTraining::GptTraining(const Cuda& cuda, const GptShape& shape, std::span<const float> start,
+                         const TrainingOptions& options)
     : cuda_(cuda),
       shape_(shape),
       options_(options),
@@ -61,9 +62,15 @@ void GptTraining::update() {
                        .working_copy = working_.size() != 0 ? working_.data() + t.offset : nullptr,  // GT-2
                        .count = t.size,
                        .decayed = t.decayed ? 1u : 0u});
-  const troupe::kernels::cuda::AdamwArguments a{.tensors = tensors.data(), .tensor_count = tensors.size(), .step = ++done_,
-                                                .learning_rate = options_.rate, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8,
-                                                .weight_decay = options_.weight_decay, .grad_scale = 1,
+  const troupe::kernels::cuda::AdamwArguments a{.tensors = tensors.data(),
+                                                .tensor_count = tensors.size(),
+                                                .step = ++done_,
+                                                .learning_rate = options_.rate,
+                                                .beta1 = 0.9,
+                                                .beta2 = 0.95,
+                                                .epsilon = 1e-8,
+                                                .weight_decay = options_.weight_decay,
+                                                .grad_scale = 1,
                                                 .device_scale = norm_.data() + 1};
   cuda_.run("adamw", &Table::adamw, &a);
 }

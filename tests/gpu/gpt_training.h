@@ -1,7 +1,8 @@
-// GptTraining: a GPT trained with everything on the GPU: parameters, moments and gradients, forward, backward, clip by the
-// global norm, AdamW with float master weights. The host sends tokens and hears the loss.
+// GptTraining: a GPT trained with everything on the GPU: parameters, moments and gradients, forward, backward, clip by
+// the global norm, AdamW with float master weights. The host sends tokens and hears the loss.
 //
-// GT-1  An update is that of the whole batch, whatever the micro-batch: gradients accumulate, the divisor is that of the batch.
+// GT-1  An update is that of the whole batch, whatever the micro-batch: gradients accumulate, the divisor is that of
+//       the batch.
 // GT-2  With bfloat16 products the weights' working copies are those that AdamW wrote; the master weights stay float.
 // One thread.
 #pragma once

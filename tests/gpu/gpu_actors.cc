@@ -1,7 +1,9 @@
-// Device arrays between actors: one puts them, another process of the node reads them, without a copy where CUDA lets it.
+// Device arrays between actors: one puts them, another process of the node reads them, without a copy where CUDA lets
+// it.
 //
-// Runs on a GPU, and, with TROUPE_CUDA_LIB naming the fake of tests/collective and TROUPE_DEVICE_IPC=0, without one (the bytes then go
-// through the store). Exit code: 0 all right, 1 something is wrong, 77 no GPU or no plug-in (a skip).
+// Runs on a GPU, and, with TROUPE_CUDA_LIB naming the fake of tests/collective and TROUPE_DEVICE_IPC=0, without one
+// (the bytes then go through the store). Exit code: 0 all right, 1 something is wrong, 77 no GPU or no plug-in (a
+// skip).
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -77,7 +79,9 @@ class Reader {
     for (float x : values_of(array)) total += double(x);
     return total;
   }
-  std::vector<std::size_t> shape(const DeviceArray<float>& array) { return {array.shape().begin(), array.shape().end()}; }
+  std::vector<std::size_t> shape(const DeviceArray<float>& array) {
+    return {array.shape().begin(), array.shape().end()};
+  }
   /// Keeps it while the ref of whoever gave it is gone.
   void keep(const DeviceArray<float>& array) { kept_ = values_of(array), size_ = array.size(); }
   bool kept(float value) { return size_ != 0 && kept_ == std::vector<float>(size_, value); }
@@ -101,10 +105,12 @@ int drive() {
   troupe::get(reader.call<&Reader::keep>(ref));
   ref = {};
   expect(troupe::get(reader.call<&Reader::kept>(0.5f)), "what was read stays");
-  expect(troupe::get(owner.call<&Owner::addresses>(50)) < 25, "DV-1: memory of arrays that nobody refers to is used again");
+  expect(troupe::get(owner.call<&Owner::addresses>(50)) < 25,
+         "DV-1: memory of arrays that nobody refers to is used again");
   for (int k = 0; k < 20; ++k) {
     auto one = troupe::get(owner.call<&Owner::make>(10, 10, float(k)));
-    expect(troupe::get(reader.call<&Reader::sum>(one)) == 100.0 * k, "DV-1: no memory is given to another while it is read");
+    expect(troupe::get(reader.call<&Reader::sum>(one)) == 100.0 * k,
+           "DV-1: no memory is given to another while it is read");
   }
   if (failures == 0) std::printf("device arrays went from actor to actor\n");
   return failures == 0 ? 0 : 1;

@@ -1,11 +1,12 @@
-// NCCL and CUDA IPC on a real GPU: the nccl backend with one rank, and with several processes on one GPU by the recipe that NCCL's
-// sources allow (an NCCL_HOSTID for each, sockets on loopback: it shows that results are right, never how fast); a rank that never
-// comes; memory of one process read by another.
+// NCCL and CUDA IPC on a real GPU: the nccl backend with one rank, and with several processes on one GPU by the recipe
+// that NCCL's sources allow (an NCCL_HOSTID for each, sockets on loopback: it shows that results are right, never how
+// fast); a rank that never comes; memory of one process read by another.
 //
-//   gpu_collectives one | ranks N | missing | ipc          each in processes of its own; the program starts itself again for them
+//   gpu_collectives one | ranks N | missing | ipc          each in processes of its own; the program starts itself
+//                                                          again for them
 //
-// TROUPE_CUDA_LIB and TROUPE_NCCL_LIB name plug-in and NCCL. Exit code: 0 all right, 1 something is wrong, 2 wrong usage, 77 it cannot
-// be done here (a skip): no GPU, no NCCL, or a call that the system refuses, with its number.
+// TROUPE_CUDA_LIB and TROUPE_NCCL_LIB name plug-in and NCCL. Exit code: 0 all right, 1 something is wrong, 2 wrong
+// usage, 77 it cannot be done here (a skip): no GPU, no NCCL, or a call that the system refuses, with its number.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -49,7 +50,10 @@ void expect(bool ok, const std::string& what) {
 /// Device memory of n floats.
 class Floats {
  public:
-  Floats(const std::shared_ptr<GpuDevice>& device, std::size_t n, float value) : storage_(DeviceStorage::make(device, n * sizeof(float)).value()), n_(n) { fill(value); }
+  Floats(const std::shared_ptr<GpuDevice>& device, std::size_t n, float value)
+      : storage_(DeviceStorage::make(device, n * sizeof(float)).value()), n_(n) {
+    fill(value);
+  }
   std::span<float> span() const { return {reinterpret_cast<float*>(storage_->data()), n_}; }
   void fill(float value) { storage_->copy_from(std::vector<float>(n_, value).data()); }
   std::vector<float> values() const {
@@ -124,16 +128,21 @@ void all_operations(Group g, const std::shared_ptr<GpuDevice>& device, std::size
   g.barrier();
 }
 
-/// D.8: kernels on the default stream, then an operation that names no stream, and no wait between: what it reads is what they wrote.
+/// D.8: kernels on the default stream, then an operation that names no stream, and no wait between: what it reads is
+/// what they wrote.
 void after_kernels(Group g, const std::shared_ptr<GpuDevice>& device) {
   constexpr std::size_t kCount = std::size_t(1) << 22;
   constexpr int kRounds = 50, kBefore = 20;
   const auto plugin = kernels::cuda::PluginFile::find();
-  const auto kernels = plugin.ok() ? plugin->table<kernels::cuda::Table>(kernels::cuda::kTableSymbol, kernels::cuda::kPluginAbi) : plugin.error_ptr();
+  const auto kernels = plugin.ok()
+                           ? plugin->table<kernels::cuda::Table>(kernels::cuda::kTableSymbol, kernels::cuda::kPluginAbi)
+                           : plugin.error_ptr();
   if (!kernels.ok()) return expect(false, "the kernels of the plug-in: " + std::string(kernels.error().message()));
   Floats x(device, kCount, 0), busy(device, kCount * 4, 0), out(device, kCount, 0);
   const auto fill = [&](const Floats& memory, int byte) {
-    expect((*kernels)->fill({.stream = nullptr, .version = 0}, memory.span().data(), byte, memory.span().size_bytes()) == 0, "fill");
+    expect((*kernels)->fill({.stream = nullptr, .version = 0}, memory.span().data(), byte,
+                            memory.span().size_bytes()) == 0,
+           "fill");
   };
   for (int round = 1; round <= kRounds && failures == 0; ++round) {
     for (int i = 0; i < kBefore; ++i) fill(busy, i);  // so that the one that counts is late
@@ -146,7 +155,8 @@ void after_kernels(Group g, const std::shared_ptr<GpuDevice>& device) {
   }
 }
 
-/// D.10: while this rank's kernel waits for rank 1, a copy to the host comes back, and only then is rank 1 told to come.
+/// D.10: while this rank's kernel waits for rank 1, a copy to the host comes back, and only then is rank 1 told to
+/// come.
 void copy_beside_a_waiting_kernel(Group g, const std::shared_ptr<GpuDevice>& device, const std::string& path) {
   Floats x(device, 1000, 1), other(device, 1000, 7);
   const std::string sign = path + ".copied";
@@ -171,12 +181,16 @@ int rank_of_group(int rank, int ranks, const std::string& path) {
   const auto device = own_gpu();
   if (!device.ok()) return skip(device.error().what());
   const bool named = ::getenv("NCCL_SOCKET_IFNAME") != nullptr;
-  Group g = join("gpus", rank, ranks, {.address = path, .timeout = std::chrono::seconds(120), .backend = Backend::kNccl});
-  expect(named || ::getenv("NCCL_SOCKET_IFNAME") == nullptr, "D.7: a group of one host has left its interface to all later ones");
+  Group g =
+      join("gpus", rank, ranks, {.address = path, .timeout = std::chrono::seconds(120), .backend = Backend::kNccl});
+  expect(named || ::getenv("NCCL_SOCKET_IFNAME") == nullptr,
+         "D.7: a group of one host has left its interface to all later ones");
   for (std::size_t n : {std::size_t(1), std::size_t(1000), std::size_t(1) << 20}) all_operations(g, *device, n);
   after_kernels(g, *device);
   if (ranks > 1) copy_beside_a_waiting_kernel(g, *device, path);
-  if (rank == 0) std::printf("%d rank%s: NCCL %s, every operation done\n", ranks, ranks == 1 ? "" : "s", version_text((*device)->tables().nccl_version).c_str());
+  if (rank == 0)
+    std::printf("%d rank%s: NCCL %s, every operation done\n", ranks, ranks == 1 ? "" : "s",
+                version_text((*device)->tables().nccl_version).c_str());
   return failures == 0 ? 0 : 1;
 }
 
@@ -227,7 +241,7 @@ int import_from(int socket) {
   return ::write(socket, &total, sizeof total) == ssize_t(sizeof total) ? 0 : 1;
 }
 
-// ------------------------------------------------------------------------------------------------------------------- processes
+// ----------------------------------------------------------------------------------------------------------- processes
 
 int start(const std::vector<std::string>& words) {
   const int pid = ::fork();
@@ -247,10 +261,12 @@ int wait_for(int pid) {
 /// One process a rank; NCCL reads these variables once a process, so they are set before it is started.
 int several(int ranks) {
   const std::string path = "/tmp/troupe-gpu-ranks-" + std::to_string(::getpid());
-  const std::pair<const char*, const char*> recipe[] = {{"CUDA_VISIBLE_DEVICES", "0"}, {"NCCL_NET", "Socket"}, {"NCCL_IB_DISABLE", "1"}, {"NCCL_NET_PLUGIN", "none"},
-                                                        {"NCCL_SOCKET_IFNAME", "lo"}, {"NCCL_SOCKET_FAMILY", "AF_INET"}, {"NCCL_P2P_DISABLE", "1"}, {"NCCL_SHM_DISABLE", "1"},
-                                                        {"NCCL_NVLS_ENABLE", "0"}, {"NCCL_MNNVL_ENABLE", "0"}, {"NCCL_MAX_CTAS", "1"}, {"NCCL_BUFFSIZE", "1048576"},
-                                                        {"NCCL_RAS_ENABLE", "0"}, {"NCCL_DEBUG", "WARN"}};
+  const std::pair<const char*, const char*> recipe[] = {
+      {"CUDA_VISIBLE_DEVICES", "0"}, {"NCCL_NET", "Socket"},       {"NCCL_IB_DISABLE", "1"},
+      {"NCCL_NET_PLUGIN", "none"},   {"NCCL_SOCKET_IFNAME", "lo"}, {"NCCL_SOCKET_FAMILY", "AF_INET"},
+      {"NCCL_P2P_DISABLE", "1"},     {"NCCL_SHM_DISABLE", "1"},    {"NCCL_NVLS_ENABLE", "0"},
+      {"NCCL_MNNVL_ENABLE", "0"},    {"NCCL_MAX_CTAS", "1"},       {"NCCL_BUFFSIZE", "1048576"},
+      {"NCCL_RAS_ENABLE", "0"},      {"NCCL_DEBUG", "WARN"}};
   for (const auto& [name, value] : recipe) ::setenv(name, value, 1);
   std::vector<int> pids;
   for (int r = 0; r < ranks; ++r) {
@@ -285,7 +301,9 @@ int ipc() {
       if (!ticket.by_ipc) code = skip("cudaIpcGetMemHandle is refused: " + why + ", errno " + std::to_string(errno));
     }
     double total = 0;
-    if (code == 0 && (::write(sockets[0], &ticket, sizeof ticket) != ssize_t(sizeof ticket) || ::read(sockets[0], &total, sizeof total) != ssize_t(sizeof total))) code = -1;
+    if (code == 0 && (::write(sockets[0], &ticket, sizeof ticket) != ssize_t(sizeof ticket) ||
+                      ::read(sockets[0], &total, sizeof total) != ssize_t(sizeof total)))
+      code = -1;
     ::close(sockets[0]);
     const int child = wait_for(pid);
     if (code == -1) return child == kSkip ? kSkip : 1;
@@ -307,7 +325,8 @@ int run(const std::vector<std::string>& words) {
   if (words[0] == "missing") return missing_rank();
   if (words[0] == "ipc") return ipc();
   if (words[0] == "ranks" && words.size() == 2) return several(std::atoi(words[1].c_str()));
-  if (words[0] == "rank" && words.size() == 4) return rank_of_group(std::atoi(words[1].c_str()), std::atoi(words[2].c_str()), words[3]);
+  if (words[0] == "rank" && words.size() == 4)
+    return rank_of_group(std::atoi(words[1].c_str()), std::atoi(words[2].c_str()), words[3]);
   if (words[0] == "import" && words.size() == 2) return import_from(std::atoi(words[1].c_str()));
   return usage();
 }

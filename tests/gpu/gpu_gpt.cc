@@ -1,10 +1,11 @@
 // The training step of a GPT-2 with 124 million parameters on a GPU: forward, backward, clip, AdamW; in float, and with
-// bfloat16 products. Prints tokens and operations a second, and their share of the product rate measured in the same run.
+// bfloat16 products. Prints tokens and operations a second, and their share of the product rate measured in the same
+// run.
 //
 //   gpu_gpt [--plugin FILE] [--small] [--memory BYTES] [--json FILE]
 //
-// The same batch is trained on again and again, so its loss has to fall, from that of a guess; both precisions begin with the
-// same parameters, so their first losses have to agree. --small: a model for the emulated plug-in.
+// The same batch is trained on again and again, so its loss has to fall, from that of a guess; both precisions begin
+// with the same parameters, so their first losses have to agree. --small: a model for the emulated plug-in.
 // --memory BYTES: no larger piece of memory is to be had, so that micro-batches have to be smaller.
 // --plugin FILE: libtroupe_cuda.so; by default the one beside this program. TROUPE_CUBLASLT_LIB names cuBLASLt.
 // Exit code: 0 all right, 1 something is wrong, 2 wrong usage, 77 no GPU (a skip).
@@ -47,8 +48,14 @@ struct Setup {
   double seconds;               // enough of them
 };
 // 50,257 tokens are padded to a multiple of 128.
-const Setup kLarge{.model = {.vocab = 50304, .time = 1024, .channels = 768, .layers = 12, .heads = 12}, .tokens_known = 50257,
-                   .rows = 16, .micro_rows = 16, .rate = 3e-4, .steps_least = 3, .steps_most = 20, .seconds = 8};
+const Setup kLarge{.model = {.vocab = 50304, .time = 1024, .channels = 768, .layers = 12, .heads = 12},
+                   .tokens_known = 50257,
+                   .rows = 16,
+                   .micro_rows = 16,
+                   .rate = 3e-4,
+                   .steps_least = 3,
+                   .steps_most = 20,
+                   .seconds = 8};
 const Setup kSmall{.model = {.vocab = 40, .time = 8, .channels = 16, .layers = 2, .heads = 2}, .tokens_known = 37,
                    .rows = 3, .micro_rows = 2, .rate = 1e-2, .steps_least = 3, .steps_most = 3, .seconds = 0};
 
@@ -75,8 +82,8 @@ Data random_data(const Setup& setup) {
 }
 
 /// With the largest micro-batch that finds room.
-std::unique_ptr<GptTraining> begin(const Cuda& cuda, const GptShape& shape, std::span<const float> start, const Setup& setup,
-                                   Outcome& outcome) {
+std::unique_ptr<GptTraining> begin(const Cuda& cuda, const GptShape& shape, std::span<const float> start,
+                                   const Setup& setup, Outcome& outcome) {
   for (outcome.micro_rows = setup.micro_rows;; outcome.micro_rows /= 2) {
     try {
       return std::make_unique<GptTraining>(
@@ -89,8 +96,8 @@ std::unique_ptr<GptTraining> begin(const Cuda& cuda, const GptShape& shape, std:
   }
 }
 
-Outcome train(const Cuda& cuda, const GptShape& shape, std::span<const float> start, const Setup& setup, const Data& data,
-              Precision precision, const Ceilings& ceilings) {
+Outcome train(const Cuda& cuda, const GptShape& shape, std::span<const float> start, const Setup& setup,
+              const Data& data, Precision precision, const Ceilings& ceilings) {
   Outcome out{.precision = precision, .losses = {}};
   const auto training = begin(cuda, shape, start, setup, out);
   for (int i = 0; i < 2; ++i) out.losses.push_back(training->step(data.tokens, data.targets));  // not timed
@@ -110,10 +117,12 @@ Outcome train(const Cuda& cuda, const GptShape& shape, std::span<const float> st
   out.tflops = shape.step_flops(setup.rows) / each * 1e-12;
   out.ceiling_tflops =
       1e-3 * (precision == Precision::kFloat ? ceilings.float_gflop_per_second : ceilings.bf16_gflop_per_second);
-  std::printf("%-9s %zu rows in micro-batches of %zu: %.1f ms a step, %.0f tokens/s, %.3f TFLOP/s, %.1f%% of %.3f; loss %.4f to %.4f in %zu steps\n",
-              out.name(), setup.rows, out.micro_rows, out.ms_per_step, out.tokens_per_second, out.tflops,
-              100 * out.tflops / out.ceiling_tflops, out.ceiling_tflops, out.losses.front(), out.losses.back(),
-              out.losses.size());
+  std::printf(
+      "%-9s %zu rows in micro-batches of %zu: %.1f ms a step, %.0f tokens/s, %.3f TFLOP/s, %.1f%% of %.3f; loss %.4f "
+      "to %.4f in %zu steps\n",
+      out.name(), setup.rows, out.micro_rows, out.ms_per_step, out.tokens_per_second, out.tflops,
+      100 * out.tflops / out.ceiling_tflops, out.ceiling_tflops, out.losses.front(), out.losses.back(),
+      out.losses.size());
   std::fflush(stdout);
   return out;
 }
@@ -126,7 +135,8 @@ bool right(const std::vector<Outcome>& outcomes, const Setup& setup) {
     good = good && holds;
   };
   for (const Outcome& o : outcomes) {
-    want(std::abs(o.losses.front() - std::log(static_cast<double>(setup.model.vocab))) < 0.5, o, "the first loss is not that of a guess");
+    want(std::abs(o.losses.front() - std::log(static_cast<double>(setup.model.vocab))) < 0.5, o,
+         "the first loss is not that of a guess");
     want(std::abs(o.losses.front() - outcomes.front().losses.front()) < 0.02, o, "the first loss is not that of float");
     want(o.losses.back() < o.losses.front() - 0.05, o, "the loss does not fall");
   }
@@ -140,7 +150,8 @@ void write_json(const std::string& file, const std::string& device, const Setup&
   const GptOptions& m = setup.model;
   out << "{\"device\": \"" << device << "\",\n \"parameters\": " << shape.parameter_count()
       << ", \"vocabulary\": " << m.vocab << ", \"context\": " << m.time << ", \"channels\": " << m.channels
-      << ", \"layers\": " << m.layers << ", \"heads\": " << m.heads << ", \"rows\": " << setup.rows << ",\n \"runs\": [";
+      << ", \"layers\": " << m.layers << ", \"heads\": " << m.heads << ", \"rows\": " << setup.rows
+      << ",\n \"runs\": [";
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const Outcome& o = outcomes[i];
     out << (i != 0 ? ",\n  " : "\n  ") << "{\"precision\": \"" << o.name() << "\", \"micro_rows\": " << o.micro_rows
@@ -204,7 +215,9 @@ int main_with(int count, char** words) {
     else if (word == "--json" && i + 1 < count) options.json = words[++i];
     else if (word == "--memory" && i + 1 < count) options.memory = std::strtoull(words[++i], nullptr, 10);
     else {
-      std::fprintf(stderr, "gpu_gpt: what is %s?\nusage: gpu_gpt [--plugin FILE] [--small] [--memory BYTES] [--json FILE]\n", word.c_str());
+      std::fprintf(stderr,
+                   "gpu_gpt: what is %s?\nusage: gpu_gpt [--plugin FILE] [--small] [--memory BYTES] [--json FILE]\n",
+                   word.c_str());
       return 2;
     }
   }

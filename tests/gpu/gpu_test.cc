@@ -1,5 +1,6 @@
 // Checks every CUDA kernel of the plug-in against the double reference of kernels/ and the recorded cases, and times it
-// against ceilings measured in the same run. Plain C++: it needs the plug-in and a driver, no toolkit and no GoogleTest.
+// against ceilings measured in the same run. Plain C++: it needs the plug-in and a driver, no toolkit and no
+// GoogleTest.
 //
 //   gpu_test [--plugin FILE] [--selftest] [--small] [--only TEXT] [--no-times] [--json FILE]
 //
@@ -64,7 +65,8 @@ double distance(const std::vector<double>& got, const std::vector<double>& want)
   return off == 0 ? 0 : std::sqrt(off) / std::max(std::sqrt(all), 0.05 * std::sqrt(static_cast<double>(want.size())));
 }
 
-void compare(const Operation& op, int version, const Problem& problem, const Arrays& got, const Arrays& want, Tally& tally) {
+void compare(const Operation& op, int version, const Problem& problem, const Arrays& got, const Arrays& want,
+             Tally& tally) {
   const double allowed = std::max(op.tolerance, problem.tolerance);
   for (const auto& [name, values] : want) {
     const auto found = got.find(name);
@@ -73,7 +75,8 @@ void compare(const Operation& op, int version, const Problem& problem, const Arr
     const double off = distance(found->second, values);
     if (off <= allowed) continue;
     char text[256];
-    std::snprintf(text, sizeof(text), "%s v%d, %s, %s: off by %.3g, allowed %.3g", op.name.c_str(), version, problem.name.c_str(), name.c_str(), off, allowed);
+    std::snprintf(text, sizeof(text), "%s v%d, %s, %s: off by %.3g, allowed %.3g", op.name.c_str(), version,
+                  problem.name.c_str(), name.c_str(), off, allowed);
     tally.failures.emplace_back(text);
   }
 }
@@ -99,7 +102,8 @@ void check_golden(const Gpu& gpu, const Operation& op, Tally& tally) {
 Tally check_all(const Gpu& gpu, const Options& options) {
   Tally tally;
   std::vector<Operation> all = element_operations();
-  for (auto more : {row_operations(), training_operations(), matrix_operations()}) all.insert(all.end(), more.begin(), more.end());
+  for (auto more : {row_operations(), training_operations(), matrix_operations()})
+    all.insert(all.end(), more.begin(), more.end());
   for (const Operation& op : all) {
     if (op.name.find(options.only) == std::string::npos) continue;
     const int before = tally.checks;
@@ -107,13 +111,15 @@ Tally check_all(const Gpu& gpu, const Options& options) {
     try {
       for (const Problem& problem : op.problems(options.small)) {
         const Arrays want = op.reference(problem);
-        for (const int version : op.versions) compare(op, version, problem, op.solve(gpu, version, problem), want, tally);
+        for (const int version : op.versions)
+          compare(op, version, problem, op.solve(gpu, version, problem), want, tally);
       }
       check_golden(gpu, op, tally);
     } catch (const std::exception& error) {
       tally.failures.push_back(op.name + ": " + error.what());
     }
-    std::printf("%-16s %5d checks %s\n", op.name.c_str(), tally.checks - before, tally.failures.size() == failed ? "ok" : "FAILED");
+    std::printf("%-16s %5d checks %s\n", op.name.c_str(), tally.checks - before,
+                tally.failures.size() == failed ? "ok" : "FAILED");
     std::fflush(stdout);
   }
   for (const std::string& failure : tally.failures) std::printf("FAILED: %s\n", failure.c_str());
@@ -121,11 +127,13 @@ Tally check_all(const Gpu& gpu, const Options& options) {
 }
 
 void print_times(const Ceilings& ceilings, const std::vector<Timing>& timings) {
-  std::printf("\nceilings: copy %.0f GB/s (read plus written), bfloat16 products %.0f GFLOP/s, float products %.0f GFLOP/s\n",
-              ceilings.copy_gb_per_second, ceilings.bf16_gflop_per_second, ceilings.float_gflop_per_second);
+  std::printf(
+      "\nceilings: copy %.0f GB/s (read plus written), bfloat16 products %.0f GFLOP/s, float products %.0f GFLOP/s\n",
+      ceilings.copy_gb_per_second, ceilings.bf16_gflop_per_second, ceilings.float_gflop_per_second);
   std::printf("%-30s %3s %12s %14s %8s\n", "kernel", "v", "us", "rate", "share");
   for (const Timing& t : timings)
-    std::printf("%-30s %3d %12.1f %9.1f %s %7.1f%%\n", t.kernel.c_str(), t.version, t.microseconds, t.rate, t.unit, 100 * t.share);
+    std::printf("%-30s %3d %12.1f %9.1f %s %7.1f%%\n", t.kernel.c_str(), t.version, t.microseconds, t.rate, t.unit,
+                100 * t.share);
 }
 
 std::string quoted(const std::string& text) {
@@ -137,18 +145,22 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-void write_json(const std::string& file, const cuda::DeviceFacts& facts, const std::string& cublaslt, const Tally& tally, const Ceilings& ceilings, const std::vector<Timing>& timings) {
+void write_json(const std::string& file, const cuda::DeviceFacts& facts, const std::string& cublaslt,
+                const Tally& tally, const Ceilings& ceilings, const std::vector<Timing>& timings) {
   if (file.empty()) return;
   std::ofstream out(file);
-  out << "{\"device\": " << quoted(facts.name) << ", \"driver\": " << facts.driver_version << ", \"runtime\": " << facts.runtime_version
-      << ", \"cublaslt\": " << quoted(cublaslt) << ", \"checks\": " << tally.checks << ", \"failures\": [";
+  out << "{\"device\": " << quoted(facts.name) << ", \"driver\": " << facts.driver_version
+      << ", \"runtime\": " << facts.runtime_version << ", \"cublaslt\": " << quoted(cublaslt)
+      << ", \"checks\": " << tally.checks << ", \"failures\": [";
   for (std::size_t i = 0; i < tally.failures.size(); ++i) out << (i != 0 ? ", " : "") << quoted(tally.failures[i]);
-  out << "], \"ceilings\": {\"copy_gb_per_second\": " << ceilings.copy_gb_per_second << ", \"bf16_gflop_per_second\": "
-      << ceilings.bf16_gflop_per_second << ", \"float_gflop_per_second\": " << ceilings.float_gflop_per_second << "}, \"kernels\": [";
+  out << "], \"ceilings\": {\"copy_gb_per_second\": " << ceilings.copy_gb_per_second
+      << ", \"bf16_gflop_per_second\": " << ceilings.bf16_gflop_per_second
+      << ", \"float_gflop_per_second\": " << ceilings.float_gflop_per_second << "}, \"kernels\": [";
   for (std::size_t i = 0; i < timings.size(); ++i) {
     const Timing& t = timings[i];
-    out << (i != 0 ? ",\n  " : "\n  ") << "{\"kernel\": " << quoted(t.kernel) << ", \"version\": " << t.version << ", \"us\": " << t.microseconds
-        << ", \"rate\": " << t.rate << ", \"unit\": \"" << t.unit << "\", \"share\": " << t.share << "}";
+    out << (i != 0 ? ",\n  " : "\n  ") << "{\"kernel\": " << quoted(t.kernel) << ", \"version\": " << t.version
+        << ", \"us\": " << t.microseconds << ", \"rate\": " << t.rate << ", \"unit\": \"" << t.unit
+        << "\", \"share\": " << t.share << "}";
   }
   out << "]}\n";
 }
@@ -160,7 +172,8 @@ int skip(const std::string& why) {
 
 int run(const Options& options) {
   if (!std::filesystem::exists(options.plugin)) return skip("the CUDA plug-in was not built: no " + options.plugin);
-  const cuda::Table* table = cuda::PluginFile::open(options.plugin).value().table<cuda::Table>(cuda::kTableSymbol, cuda::kPluginAbi).value();
+  const cuda::Table* table =
+      cuda::PluginFile::open(options.plugin).value().table<cuda::Table>(cuda::kTableSymbol, cuda::kPluginAbi).value();
   const Gpu gpu(*table);
   int count = 0;
   gpu.check(gpu->device_count(&count), "device_count");
@@ -170,7 +183,8 @@ int run(const Options& options) {
   gpu.check(gpu->set_device(0), "set_device");
   const auto products = cuda::find_cublaslt(*table);
   const std::string message = products.ok() ? *products : std::string(products.error().message());
-  std::printf("%s (%d.%d, %d multiprocessors), driver %d, runtime %d\ncuBLASLt: %s\n", facts.name, facts.major, facts.minor, facts.multiprocessors, facts.driver_version, facts.runtime_version, message.c_str());
+  std::printf("%s (%d.%d, %d multiprocessors), driver %d, runtime %d\ncuBLASLt: %s\n", facts.name, facts.major,
+              facts.minor, facts.multiprocessors, facts.driver_version, facts.runtime_version, message.c_str());
   const Tally tally = check_all(gpu, options);
   Ceilings ceilings;
   std::vector<Timing> timings;
@@ -185,7 +199,10 @@ int run(const Options& options) {
 }
 
 int usage(const char* what) {
-  std::fprintf(stderr, "gpu_test: %s\nusage: gpu_test [--plugin FILE] [--selftest] [--small] [--only TEXT] [--no-times] [--json FILE]\n", what);
+  std::fprintf(
+      stderr,
+      "gpu_test: %s\nusage: gpu_test [--plugin FILE] [--selftest] [--small] [--only TEXT] [--no-times] [--json FILE]\n",
+      what);
   return 2;
 }
 
@@ -200,7 +217,8 @@ int main_with(int count, char** words) {
     if (word == "--small") options.small = true;
     else if (word == "--no-times") options.times = false;
     else if (word == "--selftest") options.small = true, options.times = false;
-    else if (!(word == "--plugin" && value(options.plugin)) && !(word == "--only" && value(options.only)) && !(word == "--json" && value(options.json)))
+    else if (!(word == "--plugin" && value(options.plugin)) && !(word == "--only" && value(options.only)) &&
+             !(word == "--json" && value(options.json)))
       return usage(("what is " + word + "?").c_str());
   }
   try {

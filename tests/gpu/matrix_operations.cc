@@ -33,8 +33,11 @@ struct Typed {
   Typed(const Gpu& gpu, const std::vector<double>& values, bool half)
       : floats(gpu, half ? std::vector<float>{} : std::vector<float>(values.begin(), values.end())),
         halfs(gpu, half ? halves(values) : std::vector<std::uint16_t>{}), half(half) {}
-  Typed(const Gpu& gpu, std::size_t count, bool half) : floats(gpu, half ? 0 : count), halfs(gpu, half ? count : 0), half(half) {}
-  [[nodiscard]] void* data() const { return half ? static_cast<void*>(halfs.data()) : static_cast<void*>(floats.data()); }
+  Typed(const Gpu& gpu, std::size_t count, bool half)
+      : floats(gpu, half ? 0 : count), halfs(gpu, half ? count : 0), half(half) {}
+  [[nodiscard]] void* data() const {
+    return half ? static_cast<void*>(halfs.data()) : static_cast<void*>(floats.data());
+  }
   [[nodiscard]] std::vector<double> values() const { return half ? widen(halfs.values()) : widen(floats.values()); }
   Buffer<float> floats;
   Buffer<std::uint16_t> halfs;
@@ -44,9 +47,18 @@ struct Typed {
 // --- y = x w^T + b, dx = dy w, dw = dy^T x: a product of each kind of transposition.
 std::vector<Problem> linears(bool small, bool half) {
   std::vector<Problem> out;
-  for (const auto& [m, k, n] : {std::tuple{1, 1, 1}, {15, 17, 33}, {33, 15, 17}, {64, 48, 80}, {small ? 70 : 1024, small ? 65 : 768, small ? 130 : 3072}}) {
-    Problem p{"linear " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), {{"m", m}, {"k", k}, {"n", n}, {"half", half}}, {}};
-    p.arrays = {{"x", random_values(std::size_t(m) * k, 1)}, {"w", random_values(std::size_t(n) * k, 2)}, {"b", random_values(n, 3)}, {"dy", random_values(std::size_t(m) * n, 4)}};
+  for (const auto& [m, k, n] : {std::tuple{1, 1, 1},
+                                {15, 17, 33},
+                                {33, 15, 17},
+                                {64, 48, 80},
+                                {small ? 70 : 1024, small ? 65 : 768, small ? 130 : 3072}}) {
+    Problem p{"linear " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
+              {{"m", m}, {"k", k}, {"n", n}, {"half", half}},
+              {}};
+    p.arrays = {{"x", random_values(std::size_t(m) * k, 1)},
+                {"w", random_values(std::size_t(n) * k, 2)},
+                {"b", random_values(n, 3)},
+                {"dy", random_values(std::size_t(m) * n, 4)}};
     if (half)
       for (auto& [name, values] : p.arrays) round_to_bfloat(values);
     out.push_back(p);
@@ -59,7 +71,8 @@ Arrays solve_linear(const Gpu& gpu, int version, const Problem& p) {
   const std::size_t m = p.size("m"), k = p.size("k"), n = p.size("n");
   const bool half = is_half(p);
   const DType type = half ? DType::kBF16 : DType::kF32;
-  const Typed x(gpu, p.arrays.at("x"), half), w(gpu, p.arrays.at("w"), half), b(gpu, p.arrays.at("b"), half), dy(gpu, p.arrays.at("dy"), half);
+  const Typed x(gpu, p.arrays.at("x"), half), w(gpu, p.arrays.at("w"), half), b(gpu, p.arrays.at("b"), half),
+      dy(gpu, p.arrays.at("dy"), half);
   const Typed y(gpu, m * n, half), dx(gpu, m * k, half), dw(gpu, std::vector<double>(n * k, 0.0), half);
   const auto run = [&](const cuda::MatmulArguments& a) { gpu.check(gpu->matmul({.version = version}, &a), "matmul"); };
   run({m, n, k, x.data(), w.data(), k, k, false, true, y.data(), n, false, b.data(), type});
@@ -79,8 +92,16 @@ Arrays right_linear(const Problem& p) {
 // --- attention
 std::vector<Problem> attentions(bool small, bool half) {
   std::vector<Problem> out;
-  for (const auto& [batch, time, heads, width] : {std::tuple{1, 1, 1, 1}, {2, 15, 2, 17}, {1, 33, 3, 64}, {2, 65, 1, 33}, {1, 130, 2, 40}, {1, small ? 70 : 1000, small ? 1 : 12, 64}}) {
-    Problem p{"attention b" + std::to_string(batch) + " t" + std::to_string(time) + " h" + std::to_string(heads) + " d" + std::to_string(width), {}, {}};
+  for (const auto& [batch, time, heads, width] : {std::tuple{1, 1, 1, 1},
+                                                  {2, 15, 2, 17},
+                                                  {1, 33, 3, 64},
+                                                  {2, 65, 1, 33},
+                                                  {1, 130, 2, 40},
+                                                  {1, small ? 70 : 1000, small ? 1 : 12, 64}}) {
+    Problem p{"attention b" + std::to_string(batch) + " t" + std::to_string(time) + " h" + std::to_string(heads) +
+                  " d" + std::to_string(width),
+              {},
+              {}};
     p.sizes = {{"batch", batch}, {"time", time}, {"heads", heads}, {"head_dim", width}, {"half", half}};
     const std::size_t count = std::size_t(batch) * time * heads * width;
     p.arrays = {{"qkv", random_values(3 * count, 1, 2.0)}, {"dout", random_values(count, 2)}};
@@ -96,8 +117,10 @@ Arrays solve_attention(const Gpu& gpu, int version, const Problem& p) {
   const Typed qkv(gpu, p.arrays.at("qkv"), half), dout(gpu, p.arrays.at("dout"), half);
   const Typed out(gpu, p.arrays.at("dout").size(), half), dqkv(gpu, p.arrays.at("qkv").size(), half);
   const Buffer<float> lse(gpu, rows), delta(gpu, rows);
-  const cuda::AttentionArguments a{p.size("batch"), p.size("time"), p.size("heads"), p.size("heads") * p.size("head_dim"),
-                                   qkv.data(), out.data(), lse.data(), dout.data(), dqkv.data(), delta.data()};
+  const cuda::AttentionArguments a{
+      p.size("batch"), p.size("time"), p.size("heads"), p.size("heads") * p.size("head_dim"),
+      qkv.data(),      out.data(),     lse.data(),      dout.data(),
+      dqkv.data(),     delta.data()};
   const Call call{.version = version};
   gpu.check(half ? gpu->attention_bf16_forward(call, &a) : gpu->attention_forward(call, &a), "attention_forward");
   gpu.check(half ? gpu->attention_bf16_backward(call, &a) : gpu->attention_backward(call, &a), "attention_backward");
@@ -121,7 +144,15 @@ std::vector<Operation> matrix_operations() {
   const auto attention = [](bool half) { return [half](bool small) { return attentions(small, half); }; };
   const std::vector<std::string> sizes{"batch", "time", "heads", "head_dim"};
   return {
-      {"matmul", "matmul_bias", {"m", "k", "n"}, {"x", "w", "b", "dy"}, {1, 2, 3}, 2e-6, linear(false), solve_linear, right_linear},
+      {"matmul",
+       "matmul_bias",
+       {"m", "k", "n"},
+       {"x", "w", "b", "dy"},
+       {1, 2, 3},
+       2e-6,
+       linear(false),
+       solve_linear,
+       right_linear},
       {"matmul_bf16", "", {}, {}, {1, 2, 3}, 4e-3, linear(true), solve_linear, right_linear},
       {"attention", "attention", sizes, {"qkv", "dout"}, {1}, 5e-6, attention(false), solve_attention, right_attention},
       {"attention_bf16", "", {}, {}, {1}, 1e-2, attention(true), solve_attention, right_attention},

@@ -53,11 +53,13 @@ TEST(PluginFile, GivesATableOfTheCallersVersionOnly) {  // PF-3
     std::uint32_t abi, bytes;
   };
   const PluginFile plugin = PluginFile::open(TROUPE_EMULATED_CUDA).value();
-  for (const ErrorPtr& error : {plugin.table<Table>(kTableSymbol, kPluginAbi + 1).error_ptr(), plugin.table<Shorter>(kTableSymbol, kPluginAbi).error_ptr(),
+  for (const ErrorPtr& error : {plugin.table<Table>(kTableSymbol, kPluginAbi + 1).error_ptr(),
+                                plugin.table<Shorter>(kTableSymbol, kPluginAbi).error_ptr(),
                                 plugin.table<Table>("troupe_cuda_no_table", kPluginAbi).error_ptr()}) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->code(), ErrorCode::kInvalidArgument);
-    EXPECT_TRUE(has(error->message(), TROUPE_EMULATED_CUDA) && has(error->message(), "another version of Troupe")) << error->message();
+    EXPECT_TRUE(has(error->message(), TROUPE_EMULATED_CUDA) && has(error->message(), "another version of Troupe"))
+        << error->message();
   }
 }
 
@@ -67,13 +69,17 @@ TEST(PluginFile, SaysWhereItWasLookedFor) {  // PF-1
     const auto plugin = PluginFile::find();
     ASSERT_FALSE(plugin.ok());
     EXPECT_EQ(plugin.error().code(), ErrorCode::kNotFound);
-    EXPECT_TRUE(has(plugin.error().message(), "TROUPE_CUDA_LIB") && has(plugin.error().message(), "/nowhere/libtroupe_cuda.so")) << plugin.error().message();
+    EXPECT_TRUE(has(plugin.error().message(), "TROUPE_CUDA_LIB") &&
+                has(plugin.error().message(), "/nowhere/libtroupe_cuda.so"))
+        << plugin.error().message();
   }
   const Variables unnamed{{"TROUPE_CUDA_LIB", ""}};
   const auto plugin = PluginFile::find();
   if (plugin.ok()) GTEST_SKIP() << "the loader finds a plug-in here";
-  const std::string beside = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libtroupe_cuda.so").string();
-  EXPECT_TRUE(has(plugin.error().message(), ": libtroupe_cuda.so") && has(plugin.error().message(), "; " + beside)) << plugin.error().message();
+  const std::string beside =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libtroupe_cuda.so").string();
+  EXPECT_TRUE(has(plugin.error().message(), ": libtroupe_cuda.so") && has(plugin.error().message(), "; " + beside))
+      << plugin.error().message();
 }
 
 TEST(OwnDevice, IsTheLaunchersLocalRankAmongThoseThatAreSeen) {

@@ -60,7 +60,8 @@ Arrays solve_rmsnorm(const Gpu& gpu, int version, const Problem& p) {
   const Call call{.version = version};
   gpu.check(gpu->rmsnorm_forward(call, rows, columns, x, w, y, rstd, 1e-5f), "rmsnorm_forward");
   gpu.check(gpu->rmsnorm_backward(call, rows, columns, x, w, rstd, dy, dx, dw), "rmsnorm_backward");
-  return {{"y", widen(y.values())}, {"rstd", widen(rstd.values())}, {"dx", widen(dx.values())}, {"dw", widen(dw.values())}};
+  return {
+      {"y", widen(y.values())}, {"rstd", widen(rstd.values())}, {"dx", widen(dx.values())}, {"dw", widen(dw.values())}};
 }
 Arrays right_rmsnorm(const Problem& p) {
   const RowsShape s{p.size("rows"), p.size("cols")};
@@ -130,7 +131,8 @@ Arrays right_entropy(const Problem& p) {
   std::vector<double> row_loss(targets.size()), dlogits(logits.size());
   const auto result = cross_entropy<double>(kPlain, {p.size("rows"), p.size("cols")}, logits.data(), targets.data(),
                                             {row_loss.data(), dlogits.data()});
-  return {{"row_loss", row_loss}, {"dlogits", dlogits}, {"loss", {result.loss_sum / static_cast<double>(result.counted)}}};
+  return {
+      {"row_loss", row_loss}, {"dlogits", dlogits}, {"loss", {result.loss_sum / static_cast<double>(result.counted)}}};
 }
 std::vector<Problem> entropies(bool small) {
   auto out = matrices("cross_entropy", small);
@@ -144,9 +146,11 @@ std::vector<Problem> entropies(bool small) {
 
 std::vector<Problem> lines(const std::string& name, bool small) {
   std::vector<Problem> out;
-  for (const std::size_t n : {std::size_t{1}, std::size_t{15}, std::size_t{17}, std::size_t{33}, std::size_t{small ? 4099u : 1000003u}})
+  for (const std::size_t n :
+       {std::size_t{1}, std::size_t{15}, std::size_t{17}, std::size_t{33}, std::size_t{small ? 4099u : 1000003u}})
     for (const double shift : {0.0, 1.0}) {
-      out.push_back({name + " " + std::to_string(n) + (shift != 0 ? " unaligned" : ""), {{"n", static_cast<double>(n)}, {"shift", shift}},
+      out.push_back({name + " " + std::to_string(n) + (shift != 0 ? " unaligned" : ""),
+                     {{"n", static_cast<double>(n)}, {"shift", shift}},
                      {{"x", random_values(n, 8, 3.0)}, {"dy", random_values(n, 9)}}});
     }
   return out;
@@ -190,13 +194,45 @@ std::vector<Operation> row_operations() {
   const auto make = [](const char* name) { return [name](bool small) { return matrices(name, small); }; };
   const std::vector<std::string> sizes{"rows", "cols"};
   return {
-      {"layernorm", "layernorm", sizes, {"x", "w", "b", "dy"}, {1, 2}, 1e-5, make("layernorm"), solve_layernorm, right_layernorm},
+      {"layernorm",
+       "layernorm",
+       sizes,
+       {"x", "w", "b", "dy"},
+       {1, 2},
+       1e-5,
+       make("layernorm"),
+       solve_layernorm,
+       right_layernorm},
       {"rmsnorm", "rmsnorm", sizes, {"x", "w", "dy"}, {1, 2}, 1e-5, make("rmsnorm"), solve_rmsnorm, right_rmsnorm},
       {"softmax", "softmax", sizes, {"x", "dy"}, {1, 2}, 1e-5, make("softmax"), solve_softmax, right_softmax},
-      {"softmax_masked", "softmax_masked", sizes, {"x", "dy", "mask"}, {1, 2}, 1e-5, masked, solve_softmax, right_softmax},
+      {"softmax_masked",
+       "softmax_masked",
+       sizes,
+       {"x", "dy", "mask"},
+       {1, 2},
+       1e-5,
+       masked,
+       solve_softmax,
+       right_softmax},
       {"softmax_causal", "softmax_causal", {"time"}, {"x", "dy"}, {1, 2}, 1e-5, causal, solve_softmax, right_softmax},
-      {"cross_entropy", "cross_entropy", sizes, {"logits", "targets"}, {1, 2}, 1e-5, entropies, solve_entropy, right_entropy},
-      {"gelu", "gelu_tanh", {}, {"x", "dy"}, {1, 2}, 1e-5, [](bool small) { return lines("gelu", small); }, solve_gelu, right_gelu},
+      {"cross_entropy",
+       "cross_entropy",
+       sizes,
+       {"logits", "targets"},
+       {1, 2},
+       1e-5,
+       entropies,
+       solve_entropy,
+       right_entropy},
+      {"gelu",
+       "gelu_tanh",
+       {},
+       {"x", "dy"},
+       {1, 2},
+       1e-5,
+       [](bool small) { return lines("gelu", small); },
+       solve_gelu,
+       right_gelu},
       {"bias", "", sizes, {}, {1, 2}, 1e-5, make("bias"), solve_bias, right_bias},
   };
 }

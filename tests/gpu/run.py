@@ -1,6 +1,7 @@
 """Runs the GPU tests, each step with its own limit, and writes one JSON and one readable report. See tests/gpu/run.
 
-Exit code: 0 nothing failed, 1 something failed, 2 wrong usage. A step that cannot be done here is a skip with its reason.
+Exit code: 0 nothing failed, 1 something failed, 2 wrong usage. A step that cannot be done here is a skip with its
+reason.
 """
 import argparse
 import glob
@@ -33,7 +34,8 @@ class Report:
             return self.add(name, "skipped", "no time left", 0)
         began = time.monotonic()
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env={**os.environ, **(env or {})})
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit,
+                                  env={**os.environ, **(env or {})})
             text, code = done.stdout + done.stderr, done.returncode
         except subprocess.TimeoutExpired as error:
             text, code = (error.stdout or b"").decode(errors="replace"), "time limit"
@@ -43,7 +45,8 @@ class Report:
         return self.add(name, state, text, time.monotonic() - began, code)
 
     def add(self, name, state, text, seconds, code=None):
-        self.data["steps"].append({"step": name, "state": state, "exit": code, "seconds": round(seconds, 1), "output": text[-20000:]})
+        self.data["steps"].append(
+            {"step": name, "state": state, "exit": code, "seconds": round(seconds, 1), "output": text[-20000:]})
         self.write()
         print(f"{name}: {state} ({seconds:.1f} s)", flush=True)
         return state == "passed"
@@ -54,7 +57,10 @@ class Report:
             json.dump(self.data, file, indent=1)
         os.replace(path + ".new", path)
         with open(os.path.join(self.folder, "report.txt"), "w", encoding="utf-8") as file:
-            file.write(f"kernel {self.data['kernel']}, driver {self.data.get('driver')}, cuBLASLt {self.data.get('cublaslt')}, NCCL {self.data.get('nccl')}\n")
+            file.write(
+                f"kernel {self.data['kernel']}, driver {self.data.get('driver')}, "
+                f"cuBLASLt {self.data.get('cublaslt')}, NCCL {self.data.get('nccl')}\n"
+            )
             for step in self.data["steps"]:
                 file.write(f"\n== {step['step']}: {step['state']} ({step['seconds']} s)\n{step['output']}\n")
 
@@ -71,8 +77,8 @@ def find_library(pattern):
 
 
 class Programs:
-    """The programs of the GPU tests: the bundle's, where they run here, else those of the build folder, which are built when they are
-    lacking."""
+    """The programs of the GPU tests: the bundle's, where they run here, else those of the build folder, which are built
+    when they are lacking."""
 
     NAMES = ("gpu_test", "gpu_collectives", "gpu_actors", "gpu_gpt")
 
@@ -82,15 +88,17 @@ class Programs:
         self.works = {}  # folder -> whether its self-test passes
 
     def plugin(self, folder):
-        places = (os.path.join(folder, "libtroupe_cuda.so"), os.path.join(self.options.build, "kernels", "cuda", "libtroupe_cuda.so"))
+        places = (os.path.join(folder, "libtroupe_cuda.so"),
+                  os.path.join(self.options.build, "kernels", "cuda", "libtroupe_cuda.so"))
         return next((place for place in places if os.path.exists(place)), None)
 
     def usable(self, folder):
         """Its self-test passes with its plug-in."""
         if folder not in self.works:
             test, plugin = os.path.join(folder, "gpu_test"), self.plugin(folder)
-            self.works[folder] = bool(os.path.exists(test) and plugin and
-                                      self.report.step("selftest " + test, [test, "--plugin", plugin, "--selftest"], 120))
+            self.works[folder] = bool(
+                os.path.exists(test) and plugin
+                and self.report.step("selftest " + test, [test, "--plugin", plugin, "--selftest"], 120))
         return self.works[folder]
 
     def build(self):
@@ -103,9 +111,12 @@ class Programs:
         if not cmake or not os.path.exists(os.path.join(root, "CMakePresets.json")):
             self.report.add("build", "skipped", "no CMake, or no sources beside this program", 0)
             return False
-        configured = self.report.step("configure", [cmake, "-S", root, "--preset", "cuda", "-B", self.options.build], 120)
-        if not configured or not self.report.step("build", [cmake, "--build", self.options.build, "-j", str(os.cpu_count() or 1),
-                                                            "--target", *self.NAMES, "troupe_cuda"], 400):
+        configured = self.report.step("configure", [cmake, "-S", root, "--preset", "cuda", "-B", self.options.build],
+                                      120)
+        if not configured or not self.report.step("build", [
+                cmake, "--build", self.options.build, "-j",
+                str(os.cpu_count() or 1), "--target", *self.NAMES, "troupe_cuda"
+        ], 400):
             return False
         self.works.pop(self.folders[1], None)
         return True
@@ -170,7 +181,8 @@ def main():
     report = Report(options.out)
     smi = shutil.which("nvidia-smi")
     if smi:
-        done = subprocess.run([smi, "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([smi, "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
+                              text=True, timeout=60)
         report.data["driver"] = done.stdout.strip()
     report.data["cublaslt"] = os.environ.get("TROUPE_CUBLASLT_LIB") or find_library("libcublasLt.so.1*")
     report.data["nccl"] = os.environ.get("TROUPE_NCCL_LIB") or find_library("libnccl.so.2")

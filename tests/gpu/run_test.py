@@ -1,4 +1,5 @@
-"""tests/gpu/run without a GPU: which programs it takes, and that it builds what the bundle lacks. Programs and CMake are stand-ins."""
+"""tests/gpu/run without a GPU: which programs it takes, and that it builds what the bundle lacks. Programs and CMake
+are stand-ins."""
 import json
 import os
 import subprocess
@@ -35,16 +36,25 @@ class RunTest(unittest.TestCase):
 
     def cmake(self, code=0):
         """A CMake that notes what it is asked for, and builds programs that pass."""
-        lines = [f'echo "$@" >> {self.path("asked")}', f'case "$1" in --build) ;; *) exit {code};; esac', f'mkdir -p {self.path("build", "tests", "gpu")}',
-                 f'mkdir -p {self.path("build", "kernels", "cuda")}', f'touch {self.path("build", "kernels", "cuda", "libtroupe_cuda.so")}']
+        lines = [
+            f'echo "$@" >> {self.path("asked")}', f'case "$1" in --build) ;; *) exit {code};; esac',
+            f'mkdir -p {self.path("build", "tests", "gpu")}', f'mkdir -p {self.path("build", "kernels", "cuda")}',
+            f'touch {self.path("build", "kernels", "cuda", "libtroupe_cuda.so")}'
+        ]
         for name in NAMES:
             built = self.path("build", "tests", "gpu", name)
             lines.append(f"printf '#!/bin/sh\\nexit 0\\n' > {built}; chmod +x {built}")
         script(self.path("cmake"), "\n".join(lines) + "\n")
 
     def run_it(self):
-        done = subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "--bundle", self.path("bundle"), "--build", self.path("build"),
-                               "--out", self.path("out"), "--cmake", self.path("cmake")], text=True, capture_output=True, timeout=120)
+        done = subprocess.run([
+            sys.executable,
+            os.path.join(HERE, "run.py"), "--bundle",
+            self.path("bundle"), "--build",
+            self.path("build"), "--out",
+            self.path("out"), "--cmake",
+            self.path("cmake")
+        ], text=True, capture_output=True, timeout=120)
         with open(self.path("out", "report.json"), encoding="utf-8") as file:
             return done.returncode, {step["step"]: step["state"] for step in json.load(file)["steps"]}
 

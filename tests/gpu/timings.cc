@@ -80,13 +80,15 @@ struct Rows {
   const Ceilings& ceilings;
   std::vector<Timing> out;
 
-  void bytes(const std::string& name, std::initializer_list<int> versions, double moved, const std::function<int(Call)>& run) {
+  void bytes(const std::string& name, std::initializer_list<int> versions, double moved,
+             const std::function<int(Call)>& run) {
     for (const int version : versions) {
       const double us = clock.median(9, [&] { return run({.version = version}); });
       out.push_back({name, version, us, moved / us * 1e-3, "GB/s", moved / us * 1e-3 / ceilings.copy_gb_per_second});
     }
   }
-  void flops(const std::string& name, std::initializer_list<int> versions, double work, double ceiling, const std::function<int(Call)>& run) {
+  void flops(const std::string& name, std::initializer_list<int> versions, double work, double ceiling,
+             const std::function<int(Call)>& run) {
     for (const int version : versions) {
       const double us = clock.median(5, [&] { return run({.version = version}); });
       out.push_back({name, version, us, work / us * 1e-3, "GFLOP/s", work / us * 1e-3 / ceiling});
@@ -102,12 +104,18 @@ void time_rows(Rows& rows, std::size_t count, std::size_t columns) {
   Buffer<float> y(gpu, count), mean(gpu, lines), rstd(gpu, lines), dw(gpu, columns), db(gpu, columns);
   dw.zero();
   db.zero();
-  rows.bytes("layernorm_forward", {1, 2}, 2 * bytes, [&](Call c) { return gpu->layernorm_forward(c, lines, columns, x, w, w, y, mean, rstd, 1e-5f); });
-  rows.bytes("layernorm_backward", {1, 2}, 3 * bytes, [&](Call c) { return gpu->layernorm_backward(c, lines, columns, x, w, mean, rstd, dy, y, dw, db); });
-  rows.bytes("rmsnorm_forward", {1, 2}, 2 * bytes, [&](Call c) { return gpu->rmsnorm_forward(c, lines, columns, x, w, y, rstd, 1e-5f); });
-  rows.bytes("rmsnorm_backward", {1, 2}, 3 * bytes, [&](Call c) { return gpu->rmsnorm_backward(c, lines, columns, x, w, rstd, dy, y, dw); });
-  rows.bytes("softmax_forward", {1, 2}, 2 * bytes, [&](Call c) { return gpu->softmax_forward(c, lines, columns, x, nullptr, false, y); });
-  rows.bytes("softmax_backward", {1, 2}, 3 * bytes, [&](Call c) { return gpu->softmax_backward(c, lines, columns, x, dy, y); });
+  rows.bytes("layernorm_forward", {1, 2}, 2 * bytes,
+             [&](Call c) { return gpu->layernorm_forward(c, lines, columns, x, w, w, y, mean, rstd, 1e-5f); });
+  rows.bytes("layernorm_backward", {1, 2}, 3 * bytes,
+             [&](Call c) { return gpu->layernorm_backward(c, lines, columns, x, w, mean, rstd, dy, y, dw, db); });
+  rows.bytes("rmsnorm_forward", {1, 2}, 2 * bytes,
+             [&](Call c) { return gpu->rmsnorm_forward(c, lines, columns, x, w, y, rstd, 1e-5f); });
+  rows.bytes("rmsnorm_backward", {1, 2}, 3 * bytes,
+             [&](Call c) { return gpu->rmsnorm_backward(c, lines, columns, x, w, rstd, dy, y, dw); });
+  rows.bytes("softmax_forward", {1, 2}, 2 * bytes,
+             [&](Call c) { return gpu->softmax_forward(c, lines, columns, x, nullptr, false, y); });
+  rows.bytes("softmax_backward", {1, 2}, 3 * bytes,
+             [&](Call c) { return gpu->softmax_backward(c, lines, columns, x, dy, y); });
   rows.bytes("bias_forward", {1, 2}, 2 * bytes, [&](Call c) { return gpu->bias_forward(c, lines, columns, w, y); });
   rows.bytes("bias_backward", {1, 2}, bytes, [&](Call c) { return gpu->bias_backward(c, lines, columns, dy, db); });
   rows.bytes("gelu_forward", {1, 2}, 2 * bytes, [&](Call c) { return gpu->gelu_forward(c, count, x, y); });
@@ -122,8 +130,11 @@ void time_rows(Rows& rows, std::size_t count, std::size_t columns) {
   for (std::size_t i = 0; i < lines; ++i) tokens[i] = static_cast<std::int32_t>(i * 37 % 1024);
   Buffer<std::int32_t> at(gpu, tokens);
   const std::size_t time = std::min<std::size_t>(lines, 1024);
-  rows.bytes("embedding_forward", {1, 2}, 2 * bytes, [&](Call c) { return gpu->embedding_forward(c, lines / time, time, columns, at, table, table, y); });
-  rows.bytes("embedding_backward", {1, 2}, 3 * bytes, [&](Call c) { return gpu->embedding_backward(c, lines / time, time, columns, at, dy, gradient, gradient); });
+  rows.bytes("embedding_forward", {1, 2}, 2 * bytes,
+             [&](Call c) { return gpu->embedding_forward(c, lines / time, time, columns, at, table, table, y); });
+  rows.bytes("embedding_backward", {1, 2}, 3 * bytes, [&](Call c) {
+    return gpu->embedding_backward(c, lines / time, time, columns, at, dy, gradient, gradient);
+  });
 }
 
 void time_elements(Rows& rows, std::size_t count) {
@@ -134,7 +145,8 @@ void time_elements(Rows& rows, std::size_t count) {
   Buffer<std::uint16_t> half(gpu, count);
   Buffer<double> sums(gpu, count / 4096 + 1), result(gpu, 2);
   rows.bytes("copy", {1, 2}, 2 * bytes, [&](Call c) { return gpu->copy_kernel(c, y, x, 4 * count); });
-  rows.bytes("cast float to bfloat16", {1, 2}, 1.5 * bytes, [&](Call c) { return gpu->cast(c, half, DType::kBF16, x, DType::kF32, count); });
+  rows.bytes("cast float to bfloat16", {1, 2}, 1.5 * bytes,
+             [&](Call c) { return gpu->cast(c, half, DType::kBF16, x, DType::kF32, count); });
   cuda::ReduceArguments r{};
   r.out = y;
   r.inputs[0] = x;
@@ -163,9 +175,11 @@ void time_attention(Rows& rows, std::size_t batch, std::size_t time, std::size_t
   const Gpu& gpu = rows.gpu;
   const std::size_t channels = heads * 64, count = batch * time * channels;
   // Half of the scores: two products forward, and seven backward, of which two are recalculated scores.
-  const double product = static_cast<double>(batch * heads) * static_cast<double>(time) * static_cast<double>(time) * 64;
+  const double product =
+      static_cast<double>(batch * heads) * static_cast<double>(time) * static_cast<double>(time) * 64;
   Buffer<float> lse(gpu, batch * heads * time), delta(gpu, batch * heads * time);
-  const auto run = [&](const std::string& name, void* qkv, void* dout, void* out, void* dqkv, double ceiling, auto forward, auto backward) {
+  const auto run = [&](const std::string& name, void* qkv, void* dout, void* out, void* dqkv, double ceiling,
+                       auto forward, auto backward) {
     const cuda::AttentionArguments a{batch, time, heads, channels, qkv, out, lse, dout, dqkv, delta};
     rows.flops(name + "_forward", {1}, 2 * product, ceiling, [&](Call c) { return forward(c, &a); });
     rows.flops(name + "_backward", {1}, 5 * product, ceiling, [&](Call c) { return backward(c, &a); });
@@ -173,11 +187,13 @@ void time_attention(Rows& rows, std::size_t batch, std::size_t time, std::size_t
   {
     const auto qkv = random_floats(gpu, 3 * count), dout = random_floats(gpu, count);
     Buffer<float> out(gpu, count), dqkv(gpu, 3 * count);
-    run("attention", qkv.data(), dout.data(), out.data(), dqkv.data(), rows.ceilings.float_gflop_per_second, gpu->attention_forward, gpu->attention_backward);
+    run("attention", qkv.data(), dout.data(), out.data(), dqkv.data(), rows.ceilings.float_gflop_per_second,
+        gpu->attention_forward, gpu->attention_backward);
   }
   const auto qkv = random_halves(gpu, 3 * count), dout = random_halves(gpu, count);
   Buffer<std::uint16_t> out(gpu, count), dqkv(gpu, 3 * count);
-  run("attention_bf16", qkv.data(), dout.data(), out.data(), dqkv.data(), rows.ceilings.bf16_gflop_per_second, gpu->attention_bf16_forward, gpu->attention_bf16_backward);
+  run("attention_bf16", qkv.data(), dout.data(), out.data(), dqkv.data(), rows.ceilings.bf16_gflop_per_second,
+      gpu->attention_bf16_forward, gpu->attention_bf16_backward);
 }
 
 }  // namespace
@@ -203,8 +219,9 @@ std::vector<Timing> time_kernels(const Gpu& gpu, const Ceilings& ceilings, bool 
       const std::size_t side = large ? 2048 : 64;
       const double rate = product_rate(gpu, clock, side, type, version);
       const double cube = 2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
-      rows.out.push_back({type == DType::kF32 ? "matmul float" : "matmul bfloat16", version, cube / rate * 1e-3, rate, "GFLOP/s",
-                          rate / (type == DType::kF32 ? ceilings.float_gflop_per_second : ceilings.bf16_gflop_per_second)});
+      rows.out.push_back(
+          {type == DType::kF32 ? "matmul float" : "matmul bfloat16", version, cube / rate * 1e-3, rate, "GFLOP/s",
+           rate / (type == DType::kF32 ? ceilings.float_gflop_per_second : ceilings.bf16_gflop_per_second)});
     }
   }
   return rows.out;

@@ -14,7 +14,10 @@ constexpr Isa kPlain = Isa::kReference;
 std::vector<Problem> embeddings(bool small) {
   std::vector<Problem> out;
   for (const auto& [vocab, channels, batch, time] :
-       {std::tuple{1, 1, 1, 1}, {17, 15, 2, 33}, {65, 64, 3, 17}, {small ? 97 : 50257, small ? 36 : 768, small ? 2 : 8, small ? 15 : 1024}}) {
+       {std::tuple{1, 1, 1, 1},
+        {17, 15, 2, 33},
+        {65, 64, 3, 17},
+        {small ? 97 : 50257, small ? 36 : 768, small ? 2 : 8, small ? 15 : 1024}}) {
     Problem p{"embedding v" + std::to_string(vocab) + " c" + std::to_string(channels), {}, {}};
     p.sizes = {{"vocab", vocab}, {"channels", channels}, {"batch", batch}, {"time", time}};
     const std::size_t rows = std::size_t(batch) * time, c = std::size_t(channels);
@@ -27,7 +30,8 @@ std::vector<Problem> embeddings(bool small) {
 Arrays solve_embedding(const Gpu& gpu, int version, const Problem& p) {
   const std::size_t batch = p.size("batch"), time = p.size("time"), channels = p.size("channels");
   Buffer<std::int32_t> tokens(gpu, p.integers("idx"));
-  Buffer<float> wte(gpu, p.floats("wte")), wpe(gpu, p.floats("wpe")), dy(gpu, p.floats("dy")), y(gpu, batch * time * channels);
+  Buffer<float> wte(gpu, p.floats("wte")), wpe(gpu, p.floats("wpe")), dy(gpu, p.floats("dy")),
+      y(gpu, batch * time * channels);
   Buffer<float> dwte(gpu, p.arrays.at("wte").size()), dwpe(gpu, p.arrays.at("wpe").size());
   dwte.zero();
   dwpe.zero();
@@ -49,9 +53,12 @@ Arrays right_embedding(const Problem& p) {
 // Three tensors, one of them empty; the recorded cases have the state after each step.
 std::vector<Problem> adams(bool small) {
   std::vector<Problem> out;
-  for (const std::size_t n : {std::size_t{1}, std::size_t{15}, std::size_t{33}, std::size_t{small ? 9001u : 1000003u}}) {
+  for (const std::size_t n :
+       {std::size_t{1}, std::size_t{15}, std::size_t{33}, std::size_t{small ? 9001u : 1000003u}}) {
     Problem p{"adamw " + std::to_string(n), {}, {}};
-    p.sizes = {{"n", static_cast<double>(n)}, {"steps", 3}, {"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}};
+    p.sizes = {
+        {"n", static_cast<double>(n)}, {"steps", 3}, {"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8},
+        {"weight_decay", 0.1}};
     p.arrays = {{"p0", random_values(n, 1)}, {"grads", random_values(3 * n, 2)}};
     out.push_back(p);
   }
@@ -74,10 +81,17 @@ Arrays solve_adamw(const Gpu& gpu, int version, const Problem& p) {
     std::vector<cuda::AdamwTensor> tensors;
     const auto cut = cuts(n);
     for (std::size_t i = 0; i + 1 < cut.size(); ++i)
-      tensors.push_back({params + cut[i], grads + k * n + cut[i], m + cut[i], v + cut[i], working + cut[i], cut[i + 1] - cut[i], 1});
-    const cuda::AdamwArguments a{.tensors = tensors.data(), .tensor_count = tensors.size(), .step = static_cast<std::int64_t>(k) + 1,
-                                 .learning_rate = p.sizes.at("lr"), .beta1 = p.sizes.at("beta1"), .beta2 = p.sizes.at("beta2"),
-                                 .epsilon = p.sizes.at("eps"), .weight_decay = p.sizes.at("weight_decay"), .grad_scale = 1,
+      tensors.push_back(
+          {params + cut[i], grads + k * n + cut[i], m + cut[i], v + cut[i], working + cut[i], cut[i + 1] - cut[i], 1});
+    const cuda::AdamwArguments a{.tensors = tensors.data(),
+                                 .tensor_count = tensors.size(),
+                                 .step = static_cast<std::int64_t>(k) + 1,
+                                 .learning_rate = p.sizes.at("lr"),
+                                 .beta1 = p.sizes.at("beta1"),
+                                 .beta2 = p.sizes.at("beta2"),
+                                 .epsilon = p.sizes.at("eps"),
+                                 .weight_decay = p.sizes.at("weight_decay"),
+                                 .grad_scale = 1,
                                  .device_scale = nullptr};
     gpu.check(gpu->adamw({.version = version}, &a), "adamw");
     keep("p", params);
@@ -87,25 +101,29 @@ Arrays solve_adamw(const Gpu& gpu, int version, const Problem& p) {
   const auto half = working.values();
   const auto whole = params.values();
   for (std::size_t i = 0; i < n; ++i)
-    if (half[i] != troupe::bfloat16(whole[i]).bits()) throw Failure("adamw: the bfloat16 copy is not the rounded parameter");
+    if (half[i] != troupe::bfloat16(whole[i]).bits())
+      throw Failure("adamw: the bfloat16 copy is not the rounded parameter");
   return out;
 }
 Arrays right_adamw(const Problem& p) {
   const std::size_t n = p.size("n");
   std::vector<double> params = p.arrays.at("p0"), m(n), v(n);
-  const AdamOptions options{p.sizes.at("lr"), p.sizes.at("beta1"), p.sizes.at("beta2"), p.sizes.at("eps"), p.sizes.at("weight_decay")};
+  const AdamOptions options{p.sizes.at("lr"), p.sizes.at("beta1"), p.sizes.at("beta2"), p.sizes.at("eps"),
+                            p.sizes.at("weight_decay")};
   Arrays out{{"p", {}}, {"m", {}}, {"v", {}}};
   for (std::size_t k = 0; k < p.size("steps"); ++k) {
     const AdamTensor<double> all{{params, std::span(p.arrays.at("grads")).subspan(k * n, n), m, v}};
     adamw_step<double>(kPlain, std::span(&all, 1), static_cast<std::int64_t>(k) + 1, 1.0, options);
-    for (const auto& [name, values] : {std::pair{"p", &params}, {"m", &m}, {"v", &v}}) out[name].insert(out[name].end(), values->begin(), values->end());
+    for (const auto& [name, values] : {std::pair{"p", &params}, {"m", &m}, {"v", &v}})
+      out[name].insert(out[name].end(), values->begin(), values->end());
   }
   return out;
 }
 
 std::vector<Problem> norms(bool small) {
   std::vector<Problem> out;
-  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{4095}, std::size_t{4097}, std::size_t{small ? 70001u : 1000003u}})
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{4095}, std::size_t{4097},
+                              std::size_t{small ? 70001u : 1000003u}})
     out.push_back({"global_norm " + std::to_string(n), {}, {{"g", random_values(n, 1)}}});
   return out;
 }
@@ -124,12 +142,19 @@ Arrays right_norm(const Problem& p) {
 
 std::vector<Problem> rollouts(const std::string& name, bool small) {
   std::vector<Problem> out;
-  for (const auto& [steps, envs] : {std::pair{1, 1}, {15, 17}, {33, 15}, {100, 33}, {small ? 64 : 2048, small ? 65 : 1000}}) {
+  for (const auto& [steps, envs] :
+       {std::pair{1, 1}, {15, 17}, {33, 15}, {100, 33}, {small ? 64 : 2048, small ? 65 : 1000}}) {
     const std::size_t n = std::size_t(steps) * envs, e = std::size_t(envs);
     Problem p{name + " " + std::to_string(steps) + "x" + std::to_string(envs), {{"steps", steps}, {"envs", envs}}, {}};
-    p.arrays = {{"reward", random_values(n, 1)}, {"value", random_values(n, 2)}, {"final_value", random_values(n, 3)},
-                {"last_value", random_values(e, 4)}, {"behaviour", random_values(n, 5, 0.5)}, {"target", random_values(n, 6, 0.5)},
-                {"terminated", random_integers(n, 7, 0, 10)}, {"truncated", random_integers(n, 8, 0, 10)}, {"discount", {}}};
+    p.arrays = {{"reward", random_values(n, 1)},
+                {"value", random_values(n, 2)},
+                {"final_value", random_values(n, 3)},
+                {"last_value", random_values(e, 4)},
+                {"behaviour", random_values(n, 5, 0.5)},
+                {"target", random_values(n, 6, 0.5)},
+                {"terminated", random_integers(n, 7, 0, 10)},
+                {"truncated", random_integers(n, 8, 0, 10)},
+                {"discount", {}}};
     for (const char* flag : {"terminated", "truncated"})
       for (double& x : p.arrays[flag]) x = x == 0 ? 1 : 0;
     for (const double ended : p.arrays["terminated"]) p.arrays["discount"].push_back(ended != 0 ? 0 : 0.99);
@@ -139,10 +164,12 @@ std::vector<Problem> rollouts(const std::string& name, bool small) {
 }
 Arrays solve_gae(const Gpu& gpu, int version, const Problem& p) {
   const std::size_t n = p.arrays.at("reward").size();
-  Buffer<float> reward(gpu, p.floats("reward")), value(gpu, p.floats("value")), final_value(gpu, p.floats("final_value"));
+  Buffer<float> reward(gpu, p.floats("reward")), value(gpu, p.floats("value")),
+      final_value(gpu, p.floats("final_value"));
   Buffer<float> last(gpu, p.floats("last_value")), advantage(gpu, n), returns(gpu, n);
   Buffer<std::uint8_t> terminated(gpu, p.bytes("terminated")), truncated(gpu, p.bytes("truncated"));
-  const cuda::GaeArguments a{p.size("steps"), p.size("envs"), reward, value, final_value, terminated, truncated, last, advantage, returns, 0.99, 0.95};
+  const cuda::GaeArguments a{p.size("steps"), p.size("envs"), reward,    value,   final_value, terminated,
+                             truncated,       last,           advantage, returns, 0.99,        0.95};
   gpu.check(gpu->gae({.version = version}, &a), "gae");
   return {{"advantage", widen(advantage.values())}, {"returns", widen(returns.values())}};
 }
@@ -158,9 +185,12 @@ Arrays right_gae(const Problem& p) {
 }
 Arrays solve_vtrace(const Gpu& gpu, int version, const Problem& p) {
   const std::size_t n = p.arrays.at("reward").size();
-  Buffer<float> behaviour(gpu, p.floats("behaviour")), target(gpu, p.floats("target")), discount(gpu, p.floats("discount"));
-  Buffer<float> reward(gpu, p.floats("reward")), value(gpu, p.floats("value")), last(gpu, p.floats("last_value")), vs(gpu, n), pg(gpu, n);
-  const cuda::VtraceArguments a{p.size("steps"), p.size("envs"), behaviour, target, discount, reward, value, last, vs, pg, 1.0, 0.9, 1.1, 0.95};
+  Buffer<float> behaviour(gpu, p.floats("behaviour")), target(gpu, p.floats("target")),
+      discount(gpu, p.floats("discount"));
+  Buffer<float> reward(gpu, p.floats("reward")), value(gpu, p.floats("value")), last(gpu, p.floats("last_value")),
+      vs(gpu, n), pg(gpu, n);
+  const cuda::VtraceArguments a{
+      p.size("steps"), p.size("envs"), behaviour, target, discount, reward, value, last, vs, pg, 1.0, 0.9, 1.1, 0.95};
   gpu.check(gpu->vtrace({.version = version}, &a), "vtrace");
   return {{"vs", widen(vs.values())}, {"pg", widen(pg.values())}};
 }
@@ -168,7 +198,8 @@ Arrays right_vtrace(const Problem& p) {
   std::vector<double> vs(p.arrays.at("reward").size()), pg(vs.size());
   vtrace_scan<double>(kPlain, {p.size("steps"), p.size("envs")},
                       {p.arrays.at("behaviour").data(), p.arrays.at("target").data(), p.arrays.at("discount").data(),
-                       p.arrays.at("reward").data(), p.arrays.at("value").data(), p.arrays.at("last_value").data(), vs.data(), pg.data()},
+                       p.arrays.at("reward").data(), p.arrays.at("value").data(), p.arrays.at("last_value").data(),
+                       vs.data(), pg.data()},
                       {1.0, 0.9, 1.1, 0.95});
   return {{"vs", vs}, {"pg", pg}};
 }
@@ -177,11 +208,35 @@ Arrays right_vtrace(const Problem& p) {
 
 std::vector<Operation> training_operations() {
   return {
-      {"embedding", "embedding", {"vocab", "channels", "batch", "time"}, {"idx", "wte", "wpe", "dy"}, {1, 2}, 1e-6, embeddings, solve_embedding, right_embedding},
-      {"adamw", "adamw", {"n", "steps", "lr", "beta1", "beta2", "eps", "weight_decay"}, {"p0", "grads"}, {1, 2}, 2e-6, adams, solve_adamw, right_adamw},
+      {"embedding",
+       "embedding",
+       {"vocab", "channels", "batch", "time"},
+       {"idx", "wte", "wpe", "dy"},
+       {1, 2},
+       1e-6,
+       embeddings,
+       solve_embedding,
+       right_embedding},
+      {"adamw",
+       "adamw",
+       {"n", "steps", "lr", "beta1", "beta2", "eps", "weight_decay"},
+       {"p0", "grads"},
+       {1, 2},
+       2e-6,
+       adams,
+       solve_adamw,
+       right_adamw},
       {"global_norm", "", {}, {}, {1, 2}, 0, norms, solve_norm, right_norm},
       {"gae", "", {}, {}, {1, 2}, 1e-5, [](bool small) { return rollouts("gae", small); }, solve_gae, right_gae},
-      {"vtrace", "", {}, {}, {1, 2}, 1e-5, [](bool small) { return rollouts("vtrace", small); }, solve_vtrace, right_vtrace},
+      {"vtrace",
+       "",
+       {},
+       {},
+       {1, 2},
+       1e-5,
+       [](bool small) { return rollouts("vtrace", small); },
+       solve_vtrace,
+       right_vtrace},
   };
 }
 

@@ -85,7 +85,8 @@ TEST_F(HandlesTest, DroppedBeforeTheStartItIsToldAfterwards) {
   auto start = starts(1);
   drop_handle(driver_, counter.id);
   started(start[0], kWorker);
-  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u) << "its constructor runs, then it ends";
+  EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u)
+      << "its constructor runs, then it ends";
 }
 
 TEST_F(HandlesTest, DroppedWhileItWaitsForAPlaceItEnds) {

@@ -69,7 +69,8 @@ class HeadFixture : public ::testing::Test {
   }
   std::uint64_t request(ProcessId from, Method method, Message body, LinkId link = 0) {
     const std::uint64_t token = ++tokens_;
-    event(Frame{link != 0 ? link : link_of(from), wire::FrameKind::kRequest, from, token, method, false, std::move(body)});
+    event(Frame{link != 0 ? link : link_of(from), wire::FrameKind::kRequest, from, token, method, false,
+                std::move(body)});
     return token;
   }
   void notice(ProcessId from, Method method, Message body) {
@@ -119,7 +120,9 @@ class HeadFixture : public ::testing::Test {
     }
     return found;
   }
-  std::vector<wire::StartActor> starts(std::uint32_t node) { return notices<wire::StartActor>(daemon_of(node), Method::kStartActor); }
+  std::vector<wire::StartActor> starts(std::uint32_t node) {
+    return notices<wire::StartActor>(daemon_of(node), Method::kStartActor);
+  }
   std::vector<wire::ActorLocation> moves(ProcessId to) { return notices<wire::ActorLocation>(to, Method::kActorMoved); }
 
   /// Time passes; daemons that are not in `silent_` answer pings.
@@ -142,7 +145,8 @@ class HeadFixture : public ::testing::Test {
       return true;
     });
     for (const Send& ping : pings) {
-      if (!silent_.contains(ping.to.node)) event(Frame{link_of(ping.to), wire::FrameKind::kResponse, ping.to, ping.token, {}, false, wire::Empty{}});
+      if (!silent_.contains(ping.to.node))
+        event(Frame{link_of(ping.to), wire::FrameKind::kResponse, ping.to, ping.token, {}, false, wire::Empty{}});
     }
   }
 
@@ -150,10 +154,13 @@ class HeadFixture : public ::testing::Test {
   void started(const wire::StartActor& start, ProcessId process, int pid = 4711) {
     notice(process, Method::kActorStarted, wire::ActorStarted{start.spec.id, start.restarts, process, pid});
   }
-  void exited(ActorId actor, ProcessId process, DeathCause cause, std::string message = {}, std::optional<ErrorRecord> error = {}, int restarts = 0) {
-    notice(process, Method::kActorExited, wire::ActorExited{actor, restarts, process, cause, std::move(message), std::move(error)});
+  void exited(ActorId actor, ProcessId process, DeathCause cause, std::string message = {},
+              std::optional<ErrorRecord> error = {}, int restarts = 0) {
+    notice(process, Method::kActorExited,
+           wire::ActorExited{actor, restarts, process, cause, std::move(message), std::move(error)});
   }
-  void crash(ProcessId process, std::string reason = "killed by SIGKILL (9)", ActorId constructing = {}, int restarts = 0) {
+  void crash(ProcessId process, std::string reason = "killed by SIGKILL (9)", ActorId constructing = {},
+             int restarts = 0) {
     wire::ProcessDied died;
     died.process = process;
     died.pid = 4711;
@@ -179,7 +186,8 @@ class HeadFixture : public ::testing::Test {
     return back;
   }
   void come_back(std::uint32_t node, LinkId link) {
-    EXPECT_EQ(ask<wire::RegisterNodeReply>(daemon_of(node), Method::kRegisterNode, registration(node), link).node, node);
+    EXPECT_EQ(ask<wire::RegisterNodeReply>(daemon_of(node), Method::kRegisterNode, registration(node), link).node,
+              node);
     links_[node] = link;
   }
   void report(std::uint32_t from, std::uint32_t about, wire::LinkState state) {
@@ -201,10 +209,13 @@ class HeadFixture : public ::testing::Test {
     moves(actor.creator);
     return actor.id;
   }
-  wire::ActorLocation where(ProcessId from, ActorId actor) { return ask<wire::ActorLocation>(from, Method::kResolveActor, wire::ResolveActor{actor}); }
+  wire::ActorLocation where(ProcessId from, ActorId actor) {
+    return ask<wire::ActorLocation>(from, Method::kResolveActor, wire::ResolveActor{actor});
+  }
   /// What `troupe list actors` shows, with daemons that have nothing to add.
   wire::StateReply list_actors(const std::map<std::string, std::string>& filter) {
-    const std::uint64_t token = request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, filter, -1, 0});
+    const std::uint64_t token =
+        request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, filter, -1, 0});
     for (const Send& query : take_queries())
       event(Frame{link_of(query.to), wire::FrameKind::kResponse, query.to, query.token, {}, false, wire::StateReply{}});
     const std::optional<Message> reply = answer(driver_, token);

@@ -41,7 +41,8 @@ TEST_F(JobsTest, ADetachedActorOutlivesJobAndDriverAndItsCrash) {
   EXPECT_EQ(ended[0].keep_actors, std::vector<ActorId>{detached.id});
   const ProcessId second{1, 2};
   job(second, "ns");
-  EXPECT_EQ(ask<wire::NamedActorReply>(second, Method::kGetNamedActor, wire::NamedActor{"d", ""}).handle.actor, detached.id);
+  EXPECT_EQ(ask<wire::NamedActorReply>(second, Method::kGetNamedActor, wire::NamedActor{"d", ""}).handle.actor,
+            detached.id);
   crash(kWorker);
   pass(1s);
   EXPECT_EQ(starts(1).size(), 1u);
@@ -54,7 +55,8 @@ TEST_F(JobsTest, TheEndOfTheLastActorThatAJobLeftBehindIsToldToAllDaemons) {
   live(detached, kWorker);
   ActorId child = live(spec(kWorker, job_), {1, 11});
   notice(daemon_of(1), Method::kJobFinished, wire::JobFinished{job_, driver_, 0, ""});
-  for (std::uint32_t node : {1u, second}) EXPECT_EQ(notices<wire::JobEnded>(daemon_of(node), Method::kJobEnded).size(), 1u);
+  for (std::uint32_t node : {1u, second})
+    EXPECT_EQ(notices<wire::JobEnded>(daemon_of(node), Method::kJobEnded).size(), 1u);
   exited(detached.id, kWorker, DeathCause::kKilled);
   crash(kWorker);
   EXPECT_TRUE(notices<wire::JobEnded>(daemon_of(1), Method::kJobEnded).empty()) << "one that it made still lives";
@@ -70,7 +72,8 @@ TEST_F(JobsTest, WhatADetachedActorMadeOutlivesTheJobWithIt) {
   wire::ActorSpec detached = spec(driver_, job_, "d");
   detached.lifetime = Lifetime::kDetached;
   live(detached, kWorker);
-  ActorId child = live(spec(kWorker, job_), {1, 11}), grandchild = live(spec({1, 11}, job_), {1, 12}), other = live(spec(driver_, job_), {1, 13});
+  ActorId child = live(spec(kWorker, job_), {1, 11}), grandchild = live(spec({1, 11}, job_), {1, 12}),
+          other = live(spec(driver_, job_), {1, 13});
   notice(daemon_of(1), Method::kJobFinished, wire::JobFinished{job_, driver_, 0, ""});
   EXPECT_EQ(state_.actors().state_of(child), wire::ActorState::kAlive);
   EXPECT_EQ(state_.actors().state_of(grandchild), wire::ActorState::kAlive);
@@ -98,7 +101,8 @@ TEST_F(JobsTest, TheDriversDeathAndItsNodesDeathEndTheJob) {
 TEST_F(JobsTest, JobsAreListed) {
   notice(daemon_of(1), Method::kJobFinished, wire::JobFinished{job_, driver_, 3, ""});
   job({1, 9});
-  auto rows = ask<wire::StateReply>(daemon_of(1), Method::kListState, wire::StateQuery{wire::StateKind::kJobs, {}, -1, 0}).rows;
+  auto rows =
+      ask<wire::StateReply>(daemon_of(1), Method::kListState, wire::StateQuery{wire::StateKind::kJobs, {}, -1, 0}).rows;
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].at("job_id"), "1");
   EXPECT_EQ(rows[0].at("name_space"), "ns");
@@ -116,7 +120,8 @@ TEST_F(JobsTest, KeyValue) {
   EXPECT_EQ(ask<wire::KvValue>(driver_, Method::kKvGet, wire::KvKey{"b"}).value, "2");
   EXPECT_EQ(ask<wire::KvValue>(driver_, Method::kKvGet, wire::KvKey{"a/1"}).value, "");
   EXPECT_FALSE(ask<wire::KvValue>(driver_, Method::kKvGet, wire::KvKey{"c"}).value);
-  EXPECT_EQ(ask<wire::KvKeyList>(driver_, Method::kKvKeys, wire::KvKey{"a/"}).keys, (std::vector<std::string>{"a/1", "a/2"}));
+  EXPECT_EQ(ask<wire::KvKeyList>(driver_, Method::kKvKeys, wire::KvKey{"a/"}).keys,
+            (std::vector<std::string>{"a/1", "a/2"}));
   EXPECT_TRUE(ask<wire::KvDeleted>(driver_, Method::kKvDel, wire::KvKey{"b"}).deleted);
   EXPECT_FALSE(ask<wire::KvDeleted>(driver_, Method::kKvDel, wire::KvKey{"b"}).deleted);
 }
@@ -135,13 +140,16 @@ TEST_F(JobsTest, KV1_OfTwoSwapsWithOneExpectationOneHappens) {
 
 TEST_F(JobsTest, TasksAreAskedForAtTheDaemonsAndMerged) {
   join(1);
-  std::uint64_t list = request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kTasks, {{"state", "RUNNING"}}, 2, 0});
+  std::uint64_t list =
+      request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kTasks, {{"state", "RUNNING"}}, 2, 0});
   std::vector<Send> queries;
   for (const Send& send : sent_) if (send.method == Method::kQueryState) queries.push_back(send);
   ASSERT_EQ(queries.size(), 2u);
   for (const Send& query : queries) {
     wire::StateReply part;
-    part.rows = {{{"task_id", "t" + std::to_string(query.to.node)}, {"state", "RUNNING"}}, {{"task_id", "x"}, {"state", "FINISHED"}}, {{"task_id", "y"}, {"state", "RUNNING"}}};
+    part.rows = {{{"task_id", "t" + std::to_string(query.to.node)}, {"state", "RUNNING"}},
+                 {{"task_id", "x"}, {"state", "FINISHED"}},
+                 {{"task_id", "y"}, {"state", "RUNNING"}}};
     event(Frame{link_of(query.to), wire::FrameKind::kResponse, query.to, query.token, {}, false, part});
   }
   auto reply = answer(driver_, list);
@@ -150,12 +158,74 @@ TEST_F(JobsTest, TasksAreAskedForAtTheDaemonsAndMerged) {
   EXPECT_TRUE(std::get<wire::StateReply>(*reply).warnings.empty());
 }
 
+// REVIEW H.17: at f0736ec a list that was cut off looked complete.
+TEST_F(JobsTest, LS4_AListSaysHowManyRowsThereAre) {
+  join(1);
+  std::uint64_t list = request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kObjects, {}, 3, 0});
+  for (const Send& send : std::vector<Send>(sent_)) {
+    if (send.method != Method::kQueryState) continue;
+    const wire::StateRow row{{"object_id", "o"}};
+    event(Frame{link_of(send.to),
+                wire::FrameKind::kResponse,
+                send.to,
+                send.token,
+                {},
+                false,
+                wire::StateReply{{row, row}, {}, 1'000'000}});
+  }
+  const wire::StateReply reply = std::get<wire::StateReply>(*answer(driver_, list));
+  EXPECT_EQ(reply.rows.size(), 3u);
+  EXPECT_EQ(reply.total, 2'000'000u);
+  const auto jobs =
+      ask<wire::StateReply>(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kJobs, {}, 0, 0});
+  EXPECT_EQ(jobs.rows.size(), 0u);
+  EXPECT_EQ(jobs.total, 1u);
+}
+
+// REVIEW A.20: at f0736ec they were decoded and thrown away.
+TEST_F(JobsTest, MET1_CountsAreSumsThatADeathDoesNotLower) {
+  const auto report = [&](ProcessId process, double hits, double load) {
+    notice(process, Method::kMetrics,
+           wire::MetricsReport{process,
+                               {{"hits", "counter", {}, {hits}},
+                                {"load", "gauge", {}, {load}},
+                                {"times", "histogram", {0.5}, {2, 1, hits}},
+                                {"odd", "counter", {}, {}}}});
+  };
+  const auto value = [&](const std::string& name, const std::string& field) {
+    const auto rows = ask<wire::StateReply>(driver_, Method::kListState,
+                                            wire::StateQuery{wire::StateKind::kMetrics, {{"name", name}}, -1, 0})
+                          .rows;
+    return rows.size() == 1 ? rows[0].at(field) : std::to_string(rows.size()) + " rows";
+  };
+  report(driver_, 3, 0.25);
+  report(kWorker, 4, 0.75);
+  report(kWorker, 5, 0.5);
+  EXPECT_EQ(value("hits", "value"), "8") << "a report replaces the former one";
+  EXPECT_EQ(value("load", "value"), "0.5");
+  EXPECT_EQ(value("times", "value"), "8");
+  EXPECT_EQ(value("times", "count"), "6");
+  EXPECT_EQ(value("times", "buckets"), "<=0.5: 4, more: 2");
+  EXPECT_EQ(value("odd", "value"), "0 rows");
+  crash(kWorker);
+  EXPECT_EQ(value("hits", "value"), "8");
+  EXPECT_EQ(value("hits", "processes"), "1");
+  notice(driver_, Method::kMetrics, wire::MetricsReport{kWorker, {{"hits", "counter", {}, {100}}}});
+  EXPECT_EQ(value("hits", "value"), "8") << "nobody counts for another";
+}
+
 TEST_F(JobsTest, ANodeThatDoesNotAnswerInTimeIsAWarning) {
   join(1);
   std::uint64_t list = request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kWorkers, {}, -1, 0});
   for (const Send& send : std::vector<Send>(sent_)) {
     if (send.method != Method::kQueryState || send.to.node != 1) continue;
-    event(Frame{link_of(send.to), wire::FrameKind::kResponse, send.to, send.token, {}, false, wire::StateReply{{{{"worker_id", "w"}}}, {}}});
+    event(Frame{link_of(send.to),
+                wire::FrameKind::kResponse,
+                send.to,
+                send.token,
+                {},
+                false,
+                wire::StateReply{{{{"worker_id", "w"}}}, {}}});
   }
   pass(999ms);
   EXPECT_FALSE(answer(driver_, list));
@@ -170,23 +240,34 @@ TEST_F(JobsTest, ANodeThatDoesNotAnswerInTimeIsAWarning) {
 /// Light actors are told in batches: what is on its way when the question comes is in the answer. (H.11)
 TEST_F(JobsTest, LS3_AListOfActorsWaitsForWhatTheNodesHaveToTell) {
   const ProcessId host{1, 20};
-  const std::uint64_t list = request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {}, -1, 0});
+  const std::uint64_t list =
+      request(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {}, -1, 0});
   EXPECT_FALSE(answer(driver_, list)) << "at f0736ec: answered at once, with 0 rows";
   const std::vector<Send> queries = take_queries();
   ASSERT_EQ(queries.size(), 1u);
   wire::LightActors report{host, job_, "Light", "ns", {{driver_, 1}, {driver_, 2}}, {}};
   notice(host, Method::kLightActors, report);
-  event(Frame{link_of(daemon_of(1)), wire::FrameKind::kResponse, daemon_of(1), queries[0].token, {}, false, wire::StateReply{}});
+  event(Frame{link_of(daemon_of(1)),
+              wire::FrameKind::kResponse,
+              daemon_of(1),
+              queries[0].token,
+              {},
+              false,
+              wire::StateReply{}});
   const std::optional<Message> reply = answer(driver_, list);
   ASSERT_TRUE(reply);
   EXPECT_EQ(std::get<wire::StateReply>(*reply).rows.size(), 2u);
 }
 
 TEST_F(JobsTest, AnUnknownFilterFieldIsTheCallersMistake) {
-  ErrorRecord error = ask_error(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {{"colour", "red"}}, -1, 0});
+  ErrorRecord error =
+      ask_error(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kActors, {{"colour", "red"}}, -1, 0});
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
   EXPECT_NE(error.message.find("actor_id"), std::string::npos) << "LS-2: says which there are";
-  EXPECT_EQ(ask<wire::StateReply>(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kPlacementGroups, {}, -1, 0}).rows.size(), 0u);
+  EXPECT_EQ(
+      ask<wire::StateReply>(driver_, Method::kListState, wire::StateQuery{wire::StateKind::kPlacementGroups, {}, -1, 0})
+          .rows.size(),
+      0u);
 }
 
 TEST_F(JobsTest, ClusterInfoNamesTheCluster) {

@@ -9,9 +9,11 @@ using MembershipTest = HeadFixture;
 std::vector<wire::ClusterView> views(std::vector<Send>& sent, std::uint32_t node) {
   std::vector<wire::ClusterView> found;
   for (const Send& send : sent) {
-    if (send.method == Method::kClusterView && send.to == daemon_of(node)) found.push_back(std::get<wire::ClusterView>(send.body));
+    if (send.method == Method::kClusterView && send.to == daemon_of(node))
+      found.push_back(std::get<wire::ClusterView>(send.body));
   }
-  std::erase_if(sent, [&](const Send& send) { return send.method == Method::kClusterView && send.to == daemon_of(node); });
+  std::erase_if(sent,
+                [&](const Send& send) { return send.method == Method::kClusterView && send.to == daemon_of(node); });
   return found;
 }
 
@@ -93,6 +95,22 @@ TEST_F(MembershipTest, WhereNobodyListensAnyMoreALostLinkIsDeathAtOnce) {
   EXPECT_EQ(notices<wire::NodeDied>(daemon_of(1), Method::kNodeDied).size(), 1u);
 }
 
+TEST_F(MembershipTest, WhereAnEndingProcessStillTookTheConnectionItIsLookedForAgain) {
+  wire::RegisterNode request;
+  request.info.address = "10.0.0.2:7";
+  const std::uint32_t node = join(request);
+  lose_link(node);
+  others_.clear();
+  event(ProbeBroken{node});
+  EXPECT_TRUE(others_.empty()) << "in a moment";
+  pass(50ms);
+  ASSERT_EQ(others_.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<ProbeNode>(others_[0]));
+  EXPECT_TRUE(state_.membership().alive(node));
+  event(NobodyListens{node});
+  EXPECT_FALSE(state_.membership().alive(node));
+}
+
 TEST_F(MembershipTest, ARefusalThatComesWhenTheNodeIsBackSaysNothing) {
   join(1);
   lose_link(1);
@@ -102,7 +120,8 @@ TEST_F(MembershipTest, ARefusalThatComesWhenTheNodeIsBackSaysNothing) {
   EXPECT_TRUE(state_.membership().alive(1));
 }
 
-// The test: of three nodes only the link between two is cut. REVIEW B.2: at f0736ec each declared the other dead.
+// The test: of three nodes only the link between two is cut. REVIEW B.2: at f0736ec each declared the other
+// dead.
 TEST_F(MembershipTest, MB6_OfTwoThatDoNotReachEachOtherOneIsFencedAndAllHearOfIt) {
   for (int i = 0; i < 3; ++i) join(1);
   report(2, 3, wire::LinkState::kDown);
@@ -117,7 +136,8 @@ TEST_F(MembershipTest, MB6_OfTwoThatDoNotReachEachOtherOneIsFencedAndAllHearOfIt
     ASSERT_EQ(died.size(), 1u);
     EXPECT_EQ(died[0].node, 3u);
   }
-  EXPECT_EQ(ask_error(daemon_of(3), Method::kRegisterNode, registration(3), 99).code, ErrorCode::kUnauthenticated) << "final";
+  EXPECT_EQ(ask_error(daemon_of(3), Method::kRegisterNode, registration(3), 99).code, ErrorCode::kUnauthenticated)
+      << "final";
   pass(20s);
   EXPECT_TRUE(state_.membership().alive(1) && state_.membership().alive(2));
 }

@@ -87,7 +87,8 @@ TEST_F(NamesTest, ACreationWaitsForTheEndOfTheOneBeforeIt) {
   ask<wire::Empty>(driver_, Method::kKillActor, wire::KillActor{old, false});
   ask_error(driver_, Method::kGetNamedActor, wire::NamedActor{"hits", "ns"});
   wire::ActorSpec next = spec(driver_, job_, "hits"), third = spec(driver_, job_, "hits");
-  std::uint64_t create = request(driver_, Method::kCreateActor, next), refused = request(driver_, Method::kCreateActor, third);
+  std::uint64_t create = request(driver_, Method::kCreateActor, next),
+                refused = request(driver_, Method::kCreateActor, third);
   EXPECT_FALSE(answer(driver_, create)) << "AC-1: its process may still live";
   crash(kWorker);
   auto reply = answer(driver_, create);
@@ -109,7 +110,8 @@ TEST_F(NamesTest, AProgramOfAnotherBuildIsRefusedAndToldWhatToDo) {
   const ProcessId other{1, 3};
   wire::ActorSpec same = spec(other, job(other, "ns", "another digest"), "a");
   same.get_if_exists = true;
-  for (const ErrorRecord& error : {ask_error(other, Method::kGetNamedActor, wire::NamedActor{"a", "ns"}), ask_error(other, Method::kCreateActor, same)}) {
+  for (const ErrorRecord& error : {ask_error(other, Method::kGetNamedActor, wire::NamedActor{"a", "ns"}),
+                                   ask_error(other, Method::kCreateActor, same)}) {
     EXPECT_EQ(error.code, ErrorCode::kUnauthenticated) << "AC-7";
     EXPECT_NE(error.message.find("run the same build"), std::string::npos) << error.message;
   }

@@ -122,7 +122,11 @@ TEST(FrameCodec, WhatIsSentIsWhatIsRead) {
   spec.id = {{3, 4}, 5};
   spec.name = "n";
   spec.scheduling = NodeAffinity{"x", true};
-  Encoded encoded = encode_send({.to = {3, 4}, .kind = wire::FrameKind::kRequest, .method = wire::Method::kCreateActor, .token = 9, .body = spec});
+  Encoded encoded = encode_send({.to = {3, 4},
+                                 .kind = wire::FrameKind::kRequest,
+                                 .method = wire::Method::kCreateActor,
+                                 .token = 9,
+                                 .body = spec});
   EXPECT_EQ(encoded.header.destination, (ProcessId{3, 4}));
   auto frame = decode_frame(1, encoded.header, encoded.payload);
   ASSERT_TRUE(frame);
@@ -132,7 +136,11 @@ TEST(FrameCodec, WhatIsSentIsWhatIsRead) {
 }
 
 TEST(FrameCodec, FailuresAndEmptyAnswersAreTold) {
-  Encoded failed = encode_send({.to = {1, 0}, .kind = wire::FrameKind::kResponse, .token = 1, .failed = true, .body = error_record(ErrorCode::kNotFound, "no")});
+  Encoded failed = encode_send({.to = {1, 0},
+                                .kind = wire::FrameKind::kResponse,
+                                .token = 1,
+                                .failed = true,
+                                .body = error_record(ErrorCode::kNotFound, "no")});
   auto frame = decode_frame(1, failed.header, failed.payload);
   ASSERT_TRUE(frame && frame->failed);
   EXPECT_EQ(std::get<ErrorRecord>(frame->body).message, "no");

@@ -116,7 +116,8 @@ TEST_F(PlacementTest, ARestartableActorMovesFromADeadNodeAndOthersDieWithIt) {
   live(bound, {second, 3});
   lose_link(second);
   pass(300ms);
-  EXPECT_EQ(ask<ActorDeath>(driver_, Method::kMonitorActor, wire::ResolveActor{stayer.id}).cause, DeathCause::kNodeDied);
+  EXPECT_EQ(ask<ActorDeath>(driver_, Method::kMonitorActor, wire::ResolveActor{stayer.id}).cause,
+            DeathCause::kNodeDied);
   EXPECT_EQ(where(driver_, mover.id).state, wire::ActorState::kRestarting);
   pass(1s);
   auto start = starts(1);
@@ -133,7 +134,8 @@ TEST_F(PlacementTest, AStartThatANodeRefusesGoesOnElsewhereWithoutCountingAsARes
   ActorId id = create(3);
   auto start = starts(1);
   ASSERT_EQ(start.size(), 1u);
-  notice(daemon_of(1), Method::kStartActorFailed, wire::StartActorFailed{id, 0, error_record(ErrorCode::kUser, "no room"), true});
+  notice(daemon_of(1), Method::kStartActorFailed,
+         wire::StartActorFailed{id, 0, error_record(ErrorCode::kUser, "no room"), true});
   load(1, 1, 1);
   pass(1s);
   auto again = starts(second);
@@ -144,7 +146,8 @@ TEST_F(PlacementTest, AStartThatANodeRefusesGoesOnElsewhereWithoutCountingAsARes
 TEST_F(PlacementTest, AStartThatCanNotWorkAnywhereIsTheActorsDeath) {
   ActorId id = create(1);
   starts(1);
-  notice(daemon_of(1), Method::kStartActorFailed, wire::StartActorFailed{id, 0, error_record(ErrorCode::kRuntimeEnv, "no such folder"), false});
+  notice(daemon_of(1), Method::kStartActorFailed,
+         wire::StartActorFailed{id, 0, error_record(ErrorCode::kRuntimeEnv, "no such folder"), false});
   auto location = where(driver_, id);
   EXPECT_EQ(location.state, wire::ActorState::kDead);
   EXPECT_EQ(location.error->code, ErrorCode::kRuntimeEnv);

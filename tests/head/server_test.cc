@@ -1,4 +1,5 @@
-// A head behind real links: it takes nodes, answers, sees a lost link, and ends when it shall (HSV-1, HSV-2 of server.h).
+// A head behind real links: it takes nodes, answers, sees a lost link, and ends when it shall (HSV-1, HSV-2 of
+// server.h).
 #include "core/head/service/server.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +109,8 @@ class RealHead : public ::testing::Test {
     Ear ear;
     std::unique_ptr<net::Links> links;
     net::LinkId link = 0;
-    template <class Body> void send(wire::FrameKind kind, ProcessId source, std::uint64_t token, Method method, const Body& body) {
+    template <class Body>
+    void send(wire::FrameKind kind, ProcessId source, std::uint64_t token, Method method, const Body& body) {
       net::FrameHeader header;
       header.kind = static_cast<std::uint8_t>(kind);
       header.source = source;
@@ -155,7 +157,8 @@ TEST_F(RealHead, TakesANodeAndAnswersIt) {
   ASSERT_TRUE(reply);
   EXPECT_EQ(reply->node, 1u);
   EXPECT_EQ(reply->cluster_id, "c");
-  auto view = daemon->ear.wait_for<wire::ClusterView>(wire::FrameKind::kNotice, static_cast<std::uint64_t>(Method::kClusterView));
+  auto view = daemon->ear.wait_for<wire::ClusterView>(wire::FrameKind::kNotice,
+                                                      static_cast<std::uint64_t>(Method::kClusterView));
   ASSERT_TRUE(view);
   EXPECT_EQ(view->nodes.size(), 1u);
   daemon->ear.clear();
@@ -173,7 +176,8 @@ TEST_F(RealHead, ALostLinkIsTheNodesDeathForTheOthers) {
   auto second = join();
   ASSERT_TRUE(second->ear.wait_for<wire::RegisterNodeReply>(wire::FrameKind::kResponse, 0));
   second->links->abort(second->link, "pulled out");
-  auto died = first->ear.wait_for<wire::NodeDied>(wire::FrameKind::kNotice, static_cast<std::uint64_t>(Method::kNodeDied));
+  auto died =
+      first->ear.wait_for<wire::NodeDied>(wire::FrameKind::kNotice, static_cast<std::uint64_t>(Method::kNodeDied));
   ASSERT_TRUE(died);
   EXPECT_EQ(died->node, 2u);
 }
@@ -184,7 +188,8 @@ TEST_F(RealHead, ALostLinkOfANodeWhereNobodyListensIsItsDeathAtOnce) {
   auto second = join("127.0.0.1:1");  // nobody ever does
   ASSERT_TRUE(second->ear.wait_for<wire::RegisterNodeReply>(wire::FrameKind::kResponse, 0));
   second->links->abort(second->link, "killed");
-  auto died = first->ear.wait_for<wire::NodeDied>(wire::FrameKind::kNotice, static_cast<std::uint64_t>(Method::kNodeDied));
+  auto died =
+      first->ear.wait_for<wire::NodeDied>(wire::FrameKind::kNotice, static_cast<std::uint64_t>(Method::kNodeDied));
   ASSERT_TRUE(died);
   EXPECT_NE(died->reason.find("nobody listens"), std::string::npos) << died->reason;
 }

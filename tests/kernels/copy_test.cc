@@ -1,4 +1,5 @@
 // Copies and casts: to the last byte, and every version bit for bit against the reference.
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/copy/copy.h"

@@ -1,4 +1,4 @@
-// NDS-2 to NDS-5 of net/data_socket.h against peers that corrupt, hang up, stop in the middle or send nonsense.
+// NDS-2 to NDS-5 of net/data/data_socket.h against peers that corrupt, hang up, stop in the middle or send nonsense.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -25,7 +25,8 @@ using namespace testing;
 class Proxy {
  public:
   using Change = std::function<bool(std::size_t position, char* bytes, std::size_t size)>;  ///< false: hang up
-  explicit Proxy(Change change) : change_(std::move(change)), listener_(*listen_tcp("127.0.0.1", 0)), port(*local_port(listener_.get())) {}
+  explicit Proxy(Change change)
+      : change_(std::move(change)), listener_(*listen_tcp("127.0.0.1", 0)), port(*local_port(listener_.get())) {}
   /// The server that is to be reached through it: it knows that this address leads to it (else it refuses, PX-3).
   DataServerOptions server(DataServerOptions options = {.token = token_of('a')}) const {
     options.also_reached_at = address_of(port);
@@ -179,7 +180,8 @@ TEST(DataSocketHostile, AnAuthenticatedPeerThatSendsNonsenseIsCut) {  // NDS-5
     ASSERT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address.storage), address.size), 0);
     const timeval patience{30, 0};
     ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    auto proof = *ProofExchange::dial({.token = token_of('a'), .purpose = ProofPurpose::kData, .incarnation = 1}, {}, pair.address());
+    auto proof = *ProofExchange::dial({.token = token_of('a'), .purpose = ProofPurpose::kData, .incarnation = 1}, {},
+                                      pair.address());
     const std::string hello = proof.output();
     ASSERT_EQ(::send(fd.get(), hello.data(), hello.size(), 0), ssize_t(hello.size()));
     ProofWelcome welcome;
@@ -218,15 +220,17 @@ TEST(DataSocketHostile, APeerThatStopsInTheMiddleMeetsTheDeadline) {  // NDS-2
   pair.store.put(1, pattern(4 * kMiB));
   proxy.start(pair.server->port());
   std::vector<std::byte> into(4 * kMiB);
-  EXPECT_EQ(code_of(start(*pair.client, address_of(proxy.port), 1, into, std::chrono::milliseconds(300)).get()), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(code_of(start(*pair.client, address_of(proxy.port), 1, into, std::chrono::milliseconds(300)).get()),
+            ErrorCode::kDeadlineExceeded);
   std::fill(into.begin(), into.end(), std::byte{0});
   shut.unlock();
   pair.client->stop();
-  EXPECT_TRUE(std::all_of(into.begin(), into.end(), [](std::byte b) { return b == std::byte{0}; })) << "nobody writes after done";
+  EXPECT_TRUE(std::all_of(into.begin(), into.end(), [](std::byte b) { return b == std::byte{0}; }))
+      << "nobody writes after done";
 }
 
-// B.9: a process that is stopped keeps its connections and gives nothing. Without the stall the fetch would last as long as
-// its deadline, whoever else has the buffer.
+// B.9: a process that is stopped keeps its connections and gives nothing. Without the stall the fetch would last as
+// long as its deadline, whoever else has the buffer.
 TEST(DataSocketHostile, APeerThatStopsIsGivenUpAfterAStallLongBeforeTheDeadline) {  // NDS-2
   std::mutex gate;
   std::unique_lock shut(gate);
@@ -241,7 +245,10 @@ TEST(DataSocketHostile, APeerThatStopsIsGivenUpAfterAStallLongBeforeTheDeadline)
     const UniqueFd mute = *listen_tcp("127.0.0.1", 0);  // the kernel accepts; nobody ever says a word
     std::vector<std::byte> into(4 * kMiB);
     std::promise<Status> ended;
-    Fetch fetch{address_of(before_welcome ? *local_port(mute.get()) : proxy.port), {1, 1, 7}, into, SteadyClock::now() + std::chrono::hours(1)};
+    Fetch fetch{address_of(before_welcome ? *local_port(mute.get()) : proxy.port),
+                {1, 1, 7},
+                into,
+                SteadyClock::now() + std::chrono::hours(1)};
     fetch.stall = std::chrono::milliseconds(300);
     pair.client->fetch(fetch, [&](const Status& status) { ended.set_value(status); });
     EXPECT_EQ(code_of(ended.get_future().get()), ErrorCode::kDeadlineExceeded);

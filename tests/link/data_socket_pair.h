@@ -1,4 +1,5 @@
-// A data server over buffers in memory, a client of it, and a fetch as a future: what the tests of net/data_socket.h share.
+// A data server over buffers in memory, a client of it, and a fetch as a future: what the tests of
+// net/data/data_socket.h share.
 #pragma once
 #include <chrono>
 #include <future>
@@ -31,7 +32,9 @@ inline std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed = 1) 
 /// Buffers by slot; counts pins.
 class Store : public DataSource {
  public:
-  void put(std::uint32_t slot, std::vector<std::byte> bytes) { buffers_[slot] = std::make_shared<std::vector<std::byte>>(std::move(bytes)); }
+  void put(std::uint32_t slot, std::vector<std::byte> bytes) {
+    buffers_[slot] = std::make_shared<std::vector<std::byte>>(std::move(bytes));
+  }
   Result<PinnedBytes> open(const BufferKey& key) override {
     std::lock_guard lock(mutex_);
     auto found = buffers_.find(key.slot);
@@ -52,15 +55,17 @@ struct Pair {
   Store store;
   std::unique_ptr<DataServer> server;
   std::unique_ptr<DataClient> client;
-  explicit Pair(DataServerOptions server_options = {.token = token_of('a')}, DataClientOptions client_options = {.token = token_of('a')}) {
+  explicit Pair(DataServerOptions server_options = {.token = token_of('a')},
+                DataClientOptions client_options = {.token = token_of('a')}) {
     server = *DataServer::open(store, std::move(server_options));
     client = *DataClient::open(std::move(client_options));
   }
   std::string address() const { return address_of(server->port()); }
 };
 
-inline std::future<Status> start(DataClient& client, const std::string& address, std::uint32_t slot, std::span<std::byte> into,
-                                 SteadyClock::duration span = kPatience, std::uint32_t generation = 7) {
+inline std::future<Status> start(DataClient& client, const std::string& address, std::uint32_t slot,
+                                 std::span<std::byte> into, SteadyClock::duration span = kPatience,
+                                 std::uint32_t generation = 7) {
   auto promise = std::make_shared<std::promise<Status>>();
   client.fetch({.address = address, .key = {1, slot, generation}, .into = into, .deadline = SteadyClock::now() + span},
                [promise](const Status& status) { promise->set_value(status); });  // a second call would throw: NDS-2

@@ -1,4 +1,5 @@
-// NDS-1 to NDS-3 of net/data_socket.h between peers that keep to the protocol; those that do not: data_socket_hostile_test.cc.
+// NDS-1 to NDS-3 of net/data/data_socket.h between peers that keep to the protocol; those that do not:
+//       data_socket_hostile_test.cc.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -19,8 +20,8 @@ using namespace testing;
 TEST(DataSocket, BuffersOfAllSizesArriveWhole) {  // NDS-3
   Pair pair;
   std::uint32_t slot = 0;
-  for (const std::size_t size : {std::size_t(0), std::size_t(1), std::size_t(4095), std::size_t(256 * 1024), std::size_t(256 * 1024 + 1),
-                                 8 * kMiB, 16 * kMiB - 1, 33 * kMiB + 17}) {
+  for (const std::size_t size : {std::size_t(0), std::size_t(1), std::size_t(4095), std::size_t(256 * 1024),
+                                 std::size_t(256 * 1024 + 1), 8 * kMiB, 16 * kMiB - 1, 33 * kMiB + 17}) {
     const auto bytes = pattern(size, slot + 1);
     pair.store.put(slot, bytes);
     std::vector<std::byte> into(size);
@@ -129,7 +130,9 @@ TEST(DataSocket, StopEndsEveryFetchOnce) {
 
 TEST(DataSocket, AConnectionOfAnotherPurposeIsHandedOver) {
   std::promise<std::pair<UniqueFd, std::string>> promise;
-  Pair pair({.token = token_of('a'), .hand_over = [&](UniqueFd fd, ByteView body) { promise.set_value({std::move(fd), std::string(as_text(body))}); }});
+  Pair pair({.token = token_of('a'), .hand_over = [&](UniqueFd fd, ByteView body) {
+               promise.set_value({std::move(fd), std::string(as_text(body))});
+             }});
   auto mine = dial_hand_over(pair.address(), as_bytes("group 1, epoch 2, key"), SteadyClock::now() + kPatience);
   ASSERT_TRUE(mine.ok()) << mine.error().what();
   ASSERT_EQ(::send(mine->get(), "hello", 5, 0), 5);

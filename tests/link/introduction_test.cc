@@ -54,7 +54,8 @@ TEST(Introduction, NIT1_AnyBytesAreAnErrorOrProveNothing) {
     const std::vector<std::byte> good = sent();
     std::vector<std::byte> bytes = good;
     if (round % 2 == 0) bytes.resize(random() % 120);
-    for (int flips = 1 + int(random() % 4); flips > 0 && !bytes.empty(); --flips) bytes[random() % bytes.size()] ^= std::byte(1 + random() % 255);
+    for (int flips = 1 + int(random() % 4); flips > 0 && !bytes.empty(); --flips)
+      bytes[random() % bytes.size()] ^= std::byte(1 + random() % 255);
     const auto got = decode_introduction(bytes);
     EXPECT_FALSE(got.ok() && bytes != good && proves(*got, key_of('a')));
   }

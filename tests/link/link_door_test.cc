@@ -16,7 +16,10 @@
 namespace troupe::net::testing {
 namespace {
 
-template <class T> ErrorCode code_of(const Result<T>& result) { return result.ok() ? ErrorCode(0) : result.error().code(); }
+template <class T>
+ErrorCode code_of(const Result<T>& result) {
+  return result.ok() ? ErrorCode(0) : result.error().code();
+}
 
 struct Server {
   Recorder events;
@@ -67,7 +70,8 @@ TEST(LinkDoor, AnotherTokenClusterOrBuildIsRefusedWithTheReason) {  // LK-3
     auto link = try_connect(server.address(), options, events);
     ASSERT_EQ(code_of(link), ErrorCode::kUnauthenticated) << one.reason;
     EXPECT_NE(std::string(link.error().what()).find(one.reason), std::string::npos) << link.error().what();
-    EXPECT_EQ(std::string(link.error().what()).find(std::string(16, 'a')), std::string::npos) << "no token in a message";
+    EXPECT_EQ(std::string(link.error().what()).find(std::string(16, 'a')), std::string::npos)
+        << "no token in a message";
     EXPECT_EQ(events.count(), 0u) << "a link that connect() could not open has no events";
   }
   EXPECT_EQ(server.events.count(), 0u);
@@ -109,7 +113,8 @@ TEST(LinkDoor, NobodyThereIsNotFoundAndRetryWaitsForTheListener) {
   EXPECT_EQ(code_of(links->connect({.address = address, .timeout = kPatience})), ErrorCode::kNotFound);
   EXPECT_EQ(code_of(links->connect({.address = "no port", .timeout = kPatience})), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of(links->connect({.address = "127.0.0.1:99999", .timeout = kPatience})), ErrorCode::kInvalidArgument);
-  auto later = std::async(std::launch::async, [&] { return links->connect({.address = address, .timeout = kPatience, .retry = true}); });
+  auto later = std::async(std::launch::async,
+                          [&] { return links->connect({.address = address, .timeout = kPatience, .retry = true}); });
   Server server(options_for("late"), {.port = port});
   auto link = later.get();
   EXPECT_TRUE(link.ok()) << link.error().what();
@@ -119,7 +124,8 @@ TEST(LinkDoor, ASilentPeerMeetsTheDeadline) {
   UniqueFd silent = *listen_tcp("127.0.0.1", 0);
   Recorder events;
   auto links = *open_links(events, options_for("client"));
-  auto link = links->connect({.address = "127.0.0.1:" + std::to_string(*local_port(silent.get())), .timeout = std::chrono::milliseconds(200)});
+  auto link = links->connect(
+      {.address = "127.0.0.1:" + std::to_string(*local_port(silent.get())), .timeout = std::chrono::milliseconds(200)});
   EXPECT_EQ(code_of(link), ErrorCode::kDeadlineExceeded);
 }
 
@@ -132,7 +138,9 @@ TEST(LinkDoor, GarbageAndSilenceAreCutAndHarmNobody) {  // LH-1
   std::uint64_t state = 42;
   for (int i = 0; i < 50; ++i) {
     auto fd = plain_connection(server.port);
-    std::string bytes = i % 3 == 0 ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : i % 3 == 1 ? "GET / HTTP/1.1\r\nHost: x\r\n\r\n" : "";
+    std::string bytes = i % 3 == 0   ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                        : i % 3 == 1 ? "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+                                     : "";
     for (int j = 0; j < 300; ++j) bytes += char((state = state * 6364136223846793005u + 1442695040888963407u) >> 56);
     [[maybe_unused]] auto sent = ::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
@@ -147,7 +155,8 @@ TEST(LinkDoor, StrangersTakeNoPlaceOfMembers) {  // HK-1
   Server server(options, {.connections_max = 4, .unproven_max = 8});
   std::vector<UniqueFd> strangers;
   for (int i = 0; i < 50; ++i) strangers.push_back(plain_connection(server.port));
-  for (int i = 0; i < 42; ++i) EXPECT_TRUE(is_hung_up(strangers[std::size_t(i)].get())) << "displaced by a later one: " << i;
+  for (int i = 0; i < 42; ++i)
+    EXPECT_TRUE(is_hung_up(strangers[std::size_t(i)].get())) << "displaced by a later one: " << i;
   Recorder events;
   auto links = *open_links(events, options_for("member"));
   for (int i = 0; i < 4; ++i) {
@@ -226,7 +235,9 @@ TEST(LinkDoor, OnlyTheOneThatWasMeantIsLinked) {  // PX-3
   Server server;
   Recorder events;
   auto links = *open_links(events, options_for("client"));
-  const auto connect = [&](ProofTarget target) { return links->connect({.address = server.address(), .timeout = kPatience, .expected = target}); };
+  const auto connect = [&](ProofTarget target) {
+    return links->connect({.address = server.address(), .timeout = kPatience, .expected = target});
+  };
   auto first = connect({.role = ProofRole::kNode});
   ASSERT_TRUE(first.ok()) << first.error().what();
   const std::uint64_t incarnation = events.seen(*first).peer.incarnation;
@@ -252,7 +263,8 @@ TEST(LinkDoor, TheCapHoldsAndRoomIsUsedAgain) {  // NLS-3
   // The server notices the end of a connection a moment after the client does.
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   auto again = links->connect({.address = server.address(), .timeout = kPatience});
-  while (!again.ok() && std::chrono::steady_clock::now() < deadline) again = links->connect({.address = server.address(), .timeout = kPatience});
+  while (!again.ok() && std::chrono::steady_clock::now() < deadline)
+    again = links->connect({.address = server.address(), .timeout = kPatience});
   EXPECT_TRUE(again.ok());
 }
 
@@ -282,7 +294,8 @@ TEST(LinkDoor, RunningOutOfDescriptorsEndsNothing) {  // NLS-2
   }
   hoard.clear();
   ::setrlimit(RLIMIT_NOFILE, &before);
-  EXPECT_TRUE(links->connect({.address = server.address(), .timeout = kPatience}).ok()) << "accepts again when there is room";
+  EXPECT_TRUE(links->connect({.address = server.address(), .timeout = kPatience}).ok())
+      << "accepts again when there is room";
   EXPECT_GE(server.links->stats().connections_refused, 4u);
 }
 

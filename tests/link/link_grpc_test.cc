@@ -20,7 +20,8 @@ namespace {
 using wire::proto::LinkService;
 using wire::proto::Packet;
 
-/// "/package.Service/Method" of everything that the folder's .proto files declare: a new method is covered by being there.
+/// "/package.Service/Method" of everything that the folder's .proto files declare: a new method is covered by being
+/// there.
 std::vector<std::string> all_methods() {
   std::vector<std::string> methods;
   for (const auto& entry : std::filesystem::directory_iterator(TROUPE_TEST_PROTO_FOLDER)) {
@@ -52,12 +53,15 @@ UniqueFd proven_connection(const std::string& address, char token) {
   if (::recv(fd.get(), &welcome, sizeof welcome, MSG_WAITALL) != ssize_t(sizeof welcome)) return UniqueFd();
   proof.take(std::as_bytes(std::span(&welcome, 1)));
   const std::string answer = proof.output();
-  if (!proof.proven() || ::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL) != ssize_t(answer.size())) return UniqueFd();
+  if (!proof.proven() || ::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL) != ssize_t(answer.size()))
+    return UniqueFd();
   ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
   return fd;
 }
 
-std::shared_ptr<grpc::Channel> channel_over(UniqueFd fd) { return grpc::CreateInsecureChannelFromFd("test", fd.release()); }
+std::shared_ptr<grpc::Channel> channel_over(UniqueFd fd) {
+  return grpc::CreateInsecureChannelFromFd("test", fd.release());
+}
 
 grpc::Status call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
   grpc::GenericStub stub(channel);
@@ -85,7 +89,8 @@ TEST(LinkGrpc, NoMethodIsReachedWithoutAProof) {  // LK-3
   auto links = *open_links(events, options_for("server"));
   const std::string address = "127.0.0.1:" + std::to_string(*links->listen({}));
   const auto methods = all_methods();
-  ASSERT_EQ(methods, std::vector<std::string>{"/troupe.wire.proto.LinkService/Open"}) << "a new method: let it be judged here, too";
+  ASSERT_EQ(methods, std::vector<std::string>{"/troupe.wire.proto.LinkService/Open"})
+      << "a new method: let it be judged here, too";
   for (const auto& method : methods) {
     const auto status = call(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()), method);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << method << ": " << status.error_message();
@@ -93,7 +98,8 @@ TEST(LinkGrpc, NoMethodIsReachedWithoutAProof) {  // LK-3
   EXPECT_FALSE(proven_connection(address, 'b')) << "another token";
   auto proven = proven_connection(address, 'a');
   ASSERT_TRUE(proven);
-  EXPECT_EQ(call(channel_over(std::move(proven)), "/troupe.wire.proto.LinkService/Other").error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(call(channel_over(std::move(proven)), "/troupe.wire.proto.LinkService/Other").error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(events.count(), 0u);
 }
 
@@ -114,8 +120,10 @@ TEST(LinkGrpc, WithAProofStillOnlyAHelloOpensALink) {
     while (stream->Read(&packet)) {}
     return stream->Finish();
   };
-  EXPECT_EQ(talk([](Packet& p) { p.set_frames("no hello before it"); }).error_code(), grpc::StatusCode::UNAUTHENTICATED);
-  EXPECT_EQ(talk([](Packet& p) { p.mutable_hello()->set_protocol(99); }).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(talk([](Packet& p) { p.set_frames("no hello before it"); }).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(talk([](Packet& p) { p.mutable_hello()->set_protocol(99); }).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(talk([](Packet& p) {
               p.mutable_hello()->set_protocol(kLinkProtocol);
               p.mutable_hello()->set_payload(std::string(100'000, 'x'));

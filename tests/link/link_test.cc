@@ -1,4 +1,4 @@
-// Two Links in one process: LK-1 to LK-4 of net/link.h.
+// Two Links in one process: LK-1 to LK-4 of net/link/link.h.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -16,8 +16,8 @@ struct Pair {
   std::unique_ptr<Links> server, client;
   int port = 0;
 
-  explicit Pair(LinksOptions server_options = options_for("server"), LinksOptions client_options = options_for("client"),
-                ListenOptions listen = {}) {
+  explicit Pair(LinksOptions server_options = options_for("server"),
+                LinksOptions client_options = options_for("client"), ListenOptions listen = {}) {
     server = *open_links(server_events, server_options);
     client = *open_links(client_events, client_options);
     port = *server->listen(listen);

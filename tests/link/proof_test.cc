@@ -17,11 +17,13 @@ ProofSelf node(std::uint64_t incarnation, char token = 'a') {
   return {.token = token_of(token), .cluster_id = "cluster-1", .incarnation = incarnation};
 }
 ProofSelf head(std::uint64_t epoch) {
-  return {.token = token_of('a'), .cluster_id = "cluster-1", .role = ProofRole::kHead, .incarnation = 99, .epoch = epoch};
+  return {
+      .token = token_of('a'), .cluster_id = "cluster-1", .role = ProofRole::kHead, .incarnation = 99, .epoch = epoch};
 }
 using Change = std::function<void(std::string&)>;
 
-/// Carries what the sides say, as the network would; `change` may touch each message. Ends when nobody has anything to say.
+/// Carries what the sides say, as the network would; `change` may touch each message. Ends when nobody has anything to
+/// say.
 void talk(ProofExchange& dialler, ProofExchange& listener, const Change& change = {}) {
   for (int round = 0; round < 4; ++round) {
     for (auto [from, to] : {std::pair(&dialler, &listener), std::pair(&listener, &dialler)}) {
@@ -34,7 +36,8 @@ void talk(ProofExchange& dialler, ProofExchange& listener, const Change& change 
 
 struct Two {
   ProofExchange dialler, listener;
-  Two(const ProofSelf& a, const ProofSelf& b, const ProofTarget& target = {}, const char* dialled = kPlace, const char* came_in_at = kPlace)
+  Two(const ProofSelf& a, const ProofSelf& b, const ProofTarget& target = {}, const char* dialled = kPlace,
+      const char* came_in_at = kPlace)
       : dialler(*ProofExchange::dial(a, target, dialled)), listener(*ProofExchange::listen(b, came_in_at)) {}
   bool both() { return dialler.proven() && listener.proven(); }
   bool neither() { return !dialler.proven() && !listener.proven(); }
@@ -83,14 +86,17 @@ TEST(Proof, PX1_AnotherTokenClusterOrPurposeProvesNothing) {
 
 TEST(Proof, PX1_EveryBitOfEveryMessageCounts) {
   for (int message = 0; message < 3; ++message) {
-    const std::size_t size = message == 0 ? sizeof(ProofHello) : message == 1 ? sizeof(ProofWelcome) : sizeof(ProofAnswer);
+    const std::size_t size = message == 0   ? sizeof(ProofHello)
+                             : message == 1 ? sizeof(ProofWelcome)
+                                            : sizeof(ProofAnswer);
     for (std::size_t at = 0; at < size; ++at) {
       Two two(node(5), node(6));
       int seen = 0;
       talk(two.dialler, two.listener, [&](std::string& said) {
         if (seen++ == message) said[at] = char(said[at] ^ 1);
       });
-      // The dialler's last message leaves it proven already: it proved the listener before. The listener is not deceived.
+      // The dialler's last message leaves it proven already: it proved the listener before. The listener is not
+      // deceived.
       EXPECT_FALSE(two.listener.proven()) << message << ", byte " << at;
       EXPECT_TRUE(message == 2 || !two.dialler.proven()) << message << ", byte " << at;
     }
@@ -113,7 +119,8 @@ TEST(Proof, PX2_ATakenOverPortGetsNothingUsable) {
 TEST(Proof, PX2_WhatWasOverheardCannotBeSaidAgain) {
   std::string welcome, answer;
   Two first(node(5), node(6));
-  talk(first.dialler, first.listener, [&](std::string& said) { (said.size() == sizeof(ProofWelcome) ? welcome : answer) = said; });
+  talk(first.dialler, first.listener,
+       [&](std::string& said) { (said.size() == sizeof(ProofWelcome) ? welcome : answer) = said; });
   ASSERT_TRUE(first.both());
   ProofExchange again = *ProofExchange::dial(node(5), {}, kPlace);
   again.take(as_bytes(welcome));
@@ -129,7 +136,8 @@ TEST(Proof, PX2_AReflectionProvesNothing) {
   // Whoever took over the port asks the dialler itself, at its own port, for the proof that it cannot make.
   ProofExchange dialler = *ProofExchange::dial(node(5), {}, kPlace);
   const std::string hello = dialler.output();
-  for (const char* own : {"10.0.0.1:7000", kPlace}) {  // its own port; and even if that were the address that it dialled
+  // its own port; and even if that were the address that it dialled
+  for (const char* own : {"10.0.0.1:7000", kPlace}) {
     ProofExchange own_port = *ProofExchange::listen(node(5), own);
     own_port.take(as_bytes(hello));
     ProofExchange copy = dialler;
@@ -151,7 +159,8 @@ TEST(Proof, PX2_AReflectionProvesNothing) {
 }
 
 TEST(Proof, PX3_ARelayIsRefused) {
-  // The stranger at the taken-over address passes everything on to a living node, unchanged or with the address put right.
+  // The stranger at the taken-over address passes everything on to a living node, unchanged or with the address put
+  // right.
   Two relayed(node(5), node(6), {}, kPlace, "10.0.0.3:8000");
   talk(relayed.dialler, relayed.listener);
   EXPECT_TRUE(relayed.neither());

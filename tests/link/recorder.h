@@ -22,7 +22,8 @@ inline Token token_of(char digit) { return *Token::parse(std::string(64, digit))
 #endif
 inline LinksOptions options_for(std::string hello, char token = 'a') {
   LinksOptions options;
-  options.identity = {.token = token_of(token), .cluster_id = "cluster-1", .build = "build-1", .hello = std::move(hello)};
+  options.identity = {
+      .token = token_of(token), .cluster_id = "cluster-1", .build = "build-1", .hello = std::move(hello)};
   options.library = TROUPE_TEST_RPC_LIBRARY;
   return options;
 }

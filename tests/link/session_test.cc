@@ -1,4 +1,5 @@
-// NSE-1 to NSE-5 of net/link/session.h: two sessions over links that break at any byte's border between frames, from a seed.
+// NSE-1 to NSE-5 of net/link/session.h: two sessions over links that break at any byte's border between frames, from a
+//       seed.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -168,7 +169,8 @@ TEST(Session, NSE3_TheEndNamesExactlyWhatNoLinkWasGiven) {
     }
     std::set<std::uint64_t> never;
     for (const FrameHeader& header : two.a.session.end()) never.insert(header.token);
-    for (std::uint64_t i = 0; i < sent; ++i) EXPECT_NE(never.contains(i), two.a.given.contains(i)) << "seed " << seed << ", frame " << i;
+    for (std::uint64_t i = 0; i < sent; ++i)
+      EXPECT_NE(never.contains(i), two.a.given.contains(i)) << "seed " << seed << ", frame " << i;
     EXPECT_TRUE(two.a.session.idle());
   }
 }
@@ -193,7 +195,8 @@ TEST(Session, NSE5_AnotherIncarnationOrANumberThatCannotBeIsAViolation) {
   two.a.session.link_up(1);
   for (std::uint64_t i = 0; i < 5; ++i) two.a.send(i);
   two.settle();
-  const auto say = [&](std::uint64_t what, std::uint64_t number, std::uint64_t self, std::uint64_t peer, std::uint32_t follows = 0) {
+  const auto say = [&](std::uint64_t what, std::uint64_t number, std::uint64_t self, std::uint64_t peer,
+                       std::uint32_t follows = 0) {
     FrameHeader header;
     header.kind = kSessionKind;
     header.token = what;

@@ -1,4 +1,4 @@
-// TK-1 to TK-3 of net/token.h.
+// TK-1 to TK-3 of net/base/token.h.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -23,7 +23,10 @@ struct Folder {
   ~Folder() { [[maybe_unused]] int rc = std::system(("rm -rf '" + path + "'").c_str()); }
   std::string file() const { return path + "/token"; }
 };
-template <class T> bool refused(const Result<T>& result) { return !result.ok() && result.error().code() == ErrorCode::kUnauthenticated; }
+template <class T>
+bool refused(const Result<T>& result) {
+  return !result.ok() && result.error().code() == ErrorCode::kUnauthenticated;
+}
 std::string hex_of(const Token::Digest& digest) {
   std::string text;
   for (auto byte : digest) {
@@ -77,7 +80,8 @@ TEST(Token, RefusesFilesAndFoldersThatOthersCanReach) {  // TK-2
 
 TEST(Token, BadContentIsRefusedAndNotRepeated) {
   Folder folder;
-  for (const std::string& content : {std::string(), std::string("short"), std::string(64, 'g'), std::string(66, 'a'), std::string(63, 'a') + "\n"}) {
+  for (const std::string& content :
+       {std::string(), std::string("short"), std::string(64, 'g'), std::string(66, 'a'), std::string(63, 'a') + "\n"}) {
     ::unlink(folder.file().c_str());
     std::ofstream(folder.file()) << content;
     ::chmod(folder.file().c_str(), 0600);
@@ -113,7 +117,8 @@ TEST(Token, ConstantTimeEqualIsEquality) {  // TK-1: the result; the time is by 
 TEST(Token, Sha256AndHmacGiveThePublishedValues) {
   EXPECT_EQ(hex_of(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex_of(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  EXPECT_EQ(hex_of(sha256(std::string(1'000'000, 'a'))), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_EQ(hex_of(sha256(std::string(1'000'000, 'a'))),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
   EXPECT_EQ(hex_of(sha256(std::string(64, 'b'))), hex_of(sha256(std::string(64, 'b'))));
   // RFC 4231, test case 1, with its 20 byte key padded to 32 by zeros, which HMAC does anyway.
   const Token key = *Token::parse("0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b000000000000000000000000");

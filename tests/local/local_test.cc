@@ -1,5 +1,6 @@
-// Local mode: one process holds everything, nothing is forked, and what is promised of processes holds for threads as far as it
-// can. The same program is what the sanitizer presets run: it goes through rings, store, head, daemon and workers.
+// Local mode: one process holds everything, nothing is forked, and what is promised of processes holds for threads as
+// far as it can. The same program is what the sanitizer presets run: it goes through rings, store, head, daemon and
+// workers.
 #include <dirent.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -44,7 +45,9 @@ int stubborn(std::string started) {
       troupe::sleep_for(1h);
     }
 }
-double sum(const troupe::Array<float>& values) { return std::accumulate(values.data(), values.data() + values.size(), 0.0); }
+double sum(const troupe::Array<float>& values) {
+  return std::accumulate(values.data(), values.data() + values.size(), 0.0);
+}
 troupe::Array<float> ramp(std::size_t n) {
   troupe::ArrayBuilder<float> b(n);
   std::iota(b.span().begin(), b.span().end(), 0.f);
@@ -99,144 +102,160 @@ std::vector<int> children() {
 
 const std::vector<rt::Promise>& promises() {
   static const std::vector<rt::Promise> list = {
-    {"driver, tasks and actors are in one process, which has no children", [] {
-      CHECK_EQ(get(task<&pid>.remote()), ::getpid());
-      for (int one : get(task<&pids_below>.remote(3))) CHECK_EQ(one, ::getpid());
-      const int before = Counter::destroyed;
-      auto process = actor<Counter>.remote(0), light = actor<Counter>.options({.isolation = troupe::Isolation::kLight}).remote(0);
-      CHECK_EQ(get(process.call<&Counter::pid>()), ::getpid());
-      CHECK_EQ(get(light.call<&Counter::pid>()), ::getpid());
-      for (const auto& worker : troupe::list_workers()) CHECK(worker.pid == ::getpid() || worker.state == "STARTING");
-      CHECK(troupe::list_workers().size() >= 2);
-      CHECK(children().empty());
-      process = light = {};
-      CHECK(rt::eventually([&] { return Counter::destroyed == before + 2; }));  // the next promise counts from here
-    }},
-    {"tasks take references, closures and tuples, many at once", [] {
-      auto three = task<&add>.remote(1, 2);
-      CHECK_EQ(get(task<&add>.remote(three, 7)), 10);
-      auto [quotient, rest] = task<&divide>.remote(17, 5);
-      CHECK_EQ(get(quotient), 3);
-      CHECK_EQ(get(rest), "2");
-      CHECK_EQ(get(troupe::submit([k = 3](int x) { return k * x; }, 4)), 12);
-      std::vector<troupe::ObjectRef<int>> many;
-      for (int i = 0; i < 500; ++i) many.push_back(task<&add>.remote(i, 1));
-      const auto values = get(many);
-      CHECK_EQ(std::accumulate(values.begin(), values.end(), 0), 500 * 501 / 2);
-    }},
-    {"actors keep the order of calls, have names, and are destroyed at their end", [] {
-      const int before = Counter::destroyed;
-      auto counter = actor<Counter>.options({.name = "hits"}).remote(0);
-      std::vector<troupe::ObjectRef<int>> sums;
-      for (int i = 1; i <= 100; ++i) sums.push_back(counter.call<&Counter::add>(1));
-      for (int i = 1; i <= 100; ++i) CHECK_EQ(get(sums[std::size_t(i - 1)]), i);
-      CHECK_EQ(get(troupe::get_actor<Counter>("hits").call<&Counter::add>(0)), 100);
-      auto death = troupe::monitor(counter);
-      troupe::stop(counter);
-      CHECK(get(death).cause == troupe::DeathCause::kFinished);
-      CHECK(rt::eventually([&] { return Counter::destroyed == before + 1; }));
-      auto leaving = actor<Counter>.remote(0);
-      get(leaving.call<&Counter::leave>());
-      CHECK(get(troupe::monitor(leaving)).cause == troupe::DeathCause::kFinished);
-      CHECK_THROWS(troupe::TaskError, get(actor<Counter>.remote(-1).ready()));
-    }},
-    {"threads and fibers of an actor wait side by side", [] {
-      for (troupe::ActorOptions options : {troupe::ActorOptions{.max_concurrency = 8}, troupe::ActorOptions{.threads = 8},
-                                           troupe::ActorOptions{.max_concurrency = 8, .isolation = troupe::Isolation::kLight}}) {
-        auto room = actor<Room>.options(options).remote();
-        std::vector<troupe::ObjectRef<int>> guests;
-        for (int i = 0; i < 7; ++i) guests.push_back(room.call<&Room::enter>());
-        get(room.call<&Room::open>());
-        const auto entered = get(guests);
-        CHECK_EQ(std::accumulate(entered.begin(), entered.end(), 0), 28);
-      }
-    }},
-    {"many light actors", [] {
-      std::vector<troupe::ActorHandle<Counter>> actors;
-      std::vector<troupe::ObjectRef<int>> values;
-      for (int i = 0; i < 300; ++i) actors.push_back(actor<Counter>.options({.isolation = troupe::Isolation::kLight}).remote(i));
-      for (auto& one : actors) values.push_back(one.call<&Counter::add>(1));
-      const auto got = get(values);
-      CHECK_EQ(std::accumulate(got.begin(), got.end(), 0), 300 * 301 / 2);
-    }},
-    {"generators give items, and stop when nobody reads", [] {
-      int total = 0;
-      for (auto item : task<&count>.remote(200)) total += get(item);
-      CHECK_EQ(total, 199 * 100);
-      {
-        auto stream = task<&count>.remote(1'000'000'000);
-        CHECK_EQ(get(*stream.begin()), 0);
-      }
-      CHECK(rt::eventually([] { return troupe::list_tasks({.filter = {{"state", "RUNNING"}}}).empty(); }));
-    }},
-    {"a waiting task is cancelled, with its children, by force too", [] {
-      rt::Folder dir;
-      auto waiting = task<&wait_for_ever>.remote(dir / "a");
-      auto parent = task<&wait_for_child>.remote(dir / "b");
-      auto deaf = task<&stubborn>.options({.retry = {.max_retries = 0}}).remote(dir / "c");
-      CHECK(rt::eventually([&] { return rt::exists(dir / "a") && rt::exists(dir / "b") && rt::exists(dir / "c"); }));
-      troupe::cancel(waiting);
-      troupe::cancel(parent);
-      troupe::cancel(deaf, {.force = true});
-      CHECK_THROWS(troupe::CancelledError, get(waiting));
-      CHECK_THROWS(troupe::CancelledError, get(parent));
-      CHECK_THROWS(troupe::CancelledError, get(deaf));
-      CHECK(rt::eventually([] { return troupe::list_tasks({.filter = {{"state", "RUNNING"}}}).empty(); }));
-      CHECK_THROWS(troupe::DeadlineExceededError, get(task<&wait_for_ever>.options({.timeout = 100ms}).remote(dir / "d")));
-      CHECK_THROWS(troupe::GetTimeoutError, get(task<&wait_for_ever>.remote(dir / "e"), {.timeout = 50ms}));
-    }},
-    {"kill fails the calls of an actor at once; with restart it begins anew", [] {
-      rt::Folder dir;
-      for (troupe::Isolation isolation : {troupe::Isolation::kProcess, troupe::Isolation::kLight}) {
-        const std::string mark = dir / (isolation == troupe::Isolation::kLight ? "light" : "process");
-        auto victim = actor<Counter>.options({.isolation = isolation}).remote(0);
-        auto death = troupe::monitor(victim);
-        auto call = victim.call<&Counter::wait>(mark);
-        auto queued = victim.call<&Counter::add>(1);
-        CHECK(rt::eventually([&] { return rt::exists(mark); }));
-        troupe::kill(victim);
-        CHECK_THROWS(troupe::ActorDiedError, get(call));
-        CHECK_THROWS(troupe::ActorDiedError, get(queued));
-        CHECK_THROWS(troupe::ActorDiedError, get(victim.call<&Counter::add>(1)));
-        CHECK(get(death).cause == troupe::DeathCause::kKilled);
-        if (isolation == troupe::Isolation::kProcess) CHECK_EQ(get(death).pid, ::getpid());
-      }
-      auto phoenix = actor<Counter>.options({.max_restarts = 2, .restart_backoff = {.initial = 1ms}}).remote(5);
-      CHECK_EQ(get(phoenix.call<&Counter::add>(1)), 6);
-      troupe::kill(phoenix, {.restart = true});
-      CHECK(rt::eventually([&] {
-        auto again = troupe::try_get(phoenix.call<&Counter::attempt>());
-        return again.ok() && *again == 1;
-      }));
-      CHECK_EQ(get(phoenix.call<&Counter::add>(1)), 6);
-    }},
-    {"arrays go through the store, both ways, and leave it", [] {
-      const std::size_t n = 2 << 20;
-      const double expected = double(n) * double(n - 1) / 2;
-      {
-        auto made = task<&ramp>.remote(n);
-        CHECK(std::abs(get(task<&sum>.remote(made)) - expected) < 1e-6 * expected);
-        const auto view = get(made);
-        CHECK_EQ(view.data()[n - 1], float(n - 1));
-        auto put = troupe::put(ramp(n));
-        CHECK(std::abs(get(task<&sum>.remote(put)) - expected) < 1e-6 * expected);
-      }
-      CHECK(rt::eventually([] { return troupe::object_store_usage().objects == 0; }));
-    }},
-    {"the key-value store, named errors and where they come from", [] {
-      troupe::kv::put("local/one", "1");
-      CHECK_EQ(get(troupe::submit([](int) { return troupe::kv::get("local/one").value_or(""); }, 0)), "1");
-      CHECK(troupe::kv::del("local/one"));
-      if (auto error = CHECK_THROWS(troupe::TaskError, get(task<&fails>.remote("too far")))) {
-        CHECK(error->is<std::out_of_range>());
-        CHECK_EQ(error->context().pid, ::getpid());
-      }
-      CHECK_THROWS(troupe::ActorNotFoundError, troupe::get_actor<Counter>("nobody"));
-    }},
-    {"what only a process can have is refused with a typed error", [] {
-      CHECK_THROWS(troupe::RuntimeEnvError, get(task<&pid>.options({.env = {.env_vars = {{"A", "B"}}}}).remote()));
-      CHECK_EQ(get(task<&pid>.remote()), ::getpid());
-    }},
+      {"driver, tasks and actors are in one process, which has no children",
+       [] {
+         CHECK_EQ(get(task<&pid>.remote()), ::getpid());
+         for (int one : get(task<&pids_below>.remote(3))) CHECK_EQ(one, ::getpid());
+         const int before = Counter::destroyed;
+         auto process = actor<Counter>.remote(0),
+              light = actor<Counter>.options({.isolation = troupe::Isolation::kLight}).remote(0);
+         CHECK_EQ(get(process.call<&Counter::pid>()), ::getpid());
+         CHECK_EQ(get(light.call<&Counter::pid>()), ::getpid());
+         for (const auto& worker : troupe::list_workers())
+           CHECK(worker.pid == ::getpid() || worker.state == "STARTING");
+         CHECK(troupe::list_workers().size() >= 2);
+         CHECK(children().empty());
+         process = light = {};
+         CHECK(rt::eventually([&] { return Counter::destroyed == before + 2; }));  // the next promise counts from here
+       }},
+      {"tasks take references, closures and tuples, many at once",
+       [] {
+         auto three = task<&add>.remote(1, 2);
+         CHECK_EQ(get(task<&add>.remote(three, 7)), 10);
+         auto [quotient, rest] = task<&divide>.remote(17, 5);
+         CHECK_EQ(get(quotient), 3);
+         CHECK_EQ(get(rest), "2");
+         CHECK_EQ(get(troupe::submit([k = 3](int x) { return k * x; }, 4)), 12);
+         std::vector<troupe::ObjectRef<int>> many;
+         for (int i = 0; i < 500; ++i) many.push_back(task<&add>.remote(i, 1));
+         const auto values = get(many);
+         CHECK_EQ(std::accumulate(values.begin(), values.end(), 0), 500 * 501 / 2);
+       }},
+      {"actors keep the order of calls, have names, and are destroyed at their end",
+       [] {
+         const int before = Counter::destroyed;
+         auto counter = actor<Counter>.options({.name = "hits"}).remote(0);
+         std::vector<troupe::ObjectRef<int>> sums;
+         for (int i = 1; i <= 100; ++i) sums.push_back(counter.call<&Counter::add>(1));
+         for (int i = 1; i <= 100; ++i) CHECK_EQ(get(sums[std::size_t(i - 1)]), i);
+         CHECK_EQ(get(troupe::get_actor<Counter>("hits").call<&Counter::add>(0)), 100);
+         auto death = troupe::monitor(counter);
+         troupe::stop(counter);
+         CHECK(get(death).cause == troupe::DeathCause::kFinished);
+         CHECK(rt::eventually([&] { return Counter::destroyed == before + 1; }));
+         auto leaving = actor<Counter>.remote(0);
+         get(leaving.call<&Counter::leave>());
+         CHECK(get(troupe::monitor(leaving)).cause == troupe::DeathCause::kFinished);
+         CHECK_THROWS(troupe::TaskError, get(actor<Counter>.remote(-1).ready()));
+       }},
+      {"threads and fibers of an actor wait side by side",
+       [] {
+         for (troupe::ActorOptions options :
+              {troupe::ActorOptions{.max_concurrency = 8}, troupe::ActorOptions{.threads = 8},
+               troupe::ActorOptions{.max_concurrency = 8, .isolation = troupe::Isolation::kLight}}) {
+           auto room = actor<Room>.options(options).remote();
+           std::vector<troupe::ObjectRef<int>> guests;
+           for (int i = 0; i < 7; ++i) guests.push_back(room.call<&Room::enter>());
+           get(room.call<&Room::open>());
+           const auto entered = get(guests);
+           CHECK_EQ(std::accumulate(entered.begin(), entered.end(), 0), 28);
+         }
+       }},
+      {"many light actors",
+       [] {
+         std::vector<troupe::ActorHandle<Counter>> actors;
+         std::vector<troupe::ObjectRef<int>> values;
+         for (int i = 0; i < 300; ++i)
+           actors.push_back(actor<Counter>.options({.isolation = troupe::Isolation::kLight}).remote(i));
+         for (auto& one : actors) values.push_back(one.call<&Counter::add>(1));
+         const auto got = get(values);
+         CHECK_EQ(std::accumulate(got.begin(), got.end(), 0), 300 * 301 / 2);
+       }},
+      {"generators give items, and stop when nobody reads",
+       [] {
+         int total = 0;
+         for (auto item : task<&count>.remote(200)) total += get(item);
+         CHECK_EQ(total, 199 * 100);
+         {
+           auto stream = task<&count>.remote(1'000'000'000);
+           CHECK_EQ(get(*stream.begin()), 0);
+         }
+         CHECK(rt::eventually([] { return troupe::list_tasks({.filter = {{"state", "RUNNING"}}}).empty(); }));
+       }},
+      {"a waiting task is cancelled, with its children, by force too",
+       [] {
+         rt::Folder dir;
+         auto waiting = task<&wait_for_ever>.remote(dir / "a");
+         auto parent = task<&wait_for_child>.remote(dir / "b");
+         auto deaf = task<&stubborn>.options({.retry = {.max_retries = 0}}).remote(dir / "c");
+         CHECK(rt::eventually([&] { return rt::exists(dir / "a") && rt::exists(dir / "b") && rt::exists(dir / "c"); }));
+         troupe::cancel(waiting);
+         troupe::cancel(parent);
+         troupe::cancel(deaf, {.force = true});
+         CHECK_THROWS(troupe::CancelledError, get(waiting));
+         CHECK_THROWS(troupe::CancelledError, get(parent));
+         CHECK_THROWS(troupe::CancelledError, get(deaf));
+         CHECK(rt::eventually([] { return troupe::list_tasks({.filter = {{"state", "RUNNING"}}}).empty(); }));
+         CHECK_THROWS(troupe::DeadlineExceededError,
+                      get(task<&wait_for_ever>.options({.timeout = 100ms}).remote(dir / "d")));
+         CHECK_THROWS(troupe::GetTimeoutError, get(task<&wait_for_ever>.remote(dir / "e"), {.timeout = 50ms}));
+       }},
+      {"kill fails the calls of an actor at once; with restart it begins anew",
+       [] {
+         rt::Folder dir;
+         for (troupe::Isolation isolation : {troupe::Isolation::kProcess, troupe::Isolation::kLight}) {
+           const std::string mark = dir / (isolation == troupe::Isolation::kLight ? "light" : "process");
+           auto victim = actor<Counter>.options({.isolation = isolation}).remote(0);
+           auto death = troupe::monitor(victim);
+           auto call = victim.call<&Counter::wait>(mark);
+           auto queued = victim.call<&Counter::add>(1);
+           CHECK(rt::eventually([&] { return rt::exists(mark); }));
+           troupe::kill(victim);
+           CHECK_THROWS(troupe::ActorDiedError, get(call));
+           CHECK_THROWS(troupe::ActorDiedError, get(queued));
+           CHECK_THROWS(troupe::ActorDiedError, get(victim.call<&Counter::add>(1)));
+           CHECK(get(death).cause == troupe::DeathCause::kKilled);
+           if (isolation == troupe::Isolation::kProcess) CHECK_EQ(get(death).pid, ::getpid());
+         }
+         auto phoenix = actor<Counter>.options({.max_restarts = 2, .restart_backoff = {.initial = 1ms}}).remote(5);
+         CHECK_EQ(get(phoenix.call<&Counter::add>(1)), 6);
+         troupe::kill(phoenix, {.restart = true});
+         CHECK(rt::eventually([&] {
+           auto again = troupe::try_get(phoenix.call<&Counter::attempt>());
+           return again.ok() && *again == 1;
+         }));
+         CHECK_EQ(get(phoenix.call<&Counter::add>(1)), 6);
+       }},
+      {"arrays go through the store, both ways, and leave it",
+       [] {
+         const std::size_t n = 2 << 20;
+         const double expected = double(n) * double(n - 1) / 2;
+         {
+           auto made = task<&ramp>.remote(n);
+           CHECK(std::abs(get(task<&sum>.remote(made)) - expected) < 1e-6 * expected);
+           const auto view = get(made);
+           CHECK_EQ(view.data()[n - 1], float(n - 1));
+           auto put = troupe::put(ramp(n));
+           CHECK(std::abs(get(task<&sum>.remote(put)) - expected) < 1e-6 * expected);
+         }
+         CHECK(rt::eventually([] { return troupe::object_store_usage().objects == 0; }));
+       }},
+      {"the key-value store, named errors and where they come from",
+       [] {
+         troupe::kv::put("local/one", "1");
+         CHECK_EQ(get(troupe::submit([](int) { return troupe::kv::get("local/one").value_or(""); }, 0)), "1");
+         CHECK(troupe::kv::del("local/one"));
+         if (auto error = CHECK_THROWS(troupe::TaskError, get(task<&fails>.remote("too far")))) {
+           CHECK(error->is<std::out_of_range>());
+           CHECK_EQ(error->context().pid, ::getpid());
+         }
+         CHECK_THROWS(troupe::ActorNotFoundError, troupe::get_actor<Counter>("nobody"));
+       }},
+      {"what only a process can have is refused with a typed error",
+       [] {
+         CHECK_THROWS(troupe::RuntimeEnvError, get(task<&pid>.options({.env = {.env_vars = {{"A", "B"}}}}).remote()));
+         CHECK_EQ(get(task<&pid>.remote()), ::getpid());
+       }},
   };
   return list;
 }

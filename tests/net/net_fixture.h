@@ -85,8 +85,8 @@ inline bool pump(Endpoint& endpoint, Handler& handler, const std::function<bool(
   return until();
 }
 
-/// Numbers 1, 2, ... to `most`. A busy machine may do fewer after some seconds, but never fewer than a fifth of them: with
-/// less a race that a test looks for would hardly have had its chance.
+/// Numbers 1, 2, ... to `most`. A busy machine may do fewer after some seconds, but never fewer than a fifth of them:
+/// with less a race that a test looks for would hardly have had its chance.
 class Rounds {
  public:
   explicit Rounds(std::uint64_t most) : most_(most), least_((most + 4) / 5) {}

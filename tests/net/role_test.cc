@@ -1,5 +1,5 @@
-// Promises NEP-2, NEP-6 and NRO-1 to NRO-3: whoever waits is woken, whichever thread drains. Threads stand for processes
-// here; process_test.cc has the same with real ones.
+// Promises NEP-2, NEP-6 and NRO-1 to NRO-3: whoever waits is woken, whichever thread drains. Threads stand for
+// processes here; process_test.cc has the same with real ones.
 #include <atomic>
 #include <random>
 

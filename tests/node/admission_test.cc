@@ -1,6 +1,6 @@
-// What the daemon does when descriptors run out, and with packets that its sockets do not take: REVIEW B.4. At f0736ec a descriptor
-// that could not be copied went out as -1, the whole queue was thrown away, the process counted as alive, and its frames waited for
-// ever; accept spun; a Welcome that the kernel refused (ETOOMANYREFS) was never sent again.
+// What the daemon does when descriptors run out, and with packets that its sockets do not take: REVIEW B.4. At f0736ec
+// a descriptor that could not be copied went out as -1, the whole queue was thrown away, the process counted as alive,
+// and its frames waited for ever; accept spun; a Welcome that the kernel refused (ETOOMANYREFS) was never sent again.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
@@ -50,14 +50,17 @@ TEST(PacketChannel, PC2_WhatTheSocketDoesNotTakeComesLaterAndInOrder) {
   auto sockets = boot_socket_pair().value();
   PacketChannel channel(*loop, std::move(sockets.first));
   constexpr int kPackets = 500;
-  for (int i = 0; i < kPackets; ++i) channel.send(wire::BootKind::kRefused, wire::Refused{make_record(ErrorCode::kUser, std::string(10'000, char('a' + i % 26)))});
+  for (int i = 0; i < kPackets; ++i)
+    channel.send(wire::BootKind::kRefused,
+                 wire::Refused{make_record(ErrorCode::kUser, std::string(10'000, char('a' + i % 26)))});
   int received = 0;
   run_until_quiet(*loop, [&] {
     for (;;) {
       ::fcntl(sockets.second.get(), F_SETFL, O_NONBLOCK);
       Result<Received> packet = receive_packet(sockets.second.get());
       if (!packet.ok() || packet->state != Received::State::kPacket) break;
-      EXPECT_EQ(wire::decode_message<wire::Refused>(packet->packet.payload)->error.message[0], char('a' + received++ % 26));
+      EXPECT_EQ(wire::decode_message<wire::Refused>(packet->packet.payload)->error.message[0],
+                char('a' + received++ % 26));
     }
     return received == kPackets;
   }, 100'000);
@@ -99,7 +102,9 @@ class AdmissionTest : public ::testing::Test {
       message.role = wire::Role::kTool;
       message.pid = ::getpid();
       auto endpoint = net::Endpoint::create({}).value();
-      EXPECT_TRUE(send_message(socket.get(), wire::BootKind::kHello, message, {endpoint->doorbell_fd(), endpoint->event_fd()}).ok());
+      EXPECT_TRUE(
+          send_message(socket.get(), wire::BootKind::kHello, message, {endpoint->doorbell_fd(), endpoint->event_fd()})
+              .ok());
     }
     ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
     return socket;
@@ -122,7 +127,11 @@ class AdmissionTest : public ::testing::Test {
   std::unique_ptr<net::Endpoint> endpoint_ = net::Endpoint::create({.self = daemon_of(1)}).value();
   std::unique_ptr<StoreService> store_ = StoreService::create(*loop_, messenger_, {1, 16 << 20}).value();
   Jobs jobs_{messenger_};
-  Admission admission_{{*loop_, table_, messenger_, *endpoint_, *store_, jobs_}, config_, "node", {.driver_ready = [](Job&) {}, .worker_ready = {}, .worker_refused = {}, .closing = [](NodeProcess&) {}}};
+  Admission admission_{
+      {*loop_, table_, messenger_, *endpoint_, *store_, jobs_},
+      config_,
+      "node",
+      {.driver_ready = [](Job&) {}, .worker_ready = {}, .worker_refused = {}, .closing = [](NodeProcess&) {}}};
 };
 
 TEST_F(AdmissionTest, AToolIsWelcomed) {
@@ -141,17 +150,24 @@ TEST_F(AdmissionTest, WorkersAreStartedFromTheProgramNotFromWhatEmulatesIt) {
     message.role = wire::Role::kDriver;
     message.pid = ::getpid();
     message.image.executable = said;
+    message.image.environment = {"SECRET=1"};
     auto endpoint = net::Endpoint::create({}).value();
-    ASSERT_TRUE(send_message(socket.get(), wire::BootKind::kHello, message, {endpoint->doorbell_fd(), endpoint->event_fd()}).ok());
+    ASSERT_TRUE(
+        send_message(socket.get(), wire::BootKind::kHello, message, {endpoint->doorbell_fd(), endpoint->event_fd()})
+            .ok());
     messenger_.requests.clear();
     run_until_quiet(*loop_, [&] { return !messenger_.requests.empty(); });
     ASSERT_EQ(messenger_.requests.size(), 1u);
     ASSERT_EQ(messenger_.requests[0].method, wire::Method::kRegisterJob);
+    const auto told = wire::decode_message<wire::RegisterJob>(messenger_.requests[0].payload);
+    ASSERT_TRUE(told.ok());
+    EXPECT_TRUE(told->image.environment.empty()) << "the head has no use for it (REVIEW H.17)";
     messenger_.requests[0].done(wire::encode_message(wire::RegisterJobReply{7, "space"}));
     const std::string own = std::filesystem::read_symlink("/proc/self/exe").string();
     ASSERT_NE(jobs_.find(7), nullptr);
     EXPECT_EQ(jobs_.find(7)->image.executable, said == "/bin/true" ? said : own) << said;
     EXPECT_TRUE(jobs_.find(7)->executable);
+    EXPECT_EQ(jobs_.find(7)->image.environment, message.image.environment) << "workers have it";
   }
 }
 
@@ -166,7 +182,8 @@ TEST_F(AdmissionTest, AD2_WhoConnectsWhenNoDescriptorIsLeftIsToldWhyAndTheLoopDo
   Result<Received> received = receive_packet(tool.get());
   ASSERT_TRUE(received.ok() && received->state == Received::State::kPacket);
   ASSERT_EQ(received->packet.kind, wire::BootKind::kRefused);
-  EXPECT_NE(wire::decode_message<wire::Refused>(received->packet.payload)->error.message.find("ulimit -n"), std::string::npos);
+  EXPECT_NE(wire::decode_message<wire::Refused>(received->packet.payload)->error.message.find("ulimit -n"),
+            std::string::npos);
 }
 
 TEST_F(AdmissionTest, AD3_AWelcomeThatCannotBeMadeIsARefusal) {

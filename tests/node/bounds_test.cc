@@ -31,14 +31,24 @@ TEST(HeldSenders, HSD2_TheDeadHoldNobody) {
   EXPECT_EQ(held.forget(kFrozen), HeldSenders::Senders{kB});
 }
 
-TEST(Congestion, CGN1_ANodeIsToldOnceOfEachChange) {
+TEST(HeldSenders, HSD3_WhoWasToldIsHeldOnlyWhenItGoesOnAllTheSame) {
+  HeldSenders held;
+  EXPECT_FALSE(held.sent_all_the_same(kA, kFrozen, HeldSenders::kAfterTold)) << "it was under way";
+  EXPECT_TRUE(held.sent_all_the_same(kA, kFrozen, 1));
+  EXPECT_FALSE(held.sent_all_the_same(kA, kFrozen, 1)) << "it is held already";
+  EXPECT_EQ(held.release(kFrozen), HeldSenders::Senders{kA});
+  EXPECT_FALSE(held.sent_all_the_same(kA, kFrozen, HeldSenders::kAfterTold)) << "counted anew";
+}
+
+TEST(Congestion, CGN1_AListenerIsToldOnceOfEachChange) {
   Congestion congestion;
   std::map<ProcessId, std::size_t> backlog{{kFrozen, Congestion::kHigh + 1}};
   const auto look = [&] { return congestion.look([&](ProcessId process) { return backlog[process]; }); };
   EXPECT_FALSE(congestion.waits(kA, Congestion::kHigh));
   EXPECT_TRUE(congestion.waits(kFrozen, backlog[kFrozen]));
-  EXPECT_TRUE(congestion.tell(kFrozen, 2));
-  EXPECT_FALSE(congestion.tell(kFrozen, 2));
+  EXPECT_TRUE(congestion.tell(kFrozen, daemon_of(2)));
+  EXPECT_FALSE(congestion.tell(kFrozen, daemon_of(2)));
+  EXPECT_TRUE(congestion.tell(kFrozen, kA));
   backlog[kFrozen] = Congestion::kLow;
   EXPECT_TRUE(look().empty()) << "not yet: whoever is let go at the brim is held again at once";
   EXPECT_TRUE(congestion.waits(kFrozen, backlog[kFrozen]));
@@ -46,7 +56,7 @@ TEST(Congestion, CGN1_ANodeIsToldOnceOfEachChange) {
   const auto opened = look();
   ASSERT_EQ(opened.size(), 1u);
   EXPECT_EQ(opened[0].process, kFrozen);
-  EXPECT_EQ(opened[0].told, std::vector<std::uint32_t>{2});
+  EXPECT_EQ(opened[0].told, (std::vector<ProcessId>{kA, daemon_of(2)}));
   EXPECT_FALSE(congestion.any());
   EXPECT_TRUE(look().empty());
 }

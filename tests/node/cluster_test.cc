@@ -1,4 +1,5 @@
-// Several daemons on this machine: leases and frames between nodes, deaths seen across them, and nothing left at the end.
+// Several daemons on this machine: leases and frames between nodes, deaths seen across them, and nothing left at the
+// end.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -46,7 +47,9 @@ class ClusterTest : public ::testing::Test {
     Frame frame;
     for (int i = 0; i < 50; ++i) {  // its own daemon may not have seen the second node yet
       driver_->notice(driver_->daemon(), wire::Method::kLeaseWanted, wanted);
-      auto either = [](const Frame& f) { return f.is_notice(wire::Method::kLeaseGranted) || f.is_notice(wire::Method::kLeaseRefused); };
+      auto either = [](const Frame& f) {
+        return f.is_notice(wire::Method::kLeaseGranted) || f.is_notice(wire::Method::kLeaseRefused);
+      };
       EXPECT_TRUE(driver_->take(either, frame));
       if (frame.is_notice(wire::Method::kLeaseGranted)) break;
       driver_->until([] { return false; }, 20ms);
@@ -68,8 +71,10 @@ TEST_F(ClusterTest, LeasesAndCallsAWorkerOfAnotherNode) {
 TEST_F(ClusterTest, ADeathOnAnotherNodeSaysWhichCallsHadBegun) {
   const wire::LeaseGranted lease = remote_lease();
   driver_->call(lease.worker, "echo first").value();
-  driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 777, 0), std::as_bytes(std::span(std::string_view("sleep"))));
-  driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 778, 0), std::as_bytes(std::span(std::string_view("echo never"))));
+  driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 777, 0),
+                std::as_bytes(std::span(std::string_view("sleep"))));
+  driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 778, 0),
+                std::as_bytes(std::span(std::string_view("echo never"))));
   driver_->until([] { return false; }, 300ms);
   ::kill(lease.worker_pid, SIGKILL);
   Frame frame;
@@ -104,7 +109,8 @@ TEST_F(ClusterTest, AThirdNodeJoinsAndAFrozenOneIsDeclaredDead) {
   ASSERT_TRUE(driver_->take_notice(wire::Method::kNodeDied, frame, 10s));
   EXPECT_EQ(frame.as<wire::NodeDied>().node, cluster_->node(2).node);
   cluster_->signal_node(2, SIGCONT);
-  EXPECT_TRUE(driver_->until([&] { return cluster_->pids(2).empty(); }, 10s)) << "a node that was declared dead ends by itself";
+  EXPECT_TRUE(driver_->until([&] { return cluster_->pids(2).empty(); }, 10s))
+      << "a node that was declared dead ends by itself";
 }
 
 // REVIEW B.2: at f0736ec each daemon held the time in which it did not run itself against the head and the others.

@@ -46,7 +46,8 @@ template <class Choose> int shut_down(int pid, const Choose& choose) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd", gone)) {
     std::error_code error;
     if (!std::filesystem::read_symlink(entry, error).string().starts_with("socket:")) continue;
-    const UniqueFd socket(static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), std::atoi(entry.path().filename().c_str()), 0)));
+    const UniqueFd socket(
+        static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), std::atoi(entry.path().filename().c_str()), 0)));
     if (socket.get() >= 0 && choose(socket.get()) && ::shutdown(socket.get(), SHUT_RDWR) == 0) ++count;
   }
   return count;

@@ -1,5 +1,5 @@
-// Cuts TCP connections of another process, as a fault of the network would: its sockets are fetched (pidfd_getfd) and shut down.
-// The process must be a descendant of the caller, or of the same user where the kernel allows that.
+// Cuts TCP connections of another process, as a fault of the network would: its sockets are fetched (pidfd_getfd) and
+// shut down. The process must be a descendant of the caller, or of the same user where the kernel allows that.
 #pragma once
 
 namespace troupe::node::test {

@@ -20,8 +20,12 @@ class FakeMessenger final : public Messenger {
     Bytes payload;
   };
   ProcessId self() const override { return daemon_of(1); }
-  void send_notice(ProcessId to, wire::Method method, const Bytes& payload) override { notices.push_back({to, method, payload, {}}); }
-  void send_response(const net::FrameHeader& request, bool failed, const Bytes& payload) override { answers.push_back({request, failed, payload}); }
+  void send_notice(ProcessId to, wire::Method method, const Bytes& payload) override {
+    notices.push_back({to, method, payload, {}});
+  }
+  void send_response(const net::FrameHeader& request, bool failed, const Bytes& payload) override {
+    answers.push_back({request, failed, payload});
+  }
   void send_request(ProcessId to, wire::Method method, const Bytes& payload, Duration, Done done) override {
     requests.push_back({to, method, payload, std::move(done)});
   }

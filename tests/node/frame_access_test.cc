@@ -1,4 +1,5 @@
-// Who may ask a daemon what: REVIEW C.3. At f0736ec any worker could end a node (kShutdown), start actors or declare nodes dead.
+// Who may ask a daemon what: REVIEW C.3. At f0736ec any worker could end a node (kShutdown), start actors or declare
+// nodes dead.
 #include <gtest/gtest.h>
 
 #include "core/node/daemon/frame_access.h"
@@ -28,18 +29,25 @@ TEST(FrameAccess, FA1_WhatIsNotInTheTableIsRefused) {
 }
 
 TEST(FrameAccess, FA2_OnlyTheHeadEndsStartsAndFences) {
-  for (Method method : {Method::kShutdown, Method::kStartActor, Method::kKillActorProcess, Method::kJobEnded, Method::kNodeDied, Method::kClusterView})
-    for (Sender sender : kAll) EXPECT_EQ(may_ask_daemon(method, sender), sender == Sender::kHead) << static_cast<int>(method);
+  for (Method method : {Method::kShutdown, Method::kStartActor, Method::kKillActorProcess, Method::kJobEnded,
+                        Method::kNodeDied, Method::kClusterView, Method::kKeep, Method::kKeepNoMore})
+    for (Sender sender : kAll)
+      EXPECT_EQ(may_ask_daemon(method, sender), sender == Sender::kHead) << static_cast<int>(method);
 }
 
 TEST(FrameAccess, DaemonsSpeakForTheirNodesAndProcessesForThemselves) {
   for (Method method : {Method::kForwardLease, Method::kLeaseCounted, Method::kJobImage, Method::kProcessDied})
-    for (Sender sender : kAll) EXPECT_EQ(may_ask_daemon(method, sender), sender == Sender::kDaemon) << static_cast<int>(method);
-  for (Method method : {Method::kConnect, Method::kLeaseWanted, Method::kStoreLease, Method::kStoreFree, Method::kExpectRanks})
-    for (Sender sender : kAll) EXPECT_EQ(may_ask_daemon(method, sender), sender == Sender::kLocalProcess) << static_cast<int>(method);
-  for (Method method : {Method::kRegisterNode, Method::kRegisterJob, Method::kNodeLoad, Method::kActorPlaced, Method::kProcessDied})
+    for (Sender sender : kAll)
+      EXPECT_EQ(may_ask_daemon(method, sender), sender == Sender::kDaemon) << static_cast<int>(method);
+  for (Method method : {Method::kConnect, Method::kLeaseWanted, Method::kStoreLease, Method::kStoreFree,
+                        Method::kStoreWithdraw, Method::kExpectRanks})
+    for (Sender sender : kAll)
+      EXPECT_EQ(may_ask_daemon(method, sender), sender == Sender::kLocalProcess) << static_cast<int>(method);
+  for (Method method :
+       {Method::kRegisterNode, Method::kRegisterJob, Method::kNodeLoad, Method::kActorPlaced, Method::kProcessDied})
     EXPECT_FALSE(may_ask_head(method)) << static_cast<int>(method);
-  for (Method method : {Method::kCreateActor, Method::kKvPut, Method::kListState, Method::kActorExited}) EXPECT_TRUE(may_ask_head(method));
+  for (Method method : {Method::kCreateActor, Method::kKvPut, Method::kListState, Method::kActorExited})
+    EXPECT_TRUE(may_ask_head(method));
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ net::PairKey key_of(std::uint8_t seed) {
 net::Introduction from_rank(int from, std::uint8_t key, std::uint64_t epoch = 1, std::uint16_t channel = 0) {
   return net::introduce({.group = 9, .epoch = epoch, .from = from, .to = 0, .channel = channel}, key_of(key)).value();
 }
-wire::ExpectRanks ranks(std::vector<wire::ExpectedRank> from, std::uint64_t epoch = 1) { return {9, epoch, "dp", 0, std::move(from)}; }
+wire::ExpectRanks ranks(std::vector<wire::ExpectedRank> from, std::uint64_t epoch = 1) {
+  return {9, epoch, "dp", 0, std::move(from)};
+}
 
 /// One end of a pipe; the other says whether it was closed.
 struct Connection {
@@ -86,7 +88,8 @@ TEST(HandOvers, WhoComesEarlyIsPassedOnLater) {
 TEST(HandOvers, HOV2_WaitersAreBoundedInNumberAndTime) {
   HandOvers door;
   std::vector<Connection> all(HandOvers::kEarlyMax + 1);
-  for (std::size_t i = 0; i < all.size(); ++i) door.arrive(from_rank(int(i) + 1, 'a'), std::move(all[i].fd), kStart + std::chrono::milliseconds(i));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    door.arrive(from_rank(int(i) + 1, 'a'), std::move(all[i].fd), kStart + std::chrono::milliseconds(i));
   EXPECT_EQ(door.door().early, HandOvers::kEarlyMax);
   EXPECT_TRUE(all[0].closed());
   EXPECT_FALSE(all[1].closed());

@@ -402,5 +402,35 @@ TEST(LeaseQueue, BooksBalanceUnderRandomEvents) {
   }
 }
 
+/// After a task that waited: no further one before the lease has its CPUs back. (H.5, LQ-8)
+TEST(LeaseQueue, LQ8_ALeaseThatLentItsCpusGoesOnOnlyWithThem) {
+  Bench b(1);
+  b.want(kDriver, 1, 1);
+  const auto first = b.granted.at(0).lease;
+  b.queue.worker_blocked(first.worker, first.lease_id, true, b.now);
+  b.want(kOther, 1, 1);
+  ASSERT_EQ(b.granted.size(), 2u);
+  b.queue.worker_blocked(first.worker, first.lease_id, false, b.now);
+  EXPECT_EQ(b.free_cpus(), -1) << "what waited goes on at once";
+  EXPECT_EQ(b.queue.renew(first.lease_id, kDriver, b.now), 0u);
+  b.collect();
+  EXPECT_EQ(b.free_cpus(), 0);
+  b.give_back(b.granted[1].lease.lease_id);
+  b.want(kDriver, 1, 1);
+  ASSERT_EQ(b.granted.size(), 3u);
+  const auto third = b.granted[2].lease;
+  b.queue.worker_blocked(third.worker, third.lease_id, true, b.now);
+  EXPECT_EQ(b.queue.renew(third.lease_id, kOther, b.now), 0u) << "not its lease";
+  const std::uint64_t number = b.queue.renew(third.lease_id, kDriver, b.now);  // overtakes the word that it goes on
+  b.collect();
+  EXPECT_NE(number, 0u);
+  EXPECT_NE(number, third.lease_id);
+  EXPECT_EQ(b.free_cpus(), 0);
+  b.queue.worker_blocked(third.worker, third.lease_id, false, b.now);
+  EXPECT_EQ(b.free_cpus(), 0);
+  b.give_back(number);
+  EXPECT_EQ(b.free_cpus(), 1);
+}
+
 }  // namespace
 }  // namespace troupe::sched

@@ -18,10 +18,12 @@ Client::Client(UniqueFd socket, wire::Hello hello) : socket_(std::move(socket)) 
   endpoint_ = net::Endpoint::create({.grace = 0ns}).value();
   send_message(socket_.get(), wire::BootKind::kHello, hello, {endpoint_->doorbell_fd(), endpoint_->event_fd()}).value();
   BootPacket packet = wait_packet(socket_.get(), 20s).value();
-  if (packet.kind == wire::BootKind::kRefused) Error::make(wire::decode_message<wire::Refused>(packet.payload).value().error)->raise();
+  if (packet.kind == wire::BootKind::kRefused)
+    Error::make(wire::decode_message<wire::Refused>(packet.payload).value().error)->raise();
   welcome_ = wire::decode_message<wire::Welcome>(packet.payload).value();
   if (packet.fds.size() != 7) throw Error("the Welcome has " + std::to_string(packet.fds.size()) + " descriptors");
-  endpoint_->attach({daemon(), std::move(packet.fds[0]), 1, std::move(packet.fds[1]), std::move(packet.fds[2])}).value();
+  endpoint_->attach({daemon(), std::move(packet.fds[0]), 1, std::move(packet.fds[1]), std::move(packet.fds[2])})
+      .value();
   for (std::size_t i = 3; i < 7; ++i) store_fds_.push_back(std::move(packet.fds[i]));
 }
 
@@ -94,7 +96,8 @@ bool Client::take(const std::function<bool(const Frame&)>& which, Frame& frame, 
 }
 
 Status Client::connect(ProcessId peer) {
-  Result<wire::ConnectReply> reply = request<wire::ConnectReply>(daemon(), wire::Method::kConnect, wire::ConnectRequest{peer});
+  Result<wire::ConnectReply> reply =
+      request<wire::ConnectReply>(daemon(), wire::Method::kConnect, wire::ConnectRequest{peer});
   if (!reply.ok()) return reply.error_ptr();
   return until([&] { return endpoint_->attached(peer); }) ? Status() : Status(GetTimeoutError("no pair came"));
 }
@@ -103,7 +106,8 @@ Result<std::string> Client::call(ProcessId worker, const std::string& command) {
   const std::uint64_t token = next_token_++;
   send(worker, header_of(wire::FrameKind::kCall, token, 0), std::as_bytes(std::span(command)));
   Frame answer;
-  if (!take([&](const Frame& f) { return f.is(wire::FrameKind::kReply) && f.header.token == token; }, answer)) return make_error<GetTimeoutError>("no reply");
+  if (!take([&](const Frame& f) { return f.is(wire::FrameKind::kReply) && f.header.token == token; }, answer))
+    return make_error<GetTimeoutError>("no reply");
   return answer.text();
 }
 
@@ -116,7 +120,11 @@ wire::LeaseGranted Client::lease(std::uint64_t request_id, RuntimeEnv env) {
   wanted.lease_class.env = std::move(env);
   notice(daemon(), wire::Method::kLeaseWanted, wanted);
   Frame frame;
-  const bool came = take([&](const Frame& f) { return f.is_notice(wire::Method::kLeaseGranted) || f.is_notice(wire::Method::kLeaseRefused); }, frame);
+  const bool came = take(
+      [&](const Frame& f) {
+        return f.is_notice(wire::Method::kLeaseGranted) || f.is_notice(wire::Method::kLeaseRefused);
+      },
+      frame);
   if (!came) throw GetTimeoutError("no lease came");
   if (frame.is_notice(wire::Method::kLeaseRefused)) Error::make(frame.as<wire::LeaseRefused>().error)->raise();
   return frame.as<wire::LeaseGranted>();
@@ -179,20 +187,24 @@ int worker_program(WorkerBoot boot) {
     }
     if (frame.is_notice(wire::Method::kConstructActor)) {
       const auto construct = frame.as<wire::ConstructActor>();
-      client.notice(kHead, wire::Method::kActorStarted, wire::ActorStarted{construct.spec.id, construct.restarts, client.self(), ::getpid()});
+      client.notice(kHead, wire::Method::kActorStarted,
+                    wire::ActorStarted{construct.spec.id, construct.restarts, client.self(), ::getpid()});
       return true;
     }
     if (frame.is(wire::FrameKind::kRequest)) {
       ended |= frame.header.arg0 == static_cast<std::uint64_t>(wire::Method::kProcessRetire);
-      client.send(frame.header.source, Client::header_of(wire::FrameKind::kResponse, frame.header.token, 0), wire::encode_message(wire::StateReply{}));
+      client.send(frame.header.source, Client::header_of(wire::FrameKind::kResponse, frame.header.token, 0),
+                  wire::encode_message(wire::StateReply{}));
       return true;
     }
     if (!frame.is(wire::FrameKind::kCall)) return true;
     // The numbers of a ring count its calls; those that the daemon passes on are numbered together.
     const bool paired = client.endpoint().attached(frame.header.source);
-    client.endpoint().set_begun(paired ? frame.header.source : client.daemon(), paired ? frame.header.token : ++from_daemon);
+    client.endpoint().set_begun(paired ? frame.header.source : client.daemon(),
+                                paired ? frame.header.token : ++from_daemon);
     const std::string answer = run_command(frame.text());
-    client.send(frame.header.source, Client::header_of(wire::FrameKind::kReply, frame.header.token, 0), std::as_bytes(std::span(answer)));
+    client.send(frame.header.source, Client::header_of(wire::FrameKind::kReply, frame.header.token, 0),
+                std::as_bytes(std::span(answer)));
     return true;
   };
   client.until([&] { return ended; }, 24h);

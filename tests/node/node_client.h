@@ -1,4 +1,5 @@
-// A process as the daemon sees it: Hello, Welcome, rings. Both the test (as driver) and the test's worker program use it.
+// A process as the daemon sees it: Hello, Welcome, rings. Both the test (as driver) and the test's worker program use
+// it.
 #pragma once
 #include <functional>
 #include <map>
@@ -16,7 +17,9 @@ struct Frame {
   net::FrameHeader header;
   std::vector<std::byte> payload;
   bool is(wire::FrameKind kind) const { return header.kind == static_cast<std::uint8_t>(kind); }
-  bool is_notice(wire::Method method) const { return is(wire::FrameKind::kNotice) && header.arg0 == static_cast<std::uint64_t>(method); }
+  bool is_notice(wire::Method method) const {
+    return is(wire::FrameKind::kNotice) && header.arg0 == static_cast<std::uint64_t>(method);
+  }
   std::string text() const { return {reinterpret_cast<const char*>(payload.data()), payload.size()}; }
   template <class M> M as() const { return wire::decode_message<M>(payload).value(); }
 };
@@ -44,7 +47,8 @@ class Client : private net::Handler {
     const std::uint64_t token = next_token_++;
     send(to, header_of(wire::FrameKind::kRequest, token, static_cast<std::uint64_t>(method)), wire::encode_message(m));
     Frame answer;
-    if (!take([&](const Frame& f) { return f.is(wire::FrameKind::kResponse) && f.header.token == token; }, answer)) return make_error<GetTimeoutError>("no answer");
+    if (!take([&](const Frame& f) { return f.is(wire::FrameKind::kResponse) && f.header.token == token; }, answer))
+      return make_error<GetTimeoutError>("no answer");
     if (answer.header.arg0 != 0) return Error::make(answer.as<ErrorRecord>());
     return wire::decode_message<Reply>(answer.payload);
   }
@@ -77,8 +81,8 @@ class Client : private net::Handler {
   std::uint64_t next_token_ = 1;
 };
 
-/// The worker program: answers calls "echo X", "pid", "env X", "cwd", "print X", "exit N", "abort", "stray" (leaves a grandchild in
-/// a session of its own and answers its pid), "sleep".
+/// The worker program: answers calls "echo X", "pid", "env X", "cwd", "print X", "exit N", "abort", "stray" (leaves a
+/// grandchild in a session of its own and answers its pid), "sleep".
 int worker_program(WorkerBoot boot);
 extern const char kDigest[];
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -120,7 +121,8 @@ TEST(BootSocket, APeerThatDiesWithPacketsUnreadClosesNoneOfOurDescriptors) {
   auto live = boot_socket_pair().value(), dead = boot_socket_pair().value(), pipe = boot_socket_pair().value();
   const int fds[] = {pipe.first.get(), pipe.second.get()};
   ASSERT_TRUE(*send_packet(live.first.get(), wire::BootKind::kHello, {}, fds));
-  ASSERT_TRUE(*send_packet(dead.second.get(), wire::BootKind::kWelcome, {}, {}));  // nobody will read it: ECONNRESET follows
+  // nobody will read it: ECONNRESET follows
+  ASSERT_TRUE(*send_packet(dead.second.get(), wire::BootKind::kWelcome, {}, {}));
   dead.first.reset();
   // One right after the other: what the first found still lies where the second one's buffer is.
   const Result<Received> received = receive_packet(live.second.get());
@@ -128,7 +130,8 @@ TEST(BootSocket, APeerThatDiesWithPacketsUnreadClosesNoneOfOurDescriptors) {
   ASSERT_EQ(received->packet.fds.size(), 2u);
   EXPECT_EQ(reset->state, Received::State::kClosed);
   EXPECT_EQ(reset->packet.fds.size(), 0u) << "BS-3";
-  for (const UniqueFd& fd : received->packet.fds) EXPECT_GE(::fcntl(fd.get(), F_GETFD), 0) << "BS-3: closed behind our back";
+  for (const UniqueFd& fd : received->packet.fds)
+    EXPECT_GE(::fcntl(fd.get(), F_GETFD), 0) << "BS-3: closed behind our back";
 }
 
 TEST(Session, KeepsLogsOnlyAndTheLastTenSessions) {

@@ -139,7 +139,8 @@ TEST_F(NodeTest, AnExitCodeAndTheLastLinesAreReported) {
   begin();
   const wire::LeaseGranted lease = driver_->lease();
   driver_->call(lease.worker, "print last words").value();
-  driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 99, 0), std::as_bytes(std::span(std::string_view("exit 3"))));
+  driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 99, 0),
+                std::as_bytes(std::span(std::string_view("exit 3"))));
   Frame frame;
   ASSERT_TRUE(driver_->take_notice(wire::Method::kProcessDied, frame, 2s));
   const auto death = frame.as<wire::ProcessDied>();
@@ -180,12 +181,15 @@ TEST_F(NodeTest, ProtocolAndRoleAreChecked) {
 
 TEST_F(NodeTest, LeasesStoreMemory) {
   begin();
-  auto lease = driver_->request<wire::StoreLeaseReply>(driver_->daemon(), wire::Method::kStoreLease, wire::StoreLeaseRequest{1 << 16, 16});
+  auto lease = driver_->request<wire::StoreLeaseReply>(driver_->daemon(), wire::Method::kStoreLease,
+                                                       wire::StoreLeaseRequest{1 << 16, 16});
   ASSERT_TRUE(lease.ok()) << lease.error().what();
   EXPECT_EQ(lease->slots.size(), 16u);
-  auto large = driver_->request<wire::StoreAllocateReply>(driver_->daemon(), wire::Method::kStoreAllocate, wire::StoreAllocateRequest{1 << 20});
+  auto large = driver_->request<wire::StoreAllocateReply>(driver_->daemon(), wire::Method::kStoreAllocate,
+                                                          wire::StoreAllocateRequest{1 << 20});
   ASSERT_TRUE(large.ok());
-  auto impossible = driver_->request<wire::StoreAllocateReply>(driver_->daemon(), wire::Method::kStoreAllocate, wire::StoreAllocateRequest{1ull << 40});
+  auto impossible = driver_->request<wire::StoreAllocateReply>(driver_->daemon(), wire::Method::kStoreAllocate,
+                                                               wire::StoreAllocateRequest{1ull << 40});
   EXPECT_EQ(impossible.error().code(), ErrorCode::kObjectStoreFull);
   auto usage = driver_->request<wire::StoreUsageReply>(driver_->daemon(), wire::Method::kStoreUsage, wire::Empty{});
   EXPECT_EQ(usage->capacity, 64u << 20);
@@ -219,10 +223,13 @@ TEST_F(NodeTest, StartsAnActorByWayOfTheHead) {
 TEST_F(NodeTest, ListsItsWorkers) {
   begin();
   driver_->lease();
-  auto state = driver_->request<wire::StateReply>(driver_->daemon(), wire::Method::kQueryState, wire::StateQuery{wire::StateKind::kWorkers, {}, -1, 0});
+  auto state = driver_->request<wire::StateReply>(driver_->daemon(), wire::Method::kQueryState,
+                                                  wire::StateQuery{wire::StateKind::kWorkers, {}, -1, 0});
   ASSERT_TRUE(state.ok());
   ASSERT_FALSE(state->rows.empty());
-  EXPECT_EQ(state->rows[0].count("pid") + state->rows[0].count("worker_id") + state->rows[0].count("state") + state->rows[0].count("node_id"), 4u);
+  EXPECT_EQ(state->rows[0].count("pid") + state->rows[0].count("worker_id") + state->rows[0].count("state") +
+                state->rows[0].count("node_id"),
+            4u);
 }
 
 TEST_F(NodeTest, ADriverThatLeavesTakesItsWorkersAlong) {
@@ -273,8 +280,10 @@ TEST_F(NodeTest, NDM2_ALinkToTheHeadThatIsResetIsMadeAgainAndLosesNothing) {
     return true;
   };
   for (std::uint64_t i = 0; i < kPuts; ++i) {
-    driver_->send(kHead, Client::header_of(wire::FrameKind::kRequest, kFirst + i, static_cast<std::uint64_t>(wire::Method::kKvPut)),
-                  wire::encode_message(wire::KvEntry{"k" + std::to_string(i), "v"}));
+    driver_->send(
+        kHead,
+        Client::header_of(wire::FrameKind::kRequest, kFirst + i, static_cast<std::uint64_t>(wire::Method::kKvPut)),
+        wire::encode_message(wire::KvEntry{"k" + std::to_string(i), "v"}));
     if (i % 500 != 250) continue;
     ASSERT_TRUE(driver_->until([&] { return answered.size() + 200 > i; }, 20s));
     ASSERT_GT(cut_connections(cluster_->daemon_pid(), port), 0);
@@ -290,7 +299,8 @@ TEST_F(NodeTest, AKilledLauncherIsReplaced) {
   int launcher = 0;
   for (const Marked& marked : find_marked(session_of(cluster_->session_dir()) + "/node/"))
     // The first: a worker that is being forked has its launcher's mark for a moment.
-    if (launcher == 0 && marked.mark.ends_with("/00000000") && !marked.mark.ends_with("/00000000/00000000")) launcher = marked.pid;
+    if (launcher == 0 && marked.mark.ends_with("/00000000") && !marked.mark.ends_with("/00000000/00000000"))
+      launcher = marked.pid;
   ASSERT_NE(launcher, 0);
   ::kill(launcher, SIGKILL);
   EXPECT_TRUE(eventually([&] { return !alive(lease.worker_pid); }));
@@ -347,7 +357,8 @@ TEST_F(NodeTest, DriverAndDaemonKilledTogetherLeaveNothing) {
   const Victim victim = start_victim(root_);
   ASSERT_GT(victim.stray, 0);
   ::kill(victim.pid, SIGKILL);
-  for (const Marked& marked : find_marked(session_of(victim.session_dir) + "/node/00000000/")) ::kill(marked.pid, SIGKILL);
+  for (const Marked& marked : find_marked(session_of(victim.session_dir) + "/node/00000000/"))
+    ::kill(marked.pid, SIGKILL);
   ::waitpid(victim.pid, nullptr, 0);
   expect_clean(victim.session_dir);
   EXPECT_FALSE(alive(victim.stray));
@@ -391,15 +402,18 @@ wire::StateQuery query_of(wire::StateKind kind) {
 /// The states of all jobs, in their order.
 std::vector<std::string> job_states(HeadClient& head) {
   std::vector<std::string> states;
-  wire::StateReply jobs = head.ask<wire::StateReply>(wire::Method::kListState, query_of(wire::StateKind::kJobs)).value();
+  wire::StateReply jobs =
+      head.ask<wire::StateReply>(wire::Method::kListState, query_of(wire::StateKind::kJobs)).value();
   for (auto& row : jobs.rows) states.push_back(row["state"]);
   return states;
 }
 
-// REVIEW H.9 and F.1: a query needs no node here, makes no job, and a job is FAILED only when its driver said so or said nothing.
+// REVIEW H.9 and F.1: a query needs no node here, makes no job, and a job is FAILED only when its driver said so or
+// said nothing.
 TEST_F(NodeTest, AToolAsksTheHeadAndIsNoJob) {
   begin();
-  Result<std::unique_ptr<HeadClient>> head = HeadClient::connect({cluster_->address(), cluster_->session_dir() + "/token"});
+  Result<std::unique_ptr<HeadClient>> head =
+      HeadClient::connect({cluster_->address(), cluster_->session_dir() + "/token"});
   ASSERT_TRUE(head.ok()) << head.error().what();
   EXPECT_EQ(job_states(**head), std::vector<std::string>{"RUNNING"}) << "the driver's only";
   const auto nodes = (*head)->ask<wire::ClusterInfo>(wire::Method::kClusterInfo, wire::Empty{});
@@ -411,12 +425,14 @@ TEST_F(NodeTest, AToolAsksTheHeadAndIsNoJob) {
   ASSERT_FALSE(refused.ok()) << "HS-4";
   EXPECT_EQ(refused.error().code(), ErrorCode::kUnauthenticated);
   auto second = Client::driver(cluster_->socket_path());
-  second->notice(second->daemon(), wire::Method::kJobFinished, wire::JobFinished{second->welcome().job, second->self(), 0, ""});
+  second->notice(second->daemon(), wire::Method::kJobFinished,
+                 wire::JobFinished{second->welcome().job, second->self(), 0, ""});
   second.reset();
   auto third = Client::driver(cluster_->socket_path());
   third.reset();
   const std::vector<std::string> expected{"RUNNING", "SUCCEEDED", "FAILED"};
-  EXPECT_TRUE(eventually([&] { return job_states(**head) == expected; })) << ::testing::PrintToString(job_states(**head));
+  EXPECT_TRUE(eventually([&] { return job_states(**head) == expected; }))
+      << ::testing::PrintToString(job_states(**head));
 }
 
 TEST_F(NodeTest, AToolWithAnotherClustersTokenIsRefused) {
@@ -433,7 +449,8 @@ TEST_F(NodeTest, AProcessCannotEndItsNodeNorDeclareOthersDead) {
   begin();
   driver_->notice(driver_->daemon(), wire::Method::kShutdown, wire::Empty{});
   driver_->notice(driver_->daemon(), wire::Method::kNodeDied, wire::NodeDied{driver_->self().node, "", "says who"});
-  const Result<wire::Empty> refused = driver_->request<wire::Empty>(kHead, wire::Method::kRegisterJob, wire::RegisterJob{});
+  const Result<wire::Empty> refused =
+      driver_->request<wire::Empty>(kHead, wire::Method::kRegisterJob, wire::RegisterJob{});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), ErrorCode::kUnauthenticated);
   const wire::LeaseGranted lease = driver_->lease();
@@ -476,7 +493,8 @@ int main(int argc, char** argv) {
   hooks.worker_main = &troupe::node::test::worker_program;
   hooks.registry_digest = troupe::node::test::kDigest;
   troupe::node::enter_internal_role(argc, argv, hooks);
-  if (argc == 3 && std::string(argv[1]) == troupe::node::test::kVictim) return troupe::node::test::victim_driver(argv[2]);
+  if (argc == 3 && std::string(argv[1]) == troupe::node::test::kVictim)
+    return troupe::node::test::victim_driver(argv[2]);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,5 +1,6 @@
-// Three daemons and a head as real processes, whose connections are cut by the test: nothing is lost, doubled or declared dead by a
-// reset; of two that stay apart one is fenced; and whoever takes nothing costs no daemon its memory. REVIEW B.2, B.5.
+// Three daemons and a head as real processes, whose connections are cut by the test: nothing is lost, doubled or
+// declared dead by a reset; of two that stay apart one is fenced; and whoever takes nothing costs no daemon its memory.
+// REVIEW B.2, B.5.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -45,7 +46,8 @@ class SessionsTest : public ::testing::Test {
     };
     const auto info = driver_->request<wire::ClusterInfo>(kHead, wire::Method::kClusterInfo, wire::Empty{});
     ASSERT_TRUE(info.ok());
-    for (const wire::NodeInfo& one : info->nodes) ports_[one.node] = std::atoi(one.address.c_str() + one.address.rfind(':') + 1);
+    for (const wire::NodeInfo& one : info->nodes)
+      ports_[one.node] = std::atoi(one.address.c_str() + one.address.rfind(':') + 1);
   }
   void TearDown() override {
     driver_.reset();
@@ -55,7 +57,9 @@ class SessionsTest : public ::testing::Test {
   int pid(std::size_t index) const { return cluster_->node(index).pid; }
   int port(std::size_t index) const { return ports_.at(cluster_->node(index).node); }
   /// Whoever of the two has dialled.
-  int cut_link(std::size_t a, std::size_t b) { return cut_connections(pid(a), port(b)) + cut_connections(pid(b), port(a)); }
+  int cut_link(std::size_t a, std::size_t b) {
+    return cut_connections(pid(a), port(b)) + cut_connections(pid(b), port(a));
+  }
 
   wire::LeaseGranted lease_at(std::size_t index) {
     wire::LeaseWanted wanted;
@@ -67,7 +71,9 @@ class SessionsTest : public ::testing::Test {
     Frame frame;
     for (int i = 0; i < 50; ++i) {  // its own daemon may not have seen that node yet
       driver_->notice(driver_->daemon(), wire::Method::kLeaseWanted, wanted);
-      auto either = [](const Frame& f) { return f.is_notice(wire::Method::kLeaseGranted) || f.is_notice(wire::Method::kLeaseRefused); };
+      auto either = [](const Frame& f) {
+        return f.is_notice(wire::Method::kLeaseGranted) || f.is_notice(wire::Method::kLeaseRefused);
+      };
       EXPECT_TRUE(driver_->take(either, frame));
       if (frame.is_notice(wire::Method::kLeaseGranted)) break;
       driver_->until([] { return false; }, 20ms);
@@ -75,7 +81,8 @@ class SessionsTest : public ::testing::Test {
     return frame.as<wire::LeaseGranted>();
   }
   void send_call(ProcessId worker, std::uint64_t number, std::string_view command) {
-    driver_->send(worker, Client::header_of(wire::FrameKind::kCall, kFirst + number, 0), std::as_bytes(std::span(command)));
+    driver_->send(worker, Client::header_of(wire::FrameKind::kCall, kFirst + number, 0),
+                  std::as_bytes(std::span(command)));
   }
   void expect_replies(std::uint64_t count) {
     ASSERT_TRUE(driver_->until([&] { return replies_.size() >= count; }, 60s)) << replies_.size() << " of " << count;
@@ -124,7 +131,8 @@ TEST_F(SessionsTest, DL2_WhatWasNeverSentToADeadNodeIsSaidSo) {
   const wire::LeaseGranted lease = lease_at(1);
   ASSERT_EQ(*driver_->call(lease.worker, "echo before"), "before");
   send_call(lease.worker, 0, "sleep");
-  ASSERT_TRUE(driver_->request<wire::Empty>(daemon_of(lease.worker.node), wire::Method::kPing, wire::Empty{}).ok()) << "it has arrived";
+  ASSERT_TRUE(driver_->request<wire::Empty>(daemon_of(lease.worker.node), wire::Method::kPing, wire::Empty{}).ok())
+      << "it has arrived";
   for (std::size_t node : {0, 1}) ASSERT_EQ(stop_listening(pid(node), port(node)), 1);
   ASSERT_GT(cut_link(0, 1), 0);
   driver_->until([] { return false; }, 300ms);  // the daemon has seen it
@@ -135,7 +143,8 @@ TEST_F(SessionsTest, DL2_WhatWasNeverSentToADeadNodeIsSaidSo) {
   EXPECT_EQ(died.process, lease.worker);
   EXPECT_EQ(died.cause, DeathCause::kNodeDied);
   ASSERT_EQ(died.begun.size(), 1u);
-  EXPECT_EQ(died.begun[0], (std::pair<ProcessId, std::uint64_t>(driver_->self(), kFirst))) << "the one before may have run";
+  EXPECT_EQ(died.begun[0], (std::pair<ProcessId, std::uint64_t>(driver_->self(), kFirst)))
+      << "the one before may have run";
   ASSERT_TRUE(driver_->take_notice(wire::Method::kNodeDied, frame, 1s)) << "and then the death itself";
 }
 

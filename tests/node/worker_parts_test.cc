@@ -59,6 +59,20 @@ TEST(DeathAcks, DA2_TheStoreForgetsOnceAllPeersHaveDrainedOrTheWaitIsOver) {
   EXPECT_FALSE(acks.waited_enough(dead));
 }
 
+// The processes of a job end together: none waits for the acknowledgement of another that was killed as well.
+TEST(DeathAcks, DA2_WhoIsDeadItselfIsNotWaitedFor) {
+  DeathAcks acks;
+  const ProcessId driver{1, 1}, p{1, 2}, q{1, 3};
+  EXPECT_FALSE(acks.died(driver, {p, q}, false));
+  EXPECT_FALSE(acks.died(p, {q}, false));
+  EXPECT_TRUE(acks.peer_died(p).empty());
+  EXPECT_EQ(acks.peer_died(q), (std::vector<ProcessId>{driver, p}));
+  EXPECT_TRUE(acks.peer_died(q).empty()) << "said once";
+  EXPECT_FALSE(acks.died(driver, {p}, true));
+  EXPECT_TRUE(acks.peer_died(p).empty()) << "it may still write";
+  EXPECT_TRUE(acks.ended(driver));
+}
+
 // REVIEW B.13: one that the kernel holds in an uninterruptible wait may write into pages that were given to others.
 TEST(DeathAcks, DA2_NotBeforeItHasEndedInTruth) {
   DeathAcks acks;
@@ -97,10 +111,12 @@ class WorkersTest : public ::testing::Test {
   LogPumps logs_{*loop_, "/nonexistent", [](ProcessId, wire::LogLines) {}};
   ProcessEnds ends_{*loop_, table_, leases_.queue(), WorkerHome::kProcesses, [](ProcessId) {}};
   Launchers launchers_{*loop_, jobs_, {}, nullptr, {}};
-  Workers workers_{{*loop_, table_, messenger_, jobs_, leases_, launchers_, ends_, logs_}, 1, WorkerHome::kProcesses, "node", {}};
+  Workers workers_{
+      {*loop_, table_, messenger_, jobs_, leases_, launchers_, ends_, logs_}, 1, WorkerHome::kProcesses, "node", {}};
 };
 
-// REVIEW A.3: at f0736ec such a worker was unlisted, asked by a notice that it ignored, and never leased or asked again.
+// REVIEW A.3: at f0736ec such a worker was unlisted, asked by a notice that it ignored, and never leased or asked
+// again.
 TEST_F(WorkersTest, WK2_AWorkerThatRefusesToRetireIsIdleAgain) {
   const ProcessId kept = idle_worker(), retired = idle_worker(), stays = idle_worker();
   workers_.retire_idle();

@@ -130,6 +130,25 @@ TEST_F(CopiesTest, CopiesOfANodeThatIsGoneGoWithTheirLastPin) {
   EXPECT_EQ(hub.audit(), "");
 }
 
+// SS-6, REVIEW H.8: a copy that waited for room, or that was asked for later, came from a third node and stayed for
+// good.
+TEST_F(CopiesTest, CopiesOfANodeThatIsGoneAreNotKeptWhenTheyAreMadeLater) {
+  const BufferId filler = copy(9, 1 << 20);
+  ASSERT_TRUE(server().hold(kDaemon, filler));
+  ASSERT_EQ(server().begin_copy(remote(1), 1 << 20)->state, State::kWaiting);
+  server().origin_node_gone(2);
+  server().release(kDaemon, filler);  // the first is granted
+  for (std::uint32_t n : {1u, 2u}) {
+    if (n == 2) { ASSERT_EQ(server().begin_copy(remote(n), 1000)->state, State::kStarted); }
+    auto local = server().finish_copy(remote(n));
+    ASSERT_TRUE(local.ok());
+    EXPECT_TRUE(server().hold(kDaemon, *local)) << "whoever asked for it has time to pin it";
+    server().release(kDaemon, *local);
+    EXPECT_EQ(hub.usage().objects, 0u);
+  }
+  EXPECT_EQ(hub.audit(), "");
+}
+
 TEST_F(CopiesTest, OwnBuffersAreNotCopied) {
   EXPECT_FALSE(server().begin_copy({1, 3, 1}, 10).ok());
   EXPECT_FALSE(server().begin_copy({}, 10).ok());

@@ -17,7 +17,8 @@ struct MachineMemory : testing::Test {
   MachineMemory() {
     std::string name = (fs::temp_directory_path() / "troupe-memory-XXXXXX").string();
     root = ::mkdtemp(name.data());
-    files = {.meminfo = root / "meminfo", .own_cgroups = root / "own", .mount = root / "cgroup", .mount_v1 = root / "v1"};
+    files = {
+        .meminfo = root / "meminfo", .own_cgroups = root / "own", .mount = root / "cgroup", .mount_v1 = root / "v1"};
     write("meminfo", "MemTotal:       1000 kB\nMemAvailable:    900 kB\n");
   }
   ~MachineMemory() override { fs::remove_all(root); }

@@ -19,7 +19,8 @@ std::vector<StoreEffect> effects(StoreServer& server) {
 }
 
 struct ServerTest : testing::Test {
-  ServerTest() : server(std::move(*StoreServer::create({.node = 1, .capacity = 1 << 20, .slots = 1000, .populate = true}))) {
+  ServerTest()
+      : server(std::move(*StoreServer::create({.node = 1, .capacity = 1 << 20, .slots = 1000, .populate = true}))) {
     for (std::uint32_t serial : {1, 2}) EXPECT_TRUE(server->add_client(process(serial)).ok());
   }
   Grant grant(Token token, std::uint64_t size) {

@@ -90,8 +90,8 @@ TEST(StoreClient, ADaemonThatWasStoppedWhileItFreedIsNotWaitedForAndLosesNothing
   EXPECT_EQ(hub.usage().objects, 0u) << "SL-6";
 }
 
-// B.3: the daemon looks at every slot that a dead process may have pinned. One that its maker is about to recycle is the
-// maker's: if both freed it, the maker's chunk would never be returned and its range given out twice.
+// B.3: the daemon looks at every slot that a dead process may have pinned. One that its maker is about to recycle is
+// the maker's: if both freed it, the maker's chunk would never be returned and its range given out twice.
 TEST(StoreClient, TheDeathOfAnotherLeavesABufferToTheMakerThatRecyclesIt) {
   Hub hub(small_store());
   Member a(hub, 1);

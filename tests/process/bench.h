@@ -29,7 +29,9 @@ struct SentFrame {
 
 class Bench : private Clock, private Transport, private ServiceThread, private Executors {
  public:
-  explicit Bench(wire::Role role = wire::Role::kDriver) : core(identity(role), {*this, *this, *this}, nullptr, *this) {}
+  /// `endpoint`: where a test has threads that wait (its time is the real one).
+  explicit Bench(wire::Role role = wire::Role::kDriver, net::Endpoint* endpoint = nullptr)
+      : core(identity(role), {*this, *this, *this}, endpoint, *this) {}
   ~Bench() override {
     work.clear();
     core.take_apart();
@@ -59,13 +61,14 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     deliver(kDaemon, header, wire::encode_message(message));
   }
   /// The reply of a call that left: its results are empty, or it failed.
-  void reply(const SentFrame& call, const ErrorPtr& error = nullptr, std::uint32_t run_us = 5000) {
+  void reply(const SentFrame& call, const ErrorPtr& error = nullptr, std::uint32_t run_us = 5000, bool lent = false) {
     std::vector<std::byte> memory;
     FrameWriter out(memory);
     CallHead head;
     std::memcpy(&head, call.payload.data(), sizeof head);
     ReplyHead answer{.call_id = head.call_id, .run_us = run_us, .values = error ? std::uint16_t(0) : head.returns};
     if (error) answer.status = ReplyStatus::kError;
+    answer.lent = lent;
     out.put(answer);
     if (error) {
       const auto bytes = wire::encode_message(error->record());
@@ -138,6 +141,16 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     core.actors().submit(handle, std::move(call), CallKind::kActorCall, options, &result, nullptr);
     return result;
   }
+  /// A value whose bytes are memory of another node.
+  detail::Value remote_value() {
+    auto* entry = new BufferEntry(core.owner().buffers());
+    entry->desc = {2, 7, 1, 100};
+    entry->set_size(100);
+    entry->place = BufferEntry::Place::kRemote;
+    detail::Value value;
+    value.large_body = detail::BufferPtr(entry);
+    return value;
+  }
   /// Grants what is wanted of the newest class, on this worker.
   void grant(ProcessId worker, bool shared = false) {
     const auto wanted = take(wire::Method::kLeaseWanted).decode<wire::LeaseWanted>();
@@ -157,6 +170,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
   std::uint64_t last_lease = 0;
   net::BegunCalls begun_by_peer;                    // what a peer that dies had begun
   int kills = 0;
+  std::function<void(const IncomingPtr&, HostedActor*)> run_call;  // what a call does; none: it returns empty results
   Core core;
 
  private:
@@ -191,6 +205,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
   void kill_process() override { ++kills; }
   void run(const IncomingPtr& call, HostedActor* actor) override {
     ran.push_back(call);
+    if (run_call) return run_call(call, actor);
     CallContext context;
     core.host().begin_run(call, actor, context);
     detail::Invocation invocation;

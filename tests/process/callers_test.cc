@@ -1,5 +1,14 @@
 // The submitting side, event by event: retries, deadlines, what a lost node leaves, what is forgotten.
+#include <chrono>
+#include <future>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include <troupe/objects.h>
+
 #include "core/caller/streams.h"
+#include "core/runtime/waits.h"
 #include "tests/process/bench.h"
 
 namespace troupe::worker {
@@ -14,6 +23,21 @@ ErrorPtr task_error() {
   record.code = ErrorCode::kTask;
   record.message = "the function failed";
   return Error::make(std::move(record));
+}
+
+/// The driver outlives its daemon for a moment: what nobody waited for then fails as well, for nobody will settle it.
+TEST(DaemonLost, WhatIsPendingFailsAlsoWithoutAWaiter) {
+  Bench bench;
+  detail::ObjectPtr promised;
+  {
+    CoreLock lock(bench.core);
+    promised = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
+  }
+  const auto call = bench.submit();
+  bench.core.begin_shutdown(make_error<NodeDiedError>("the node daemon is gone"));
+  EXPECT_EQ(Bench::code_of(promised), ErrorCode::kNodeDied);
+  EXPECT_EQ(Bench::code_of(call), ErrorCode::kNodeDied);
+  EXPECT_EQ(Bench::code_of(bench.submit()), ErrorCode::kNodeDied) << "and so does what is asked for later";
 }
 
 /// Two calls of one lease on a node that is lost: the first may have been executed before, and the second begun. (A.9)
@@ -172,7 +196,8 @@ TEST(NamedActor, AHandleThatWasFoundIsGivenBack) {
   Bench bench;
   {
     CoreLock lock(bench.core);
-    bench.core.actors().ask_name({"x", ""}, "Counter", [](Result<detail::HandlePtr> found) { EXPECT_TRUE(found.ok()); });
+    bench.core.actors().ask_name({"x", ""}, "Counter",
+                                 [](Result<detail::HandlePtr> found) { EXPECT_TRUE(found.ok()); });
   }
   bench.respond(bench.take(wire::Method::kGetNamedActor), named(actor, "Counter"));  // nobody keeps it
   bench.advance(10ms);
@@ -211,6 +236,220 @@ TEST(NamedActor, NoDropIsToldWhileAnAnswerIsAwaited) {
   second = {};
   bench.advance(10ms);
   EXPECT_EQ(bench.take(wire::Method::kHandleCounts).decode<wire::HandleCounts>().dropped, std::vector{actor});
+}
+
+ErrorRecord lost_record() {
+  ErrorRecord record;
+  record.code = ErrorCode::kObjectLost;
+  record.message = "no copy is left";
+  return record;
+}
+
+/// A value's memory cannot be brought here: the callback is told, on f0736ec it decoded a null pointer. (A.4)
+TEST(OnReady, TellsThatTheMemoryIsLost) {
+  Bench bench;
+  detail::ObjectPtr object;
+  {
+    CoreLock lock(bench.core);
+    ObjectEntry* entry = bench.core.objects().make_owned();
+    bench.core.objects().complete(*entry, bench.remote_value());
+    object = detail::ObjectPtr::adopt(entry);
+  }
+  std::vector<ErrorCode> told;
+  for (int i = 0; i < 2; ++i)
+    on_ready(detail::make_ref<std::string>(object), [&](Result<std::string>&& result) {
+      EXPECT_FALSE(bench.core.lock_held());
+      told.push_back(result.ok() ? ErrorCode{} : result.error().code());
+    });
+  bench.advance(0s);
+  EXPECT_TRUE(told.empty()) << "the fetch is under way, and holds up no thread";
+  const SentFrame fetch = bench.take(wire::Method::kStoreFetch);
+  EXPECT_EQ(bench.count(wire::Method::kStoreFetch), 0u) << "one fetch for both";
+  bench.respond(fetch, lost_record(), true);
+  bench.advance(0s);
+  EXPECT_EQ(told, std::vector(2, ErrorCode::kObjectLost));
+}
+
+/// A read of memory of another node is a wait like any other: it can be cancelled, and gives CPUs back. (A.8)
+TEST(Fetch, ATaskThatFetchesCanBeCancelledAndLendsItsCpus) {
+  const auto endpoint = net::Endpoint::create({.self = Bench::kSelf}).value();
+  Bench bench(wire::Role::kWorker, endpoint.get());
+  const detail::Value value = bench.remote_value();
+  CallContext context;
+  context.runtime = &bench.core;
+  context.is_task = true;
+  context.lease = 6;
+  auto thrown = std::async(std::launch::async, [&] {
+    set_current_context(&context);
+    try {
+      (void)bench.core.owner().buffers().fetch_all(value, exec::kNever);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode{};
+  });
+  bool lent = false;
+  for (const auto end = std::chrono::steady_clock::now() + 20s; !lent && std::chrono::steady_clock::now() < end;) {
+    std::this_thread::yield();
+    CoreLock lock(bench.core);
+    lent = bench.count(wire::Method::kWorkerBlocked) == 1;
+  }
+  EXPECT_TRUE(lent);
+  {
+    CoreLock lock(bench.core);
+    interrupt(context, make_error<CancelledError>("the task was cancelled"));
+  }
+  EXPECT_EQ(thrown.wait_for(20s), std::future_status::ready);
+  bench.respond(bench.take(wire::Method::kStoreFetch), lost_record(), true);  // also one that was not cancelled ends
+  EXPECT_EQ(thrown.get(), ErrorCode::kCancelled);
+  EXPECT_EQ(bench.count(wire::Method::kWorkerBlocked), 2u) << "it goes on";
+}
+
+/// A light actor is killed to be restarted, with a call in flight: its process does not die, the last answer tells all.
+/// (A.12)
+TEST(LightRestart, CallersGoOnWithTheLastAnswer) {
+  const ProcessId home{1, 7};
+  const ActorId actor{{1, 9}, 1};
+  Bench bench;
+  bench.attached_peers.insert(home);
+  detail::HandlePtr handle;
+  {
+    CoreLock lock(bench.core);
+    bool wait = false;
+    wire::HandleDesc desc;
+    desc.actor = actor;
+    desc.class_name = "Light";
+    desc.flags = wire::kHandleLight;
+    handle = bench.core.actors().handle(desc, 0, wait);
+  }
+  const auto in_flight = bench.call(handle), other = bench.call(handle);
+  wire::ActorLocation location;
+  location.actor = actor;
+  location.state = wire::ActorState::kAlive;
+  location.process = home;
+  bench.respond(bench.take(wire::Method::kResolveActor), location);
+  const auto sent = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(sent.size(), 2u);
+  location.state = wire::ActorState::kRestarting;
+  bench.notice(wire::Method::kActorMoved, location);
+  location.state = wire::ActorState::kAlive;
+  bench.notice(wire::Method::kActorMoved, location);
+  const auto later = bench.call(handle);
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u) << "what came before is not answered yet (AC-1)";
+  bench.reply(sent[0]);
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
+  ErrorRecord ended;
+  ended.code = ErrorCode::kActorDied;
+  bench.reply(sent[1], Error::make(ended));
+  EXPECT_EQ(Bench::code_of(other), ErrorCode::kActorDied);
+  const auto again = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(again.size(), 1u) << "on f0736ec it waited 5 s for the death of its process";
+  bench.reply(again[0]);
+  EXPECT_FALSE(Bench::pending(later));
+  EXPECT_EQ(Bench::code_of(in_flight), ErrorCode{});
+}
+
+/// Others may have its CPUs by now. (H.5, TS-7)
+TEST(LentCpus, ALeaseThatLentThemGetsNoTaskBeforeItHasThemBack) {
+  Bench bench;
+  const auto first = bench.submit();
+  bench.grant(kWorker);
+  const auto second = bench.submit();
+  bench.take(wire::Method::kLeaseWanted);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 5000, true);
+  EXPECT_FALSE(Bench::pending(first));
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u) << "on f0736ec it ran without a CPU of its own";
+  const SentFrame renew = bench.take(wire::Method::kLeaseRenew);
+  EXPECT_EQ(renew.decode<wire::LeaseRenew>().lease_id, bench.last_lease);
+  bench.respond(renew, wire::LeaseRenewed{0});
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u) << "others have its CPUs";
+  EXPECT_EQ(bench.count(wire::Method::kLeaseReturned), 0u) << "its daemon has ended it";
+  bench.notice(wire::Method::kLeaseGranted, wire::LeaseGranted{1, 99, kWorker, 100, {}, false});
+  const auto sent = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(sent.size(), 1u);
+  bench.reply(sent[0]);
+  EXPECT_FALSE(Bench::pending(second));
+}
+
+/// Who drops the handle at once, as a task does that returns it, must not take the constructor's arguments with it.
+/// (A.1, KP-4)
+TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {
+  static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Keepsake]"};
+  Bench bench;
+  detail::OutgoingCall construction;
+  construction.function = &constructor;
+  {
+    CoreLock lock(bench.core);
+    ObjectEntry* inside = bench.core.objects().make_owned();
+    bench.core.objects().complete(*inside, {});
+    construction.arguments.attachments = std::make_unique<detail::Attachments>();
+    construction.arguments.attachments->objects.push_back(detail::ObjectPtr::adopt(inside));
+  }
+  ActorOptions options;
+  options.max_restarts = 1;
+  detail::HandlePtr handle = bench.core.actors().create(std::move(construction), &options, "Keepsake");
+  const SentFrame creation = bench.take(wire::Method::kCreateActor);
+  const auto spec = creation.decode<wire::ActorSpec>();
+  EXPECT_EQ(spec.refs.size(), 1u) << "for the day on which this process is gone";
+  bench.respond(creation, wire::CreateActorReply{wire::handle_of(spec), false});
+  handle = {};
+  bench.advance(1s);
+  EXPECT_EQ(bench.core.objects().live(), 1u);
+  bench.notice(wire::Method::kArgumentsTaken, wire::ResolveActor{spec.id});
+  EXPECT_EQ(bench.core.objects().live(), 0u);
+}
+
+TEST(LentCpus, ALeaseThatHasThemBackGoesOnUnderANewNumber) {
+  Bench bench;
+  const auto first = bench.submit();
+  bench.grant(kWorker);
+  const auto second = bench.submit();
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 5000, true);
+  bench.advance(1s);  // it is not idle meanwhile
+  EXPECT_EQ(bench.count(wire::Method::kLeaseReturned), 0u);
+  bench.respond(bench.take(wire::Method::kLeaseRenew), wire::LeaseRenewed{77});
+  const auto sent = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(sent.size(), 1u);
+  CallHead head;
+  std::memcpy(&head, sent[0].payload.data(), sizeof head);
+  EXPECT_EQ(head.lease, 77u);
+}
+
+/// Nodes count their leases each for itself: the same number twice in one class.
+TEST(LentCpus, LeasesOfTwoNodesWithOneNumberAreTwo) {
+  const ProcessId here{1, 7};
+  Bench bench;
+  bench.attached_peers.insert(here);
+  const auto first = bench.submit(), second = bench.submit();
+  const auto wanted = bench.take(wire::Method::kLeaseWanted).decode<wire::LeaseWanted>();
+  for (const ProcessId worker : {here, kWorker})
+    bench.notice(wire::Method::kLeaseGranted, wire::LeaseGranted{wanted.request_id, 5, worker, 100, {}, false});
+  const auto sent = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(sent.size(), 2u);
+  bench.reply(sent[1], nullptr, 5000, true);
+  bench.respond(bench.take(wire::Method::kLeaseRenew), wire::LeaseRenewed{6});
+  bench.reply(sent[0]);
+  bench.advance(1s);
+  std::map<ProcessId, std::uint64_t> returned;
+  while (bench.count(wire::Method::kLeaseReturned) > 0) {
+    const SentFrame frame = bench.take(wire::Method::kLeaseReturned);
+    returned[frame.header.destination] = frame.decode<wire::LeaseReturned>().lease_id;
+  }
+  EXPECT_EQ(returned, (std::map<ProcessId, std::uint64_t>{{daemon_of(1), 5}, {daemon_of(2), 6}}));
+}
+
+TEST(LentCpus, AWorkerThatDiesMeanwhileHasNoLeaseToRenew) {
+  Bench bench;
+  const auto first = bench.submit();
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 5000, true);
+  const SentFrame renew = bench.take(wire::Method::kLeaseRenew);
+  wire::ProcessDied died;
+  died.process = kWorker;
+  bench.notice(wire::Method::kProcessDied, died);
+  bench.sent.clear();
+  bench.respond(renew, wire::LeaseRenewed{77});
+  EXPECT_EQ(bench.take(wire::Method::kLeaseReturned).decode<wire::LeaseReturned>().lease_id, 77u);
 }
 
 /// Timers end with their calls. (A.19)

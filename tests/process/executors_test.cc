@@ -4,6 +4,8 @@
 namespace troupe::worker {
 namespace {
 
+using namespace std::chrono_literals;
+
 const ProcessId kMaker{1, 8}, kOther{1, 9};
 
 struct Nothing {};
@@ -60,7 +62,8 @@ TEST(LightActors, ACallWaitsForTheConstructionOfItsActor) {
   EXPECT_EQ(bench.ran[1]->head.call_id, 12u);
 }
 
-/// The head's list of actors is asked for by way of the hosts: what one has not told yet goes before its answer. (H.11, LS-3)
+/// The head's list of actors is asked for by way of the hosts: what one has not told yet goes before its answer.
+/// (H.11, LS-3)
 TEST(LightActors, WhatTheHeadHasNotHeardIsToldBeforeTheAnswerToItsQuestion) {
   Bench bench(wire::Role::kWorker);
   call(bench, kMaker, construction(1, {kMaker, 1}));
@@ -107,6 +110,87 @@ TEST(LightActors, ACallWhoseActorWillNotComeFails) {
   EXPECT_EQ(bench.take_kind(wire::FrameKind::kReply).size(), 1u) << "its maker is known to be dead";
 }
 
+// An actor whose state is one ref.
+detail::ObjectPtr the_ref;
+void ref_checkpoint(const void*, detail::Value& out) {
+  out.attachments = std::make_unique<detail::Attachments>();
+  out.attachments->objects.push_back(the_ref);
+}
+const detail::ClassOperations with_checkpoint{&destroy, &ref_checkpoint, nullptr};
+detail::FunctionNode saved_constructor{detail::FunctionKind::kConstructor, &construct, "[with A = Saved]",
+                                       &with_checkpoint};
+
+/// The head has the value of a ref inside a checkpoint as soon as there is one. (A.1)
+TEST(Checkpoint, GoesAgainWhenARefInsideIsReady) {
+  detail::freeze_registry();
+  Bench bench(wire::Role::kWorker);
+  {
+    CoreLock lock(bench.core);
+    the_ref = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
+  }
+  wire::ConstructActor message;
+  message.spec.id = {kMaker, 3};
+  message.spec.constructor = saved_constructor.index;
+  message.spec.max_restarts = 1;
+  message.spec.checkpoint_every = 1ns;
+  bench.notice(wire::Method::kConstructActor, message);
+  bench.do_work();
+  bench.advance(1ms);
+  call(bench, kOther, {.call_id = 1, .actor = message.spec.id, .returns = 1, .kind = CallKind::kActorCall});
+  bench.do_work();
+  const auto first = bench.take(wire::Method::kCheckpoint).decode<wire::Checkpoint>();
+  EXPECT_EQ(first.state.refs.size(), 1u);
+  EXPECT_TRUE(first.refs.empty());
+  {
+    CoreLock lock(bench.core);
+    detail::Value value;
+    const std::byte seven{7};
+    value.body = detail::Bytes(&seven, 1);
+    bench.core.objects().complete(entry_of(the_ref), std::move(value));
+  }
+  bench.advance(1ms);
+  const auto second = bench.take(wire::Method::kCheckpoint).decode<wire::Checkpoint>();
+  EXPECT_GT(second.number, first.number);
+  ASSERT_EQ(second.refs.size(), 1u);
+  EXPECT_EQ(second.refs[0].value.body, std::vector{std::byte{7}});
+  the_ref = {};
+}
+
+void construct_with_ref(detail::Invocation& in) {
+  in.constructed = &the_actor;
+  the_ref = in.attachments->objects.at(0);
+}
+detail::FunctionNode ref_constructor{detail::FunctionKind::kConstructor, &construct_with_ref, "[with A = Holder]",
+                                     &operations};
+
+/// Refs of arguments are counted by their owner before the creator lets go of them: an actor that lives already is no
+/// proof of that. (A.1, KP-4)
+TEST(Construction, TheCreatorIsToldWhenWhatItHeldIsCounted) {
+  detail::freeze_registry();
+  Bench bench(wire::Role::kWorker);
+  bench.attached_peers.insert(kMaker);
+  bench.attached_peers.insert(kOther);
+  const ObjectId inside{kOther, 4};
+  wire::ConstructActor message;
+  message.spec.id = {kMaker, 3};
+  message.spec.creator = kMaker;
+  message.spec.constructor = ref_constructor.index;
+  message.spec.arguments.refs = {{inside}};
+  bench.notice(wire::Method::kConstructActor, message);
+  bench.do_work();
+  EXPECT_EQ(bench.count(wire::Method::kActorStarted), 1u);
+  EXPECT_EQ(bench.count(Control::kBorrow), 1u);
+  EXPECT_EQ(bench.count(wire::Method::kArgumentsTaken), 0u);
+  net::FrameHeader borrowed;
+  borrowed.kind = std::uint8_t(wire::FrameKind::kControl);
+  borrowed.arg0 = std::uint64_t(Control::kBorrowed);
+  std::vector<std::byte> payload(sizeof inside);
+  std::memcpy(payload.data(), &inside, sizeof inside);
+  bench.deliver(kOther, borrowed, payload);
+  EXPECT_EQ(bench.take(wire::Method::kArgumentsTaken).header.destination, kMaker);
+  the_ref = {};
+}
+
 /// The task of a shared lease runs beside the one that waits; another one would be given back. (A.2, HO-1, HO-2)
 TEST(SharedWorker, ASharedTaskRunsBesideTheOneThatWaits) {
   Bench bench(wire::Role::kWorker);
@@ -126,6 +210,216 @@ TEST(SharedWorker, ASharedTaskRunsBesideTheOneThatWaits) {
   EXPECT_EQ(bench.ran[0]->head.call_id, 3u);
   first();
   EXPECT_EQ(bench.ran.size(), 2u);
+}
+
+/// A task that lent its CPUs is the last of its lease: what is behind it goes back, and what comes later. (H.5, HO-6)
+TEST(LentCpus, NoTaskBeginsUnderALeaseThatLentThem) {
+  Bench bench(wire::Role::kWorker);
+  call(bench, kOther, task(1, 5));
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor*) {
+    CallContext context;
+    bench.core.host().begin_run(incoming, nullptr, context);
+    {
+      CoreLock lock(bench.core);
+      if (incoming->head.call_id == 1) {
+        bench.core.task_waits().task_blocked(context, true);
+        bench.core.task_waits().task_blocked(context, false);
+      }
+    }
+    call(bench, kOther, task(2, 5));  // pushed while it goes on
+    detail::Invocation invocation;
+    invocation.results.emplace_back();
+    bench.core.host().end_run(incoming, nullptr, context, invocation, nullptr, 10);
+  };
+  std::function<void()> work;
+  {
+    CoreLock lock(bench.core);
+    ASSERT_TRUE(bench.core.host().next_work(work));
+  }
+  work();
+  EXPECT_EQ(bench.count(Control::kRecalled), 1u);
+  const auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(reply_of(replies[0]).lent, 1);
+  call(bench, kOther, task(3, 5));  // pushed before its submitter had the reply
+  EXPECT_EQ(bench.count(Control::kRecalled), 2u);
+  call(bench, kOther, task(4, 6));
+  EXPECT_EQ(bench.count(Control::kRecalled), 2u) << "another lease has its CPUs";
+  CoreLock lock(bench.core);
+  EXPECT_TRUE(bench.core.host().next_work(work));
+}
+
+/// A kill interrupts what runs: that may have been executed, what has not begun was not. (A.12)
+TEST(LightActors, AKillTellsWhatHadBegun) {
+  Bench bench(wire::Role::kWorker);
+  const ActorId actor{kMaker, 1};
+  call(bench, kMaker, construction(1, actor));
+  call(bench, kOther, light_call(11, actor));
+  call(bench, kOther, light_call(12, actor));
+  Outcome interrupted{};
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+    CallContext context;
+    bench.core.host().begin_run(incoming, hosted, context);
+    bench.notice(wire::Method::kEndActor, wire::EndActor{actor, DeathCause::kKilled, "killed by kill()"});
+    ASSERT_TRUE(context.interrupt);
+    interrupted = context.interrupt->record().outcome;
+    detail::Invocation invocation;
+    bench.core.host().end_run(incoming, hosted, context, invocation, context.interrupt, 10);
+  };
+  bench.do_work();
+  ASSERT_EQ(bench.ran.size(), 1u);
+  EXPECT_EQ(interrupted, Outcome::kUnknown);
+  const auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 3u) << "the construction's, and both calls'";
+  for (const auto& frame : {replies[1], replies[2]}) {
+    const auto record = wire::decode_message<ErrorRecord>(ByteView(frame.payload).subspan(sizeof(ReplyHead))).value();
+    EXPECT_EQ(record.outcome, reply_of(frame).call_id == 11 ? Outcome::kUnknown : Outcome::kNotExecuted);
+  }
+}
+
+/// The GPUs of its lease are in a task's context. (A.20)
+TEST(TaskGrants, ATaskKnowsItsGpus) {
+  detail::freeze_registry();
+  Bench driver, worker(wire::Role::kWorker);
+  driver.attached_peers.insert(kOther);
+  TaskOptions options;
+  options.resources.gpus = 2;
+  const auto result = driver.submit(&options);
+  const auto wanted = driver.take(wire::Method::kLeaseWanted).decode<wire::LeaseWanted>();
+  driver.notice(wire::Method::kLeaseGranted, wire::LeaseGranted{wanted.request_id, 1, kOther, 100, {3, 5}, false});
+  const auto sent = driver.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(sent.size(), 1u);
+  worker.run_call = [&](const IncomingPtr& incoming, HostedActor*) {
+    CallContext context;
+    worker.core.host().begin_run(incoming, nullptr, context);
+    EXPECT_EQ(context.gpu_ids, std::vector({3, 5})) << "on f0736ec: none";
+    EXPECT_EQ(context.resources.gpus, 2);
+    detail::Invocation invocation;
+    invocation.results.emplace_back();
+    worker.core.host().end_run(incoming, nullptr, context, invocation, nullptr, 10);
+  };
+  worker.attached_peers.insert(kMaker);
+  net::FrameHeader header = sent[0].header;
+  header.source = kMaker;
+  worker.deliver(kMaker, header, sent[0].payload);
+  std::function<void()> work;
+  {
+    CoreLock lock(worker.core);
+    ASSERT_TRUE(worker.core.host().next_work(work));
+  }
+  work();
+  EXPECT_EQ(worker.ran.size(), 1u);
+}
+
+/// A frame whose texts are longer than it is. (FM-1)
+TEST(TaskGrants, ACutFrameIsAnsweredWithAnError) {
+  Bench bench(wire::Role::kWorker);
+  CallHead head = task(1, 5);
+  head.resources_size = 4000;
+  call(bench, kOther, head);
+  const auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(reply_of(replies[0]).status, ReplyStatus::kError);
+}
+
+// --------------------------------------------------------------------------------------------------------- checkpoints
+
+int checkpoints_taken = 0;
+void take_checkpoint(const void*, detail::Value&) { ++checkpoints_taken; }
+const detail::ClassOperations keeping{&destroy, &take_checkpoint, nullptr};
+detail::FunctionNode keeper{detail::FunctionKind::kConstructor, &construct, "[with A = Keeper]", &keeping};
+
+/// An actor with several calls open at once, whose checkpoint is due each second; calls end when the test says so.
+class BusyActor {
+ public:
+  explicit BusyActor(int max_concurrency) : bench(wire::Role::kWorker) {
+    detail::freeze_registry();
+    checkpoints_taken = 0;
+    wire::ConstructActor message;
+    message.spec.id = actor;
+    message.spec.constructor = keeper.index;
+    message.spec.max_concurrency = max_concurrency;
+    message.spec.checkpoint_every = std::chrono::seconds(1);
+    bench.run_call = [this](const IncomingPtr& incoming, HostedActor* hosted) {
+      open.emplace_back(incoming, std::make_unique<CallContext>());
+      bench.core.host().begin_run(incoming, host_of = hosted, *open.back().second);
+    };
+    bench.notice(wire::Method::kConstructActor, message);
+    bench.do_work();
+  }
+  ~BusyActor() {
+    while (!open.empty()) end_first();
+  }
+  void arrives(std::uint64_t id) {
+    call(bench, kOther, {.call_id = id, .actor = actor, .returns = 1, .kind = CallKind::kActorCall});
+    bench.do_work();
+  }
+  void end_first() {
+    auto [incoming, context] = std::move(open.front());
+    open.erase(open.begin());
+    detail::Invocation invocation;
+    invocation.results.emplace_back();
+    bench.core.host().end_run(incoming, host_of, *context, invocation, nullptr, 10);
+    bench.do_work();
+  }
+
+  const ActorId actor{kMaker, 1};
+  std::vector<std::pair<IncomingPtr, std::unique_ptr<CallContext>>> open;
+  HostedActor* host_of = nullptr;
+  Bench bench;
+};
+
+/// Calls come without end: they wait for the checkpoint that is due. (A.11, HA-2)
+TEST(BusyCheckpoints, OneThatIsDueHoldsBackNewCalls) {
+  BusyActor busy(2);
+  busy.arrives(1);
+  busy.end_first();  // something to keep
+  busy.arrives(2);
+  busy.bench.advance(std::chrono::seconds(2));
+  busy.arrives(3);
+  EXPECT_EQ(busy.open.size(), 1u) << "on f0736ec it began, and so always one was open";
+  EXPECT_EQ(checkpoints_taken, 0) << "not while a call is open";
+  busy.end_first();
+  EXPECT_EQ(checkpoints_taken, 1);
+  ASSERT_EQ(busy.open.size(), 1u);
+  EXPECT_EQ(busy.open[0].first->head.call_id, 3u);
+}
+
+/// The open call may wait for one that has yet to begin: calls are held back for a moment only.
+TEST(BusyCheckpoints, CallsThatWaitForOthersAreNotHeldUpForGood) {
+  BusyActor busy(2);
+  busy.arrives(1);
+  busy.end_first();
+  busy.arrives(2);
+  busy.bench.advance(std::chrono::seconds(2));
+  busy.arrives(3);
+  EXPECT_EQ(busy.open.size(), 1u);
+  busy.bench.advance(std::chrono::seconds(1));
+  busy.bench.do_work();
+  ASSERT_EQ(busy.open.size(), 2u);
+  busy.arrives(4);
+  busy.end_first();
+  EXPECT_EQ(busy.open.size(), 2u) << "the next one begins at once";
+  busy.bench.advance(std::chrono::seconds(30));
+  busy.arrives(5);
+  busy.end_first();
+  EXPECT_EQ(busy.open.size(), 1u) << "it is tried again later";
+  busy.end_first();
+  EXPECT_EQ(checkpoints_taken, 1);
+  EXPECT_EQ(busy.open.size(), 1u);
+}
+
+TEST(BusyCheckpoints, OfOneCallAtATimeTheEndIsAwaited) {
+  BusyActor busy(1);
+  busy.arrives(1);
+  busy.end_first();
+  busy.arrives(2);
+  busy.arrives(3);
+  busy.bench.advance(std::chrono::seconds(10));
+  EXPECT_EQ(busy.open.size(), 1u);
+  busy.end_first();
+  EXPECT_EQ(checkpoints_taken, 1);
+  EXPECT_EQ(busy.open.size(), 1u);
 }
 
 TEST(SharedWorker, EachLeaseTellsOfItsOwnTask) {

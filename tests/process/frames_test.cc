@@ -28,5 +28,42 @@ TEST(FrameRouter, AFrameWhoseRingIsRefusedGoesByTheDaemon) {
   EXPECT_EQ(bench.take(Control::kHoldAck).ring, Bench::kDaemon);
 }
 
+/// REVIEW B.5: a process of another node that takes nothing costs its caller memory, and no other frame its way.
+TEST(FrameRouter, CR4_FramesForAProcessThatTakesNothingWaitAndOthersPassThem) {
+  const ProcessId frozen{2, 7}, other{2, 8};
+  Bench bench;
+  bench.notice(wire::Method::kCongestion, wire::Congestion{frozen, true});
+  {
+    CoreLock lock(bench.core);
+    for (std::uint64_t n : {1, 2}) bench.core.frames().control(frozen, Control::kHoldAck, n);
+    bench.core.frames().control(other, Control::kHoldAck, 3);
+  }
+  ASSERT_EQ(bench.count(Control::kHoldAck), 1u);
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.destination, other);
+  bench.notice(wire::Method::kCongestion, wire::Congestion{frozen, false});
+  for (std::uint64_t n : {1, 2}) {
+    const SentFrame frame = bench.take(Control::kHoldAck);
+    EXPECT_EQ(frame.ring, Bench::kDaemon);
+    EXPECT_EQ(frame.header.destination, frozen);
+    EXPECT_EQ(frame.header.arg1, n) << "CR-1";
+  }
+  CoreLock lock(bench.core);
+  bench.core.frames().control(frozen, Control::kHoldAck, 4);
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.arg1, 4u);
+}
+
+TEST(FrameRouter, CR4_WhatWaitsForADeadProcessIsDropped) {
+  const ProcessId frozen{2, 7};
+  Bench bench;
+  bench.notice(wire::Method::kCongestion, wire::Congestion{frozen, true});
+  {
+    CoreLock lock(bench.core);
+    bench.core.frames().control(frozen, Control::kHoldAck, 1);
+  }
+  bench.notice(wire::Method::kNodeDied, wire::NodeDied{2, "b", "gone"});
+  bench.notice(wire::Method::kCongestion, wire::Congestion{frozen, false});
+  EXPECT_EQ(bench.count(Control::kHoldAck), 0u);
+}
+
 }  // namespace
 }  // namespace troupe::worker

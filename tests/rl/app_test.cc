@@ -1,4 +1,5 @@
 // RCL-1, RCL-2, PG-1, and what the program writes: flags, progress, picture, result.
+#include <algorithm>
 #include <cstdio>
 #include <string>
 

@@ -2,7 +2,8 @@
 #include "check.h"
 
 using namespace std::chrono_literals;
-using troupe::ActorDiedError, troupe::ActorHandle, troupe::ActorOptions, troupe::DeathCause, troupe::ObjectRef, troupe::Outcome, troupe::actor, troupe::get, troupe::task;
+using troupe::ActorDiedError, troupe::ActorHandle, troupe::ActorOptions, troupe::DeathCause, troupe::ObjectRef,
+    troupe::Outcome, troupe::actor, troupe::get, troupe::task;
 
 namespace {
 
@@ -93,7 +94,9 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 50; ++i) behind.push_back(a.call<&Account::add>(1));
       auto error = CHECK_THROWS(ActorDiedError, get(hit, {.timeout = 20s}));
       CHECK(error && error->outcome() == Outcome::kUnknown);
-      CHECK(error && (error->message().find("signal") != std::string::npos || error->message().find("SIG") != std::string::npos || error->message().find("Killed") != std::string::npos));
+      CHECK(error && (error->message().find("signal") != std::string::npos ||
+                      error->message().find("SIG") != std::string::npos ||
+                      error->message().find("Killed") != std::string::npos));
       for (auto& ref : behind) {
         auto e = CHECK_THROWS(ActorDiedError, get(ref, {.timeout = 20s}));
         CHECK(e && e->outcome() == Outcome::kNotExecuted);
@@ -109,7 +112,8 @@ int main(int argc, char** argv) {
       auto exits = CHECK_THROWS(ActorDiedError, get(a.call<&Account::exit_code>(37), {.timeout = 20s}));
       CHECK(exits && exits->message().find("37") != std::string::npos);
       auto segv = CHECK_THROWS(ActorDiedError, get(b.call<&Account::segfault>(), {.timeout = 20s}));
-      CHECK(segv && (segv->message().find("SEGV") != std::string::npos || segv->message().find("Segmentation") != std::string::npos));
+      CHECK(segv && (segv->message().find("SEGV") != std::string::npos ||
+                     segv->message().find("Segmentation") != std::string::npos));
     }},
     {"more deaths than max_restarts within the window: dead for good; spread over time: it goes on", [] {
       auto a = actor<Account>.options({.max_restarts = 2, .restart_window = 60s, .restart_backoff = kQuick}).remote();
@@ -150,21 +154,26 @@ int main(int argc, char** argv) {
       rt::Folder dir;
       auto a = actor<Account>.options({.max_restarts = -1, .restart_backoff = kQuick}).remote();
       CHECK_EQ(get(a.options({.max_retries = 5}).call<&Account::crash_until>(dir / "five", 4), {.timeout = 30s}), 4);
-      CHECK_THROWS(ActorDiedError, get(a.options({.max_retries = 2}).call<&Account::crash_until>(dir / "two", 10), {.timeout = 30s}));
+      CHECK_THROWS(ActorDiedError,
+                   get(a.options({.max_retries = 2}).call<&Account::crash_until>(dir / "two", 10), {.timeout = 30s}));
       CHECK_EQ(rt::count(dir / "two"), 3);
       CHECK_THROWS(ActorDiedError, get(a.call<&Account::crash_until>(dir / "none", 2), {.timeout = 30s}));
       CHECK_EQ(rt::count(dir / "none"), 1);
     }},
     {"state and answered keys come back with the checkpoint", [] {
       rt::Folder dir;
-      auto a = actor<Account>.options({.max_restarts = -1, .restart_backoff = kQuick, .checkpoint_every = 1ns}).remote(dir / "runs");
-      for (int i = 1; i <= 20; ++i) CHECK_EQ(get(a.options({.idempotency_key = "k" + std::to_string(i)}).call<&Account::add>(i)), i * (i + 1) / 2);
+      auto a = actor<Account>.options({.max_restarts = -1, .restart_backoff = kQuick, .checkpoint_every = 1ns})
+          .remote(dir / "runs");
+      for (int i = 1; i <= 20; ++i)
+        CHECK_EQ(get(a.options({.idempotency_key = "k" + std::to_string(i)}).call<&Account::add>(i)), i * (i + 1) / 2);
       CHECK_EQ(get(a.options({.idempotency_key = "t"}).call<&Account::text>(std::string("x"))), "x!");
       std::this_thread::sleep_for(300ms);
       CHECK_THROWS(ActorDiedError, get(a.call<&Account::die>(), {.timeout = 20s}));
       CHECK_EQ(answer([&] { return a.call<&Account::balance>(); }), 210);
       const int before = rt::count(dir / "runs");
-      for (int i = 1; i <= 20; ++i) CHECK_EQ(get(a.options({.idempotency_key = "k" + std::to_string(i)}).call<&Account::add>(i), {.timeout = 20s}), i * (i + 1) / 2);
+      for (int i = 1; i <= 20; ++i)
+        CHECK_EQ(get(a.options({.idempotency_key = "k" + std::to_string(i)}).call<&Account::add>(i), {.timeout = 20s}),
+                 i * (i + 1) / 2);
       CHECK_EQ(get(a.options({.idempotency_key = "t"}).call<&Account::text>(std::string("y")), {.timeout = 20s}), "x!");
       CHECK_EQ(rt::count(dir / "runs"), before);
       CHECK_EQ(get(a.call<&Account::balance>()), 210);
@@ -179,18 +188,21 @@ int main(int argc, char** argv) {
       rt::Folder dir;
       auto a = actor<Account>.options({.max_concurrency = 8}).remote(dir / "runs");
       std::vector<ObjectRef<int>> refs;
-      for (int i = 0; i < 8; ++i) refs.push_back(a.options({.idempotency_key = "slow"}).call<&Account::slow>(dir / "started", dir / "gate"));
+      for (int i = 0; i < 8; ++i)
+        refs.push_back(a.options({.idempotency_key = "slow"}).call<&Account::slow>(dir / "started", dir / "gate"));
       CHECK(rt::eventually([&] { return rt::exists(dir / "started"); }));
       rt::touch(dir / "gate");
       for (auto& ref : refs) CHECK_EQ(get(ref, {.timeout = 20s}), 3);
       CHECK_EQ(rt::count(dir / "runs"), 1);
-      for (int i = 0; i < 3; ++i) CHECK_EQ(get(a.options({.idempotency_key = "array"}).call<&Account::array>(100000))[99999], 99999);
+      for (int i = 0; i < 3; ++i)
+        CHECK_EQ(get(a.options({.idempotency_key = "array"}).call<&Account::array>(100000))[99999], 99999);
       CHECK_EQ(rt::count(dir / "runs"), 2);
     }},
     {"a key whose call failed or was cancelled is free again", [] {
       rt::Folder dir;
       auto a = actor<Account>.remote(dir / "runs");
-      CHECK_THROWS(troupe::TaskError, get(a.options({.idempotency_key = "f"}).call<&Account::fails_first>(dir / "m"), {.timeout = 20s}));
+      CHECK_THROWS(troupe::TaskError,
+                   get(a.options({.idempotency_key = "f"}).call<&Account::fails_first>(dir / "m"), {.timeout = 20s}));
       CHECK_EQ(get(a.options({.idempotency_key = "f"}).call<&Account::fails_first>(dir / "m"), {.timeout = 20s}), 2);
       auto busy = a.call<&Account::slow>(dir / "busy", dir / "open");
       CHECK(rt::eventually([&] { return rt::exists(dir / "busy"); }));
@@ -225,7 +237,15 @@ int main(int argc, char** argv) {
       CHECK_EQ(get(a), 1);
       CHECK_EQ(get(b), 1);
       CHECK_EQ(get(once()), 1);
-      auto flaky = [&] { return troupe::submit({.idempotency_key = "flaky"}, [](std::string f) { if (rt::bump(f) == 1) throw std::runtime_error("x"); return 9; }, dir / "f"); };
+      auto flaky = [&] {
+        return troupe::submit(
+            {.idempotency_key = "flaky"},
+            [](std::string f) {
+              if (rt::bump(f) == 1) throw std::runtime_error("x");
+              return 9;
+            },
+            dir / "f");
+      };
       CHECK_THROWS(troupe::TaskError, get(flaky()));
       CHECK_EQ(get(flaky()), 9);
     }},
@@ -250,6 +270,21 @@ int main(int argc, char** argv) {
       CHECK(get(death, {.timeout = 20s}).cause == DeathCause::kKilled);
       troupe::kill(a);
       troupe::stop(a);
+    }},
+    {"a light actor that is killed to be restarted goes on at once, with a call in flight", [] {
+      rt::Folder dir;
+      auto a = actor<Account>
+                   .options({.max_restarts = 1, .restart_backoff = kQuick, .isolation = troupe::Isolation::kLight})
+                   .remote();
+      auto busy = a.call<&Account::slow>(dir / "busy", dir / "never");
+      auto behind = a.call<&Account::add>(1);
+      CHECK(rt::eventually([&] { return rt::exists(dir / "busy"); }));
+      troupe::kill(a, {.restart = true});
+      auto e = CHECK_THROWS(ActorDiedError, get(busy, {.timeout = 20s}));
+      CHECK(e && e->outcome() == Outcome::kUnknown);
+      e = CHECK_THROWS(ActorDiedError, get(behind, {.timeout = 20s}));
+      CHECK(e && e->outcome() == Outcome::kNotExecuted);
+      CHECK_EQ(answer([&] { return a.call<&Account::attempt>(); }), 1);
     }},
     {"stop: what was called before is done, what comes later is not; the cause is kFinished", [] {
       auto a = actor<Account>.options({.max_restarts = 3}).remote();
@@ -276,7 +311,9 @@ int main(int argc, char** argv) {
     }},
     {"constructor errors come out of ready, of every call, and of the monitor", [] {
       for (int restarts : {0, 2}) {
-        auto a = actor<BadConstructor>.options({.max_restarts = restarts, .restart_backoff = kQuick}).remote(std::string("because"));
+        auto a =
+            actor<BadConstructor>.options({.max_restarts = restarts, .restart_backoff = kQuick})
+                .remote(std::string("because"));
         auto early = a.call<&BadConstructor::ping>();
         auto death = troupe::monitor(a);
         auto error = CHECK_THROWS(troupe::TaskError, get(a.ready(), {.timeout = 20s}));
@@ -288,9 +325,11 @@ int main(int argc, char** argv) {
     }},
     {"a constructor that crashes is restarted like any crash", [] {
       rt::Folder dir;
-      auto a = actor<CrashingConstructor>.options({.max_restarts = 3, .restart_backoff = kQuick}).remote(dir / "runs", 3);
+      auto a =
+          actor<CrashingConstructor>.options({.max_restarts = 3, .restart_backoff = kQuick}).remote(dir / "runs", 3);
       CHECK_EQ(answer([&] { return a.call<&CrashingConstructor::ping>(); }), 1);
-      auto b = actor<CrashingConstructor>.options({.max_restarts = 1, .restart_backoff = kQuick}).remote(dir / "never", 100);
+      auto b =
+          actor<CrashingConstructor>.options({.max_restarts = 1, .restart_backoff = kQuick}).remote(dir / "never", 100);
       CHECK_THROWS(ActorDiedError, get(b.ready(), {.timeout = 20s}));
     }},
     {"a constructor's failed argument is its error", [] {

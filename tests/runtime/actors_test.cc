@@ -8,7 +8,8 @@
 #include "check.h"
 
 using namespace std::chrono_literals;
-using troupe::ActorDiedError, troupe::ActorHandle, troupe::ActorOptions, troupe::InvalidArgumentError, troupe::ObjectRef, troupe::actor, troupe::get, troupe::task;
+using troupe::ActorDiedError, troupe::ActorHandle, troupe::ActorOptions, troupe::InvalidArgumentError,
+    troupe::ObjectRef, troupe::actor, troupe::get, troupe::task;
 
 namespace {
 
@@ -114,7 +115,10 @@ int main(int argc, char** argv) {
       std::vector<ObjectRef<int>> done;
       for (int t = 0; t < 4; ++t) done.push_back(task<&call_many>.remote(a, 1000 * (t + 1), 200));
       std::vector<std::future<void>> threads;
-      for (int t = 4; t < 7; ++t) threads.push_back(std::async(std::launch::async, [t, a] { for (int i = 0; i <= 200; ++i) get(a.call<&Log::add>(1000 * (t + 1) + i)); }));
+      for (int t = 4; t < 7; ++t)
+        threads.push_back(std::async(std::launch::async, [t, a] {
+          for (int i = 0; i <= 200; ++i) get(a.call<&Log::add>(1000 * (t + 1) + i));
+        }));
       for (auto& ref : done) get(ref, {.timeout = 60s});
       for (auto& t : threads) t.get();
       auto seen = get(a.call<&Log::seen>());
@@ -132,7 +136,11 @@ int main(int argc, char** argv) {
     }},
     {"limits of fibers, groups and threads hold, and a full group holds back no other", [] {
       rt::Folder dir;
-      auto most = [](auto& refs) { int m = 0; for (auto& ref : refs) m = std::max(m, get(ref, {.timeout = 60s})); return m; };
+      auto most = [](auto& refs) {
+        int m = 0;
+        for (auto& ref : refs) m = std::max(m, get(ref, {.timeout = 60s}));
+        return m;
+      };
       auto fibers = actor<Log>.options({.max_concurrency = 4}).remote();
       std::vector<ObjectRef<int>> refs;
       for (int i = 0; i < 40; ++i) refs.push_back(fibers.call<&Log::together>());
@@ -150,7 +158,8 @@ int main(int argc, char** argv) {
       CHECK(!rt::exists(dir / "c"));
       rt::touch(dir / "gate");
       CHECK_EQ(get(a) + get(b) + get(c), 3);
-      CHECK_THROWS(InvalidArgumentError, get(groups.options({.concurrency_group = "nope"}).call<&Log::add>(1), {.timeout = 30s}));
+      CHECK_THROWS(InvalidArgumentError,
+                   get(groups.options({.concurrency_group = "nope"}).call<&Log::add>(1), {.timeout = 30s}));
       CHECK_EQ(get(groups.call<&Log::add>(1), {.timeout = 30s}), 2);
     }},
     {"a method that blocks its thread stops no other, with threads", [] {
@@ -161,6 +170,17 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 20; ++i) get(a.call<&Log::together>(), {.timeout = 30s});
       rt::touch(dir / "gate");
       CHECK_EQ(get(blocks), 1);
+    }},
+    {"a method that blocks its thread stops no other, with threads of fibers", [] {
+      rt::Folder dir;
+      auto a = actor<Log>.options({.max_concurrency = 4, .threads = 2}).remote();
+      auto spinning = a.call<&Log::spin>(dir / "started", dir / "gate");
+      CHECK(rt::eventually([&] { return rt::exists(dir / "started"); }));
+      std::vector<ObjectRef<int>> others;
+      for (int i = 0; i < 20; ++i) others.push_back(a.call<&Log::together>());
+      for (auto& one : others) CHECK(get(one, {.timeout = 30s}) >= 1);  // at f0736ec half of them waited behind it
+      rt::touch(dir / "gate");
+      CHECK_EQ(get(spinning, {.timeout = 30s}), 1);
     }},
     {"max_pending_calls refuses what is over it, and recovers", [] {
       rt::Folder dir;
@@ -250,7 +270,8 @@ int main(int argc, char** argv) {
         CHECK(text.find("Log") != std::string::npos && text.find("Maker") != std::string::npos);
       };
       check(CHECK_THROWS(InvalidArgumentError, troupe::get_actor<Maker>("a log")));
-      check(CHECK_THROWS(InvalidArgumentError, actor<Maker>.options({.name = "a log", .get_if_exists = true}).remote()));
+      check(
+          CHECK_THROWS(InvalidArgumentError, actor<Maker>.options({.name = "a log", .get_if_exists = true}).remote()));
       CHECK(!troupe::try_get_actor<Maker>("a log").ok());
       CHECK_EQ(get(log.call<&Log::add>(1)), 1);
     }},
@@ -258,7 +279,10 @@ int main(int argc, char** argv) {
       for (int round = 0; round < 3; ++round) {
         const std::string name = "race" + std::to_string(round);
         std::vector<std::future<ActorHandle<Log>>> threads;
-        for (int i = 0; i < 4; ++i) threads.push_back(std::async(std::launch::async, [name] { return actor<Log>.options({.name = name, .get_if_exists = true}).remote(); }));
+        for (int i = 0; i < 4; ++i)
+          threads.push_back(std::async(std::launch::async, [name] {
+            return actor<Log>.options({.name = name, .get_if_exists = true}).remote();
+          }));
         std::set<int> pids;
         std::vector<ActorHandle<Log>> handles;
         for (auto& t : threads) handles.push_back(t.get());
@@ -284,7 +308,8 @@ int main(int argc, char** argv) {
     }},
     {"light actors: thousands, each with its state and order; one killed does not hurt the others", [] {
       std::vector<ActorHandle<Log>> lights;
-      for (int i = 0; i < 2000; ++i) lights.push_back(actor<Log>.options({.isolation = troupe::Isolation::kLight}).remote());
+      for (int i = 0; i < 2000; ++i)
+        lights.push_back(actor<Log>.options({.isolation = troupe::Isolation::kLight}).remote());
       std::vector<ObjectRef<int>> refs;
       for (int round = 0; round < 3; ++round)
         for (auto& l : lights) refs.push_back(l.call<&Log::add>(round));
@@ -301,12 +326,20 @@ int main(int argc, char** argv) {
       CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.max_concurrency = 0}).remote());
       CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.threads = -1}).remote());
       CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.concurrency_groups = {{"g", 0}}}).remote());
-      CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.threads = 2, .isolation = troupe::Isolation::kLight}).remote());
-      CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.resources = {.gpus = 1}, .isolation = troupe::Isolation::kLight}).remote());
-      CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.isolation = troupe::Isolation::kLight, .env = {.env_vars = {{"A", "b"}}}}).remote());
-      CHECK_THROWS(InvalidArgumentError, get(actor<Log>.options({.resources = {.cpus = -3}}).remote().ready(), {.timeout = 20s}));
-      CHECK_THROWS(InvalidArgumentError, get(actor<Log>.options({.resources = {.cpus = std::nan("")}}).remote().ready(), {.timeout = 20s}));
-      CHECK_THROWS(troupe::InfeasibleError, get(actor<Log>.options({.scheduling = troupe::NodeAffinity{"nowhere"}}).remote().ready(), {.timeout = 30s}));
+      CHECK_THROWS(InvalidArgumentError,
+                   actor<Log>.options({.threads = 2, .isolation = troupe::Isolation::kLight}).remote());
+      CHECK_THROWS(InvalidArgumentError,
+                   actor<Log>.options({.resources = {.gpus = 1}, .isolation = troupe::Isolation::kLight}).remote());
+      CHECK_THROWS(
+          InvalidArgumentError,
+          actor<Log>.options({.isolation = troupe::Isolation::kLight, .env = {.env_vars = {{"A", "b"}}}}).remote());
+      CHECK_THROWS(InvalidArgumentError,
+                   get(actor<Log>.options({.resources = {.cpus = -3}}).remote().ready(), {.timeout = 20s}));
+      CHECK_THROWS(InvalidArgumentError,
+                   get(actor<Log>.options({.resources = {.cpus = std::nan("")}}).remote().ready(), {.timeout = 20s}));
+      CHECK_THROWS(
+          troupe::InfeasibleError,
+          get(actor<Log>.options({.scheduling = troupe::NodeAffinity{"nowhere"}}).remote().ready(), {.timeout = 30s}));
       ActorHandle<Log> empty;
       CHECK_THROWS(InvalidArgumentError, empty.call<&Log::add>(1));
       CHECK_THROWS(InvalidArgumentError, empty.cast<&Log::add>(1));

@@ -1,5 +1,5 @@
-// CallBudget (core/runtime/call_budget.h): a submitter that is faster than its workers is held back, loses nothing, and can be
-// cancelled while it waits.
+// CallBudget (core/runtime/call_budget.h): a submitter that is faster than its workers is held back, loses nothing, and
+// can be cancelled while it waits.
 #include "check.h"
 
 using namespace std::chrono_literals;
@@ -24,7 +24,8 @@ class Door {
 using Calls = std::vector<troupe::ObjectRef<std::size_t>>;
 
 /// More than the budget holds.
-void crowd(const troupe::ActorHandle<Door>& door, const std::string& file, Calls& calls, const std::function<void()>& submitted) {
+void crowd(const troupe::ActorHandle<Door>& door, const std::string& file, Calls& calls,
+           const std::function<void()>& submitted) {
   for (std::size_t i = 0; i < kCalls; ++i) {
     calls.push_back(door.call<&Door::through>(file, std::string(kBytes, 'x')));
     submitted();

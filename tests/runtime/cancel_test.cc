@@ -26,9 +26,12 @@ int wait_by(std::string how, std::string started, std::string told, ObjectRef<in
     else if (how == "yield") for (;;) troupe::yield();
     else if (how == "short sleeps") for (;;) troupe::sleep_for(1ms);
     else if (how == "mutex") { mutex.lock(); mutex.lock(); }
-    else if (how == "condition") { troupe::ConditionVariable c; std::unique_lock lock(mutex); c.wait(lock); }
-    else if (how == "condition for") { troupe::ConditionVariable c; std::unique_lock lock(mutex); c.wait_for(lock, 1h); }
-    else if (how == "semaphore") troupe::Semaphore(0).acquire();
+    else if (how == "condition") { troupe::ConditionVariable c; std::unique_lock lock(mutex); c.wait(lock);
+    } else if (how == "condition for") {
+      troupe::ConditionVariable c;
+      std::unique_lock lock(mutex);
+      c.wait_for(lock, 1h);
+    } else if (how == "semaphore") troupe::Semaphore(0).acquire();
     else if (how == "semaphore for") troupe::Semaphore(0).try_acquire_for(1h);
     else if (how == "latch") troupe::Latch(1).wait();
     else if (how == "event") troupe::Event().wait();
@@ -95,7 +98,8 @@ bool gone(const std::string& pid_file) {
 void every_wait(const char* how, bool by_deadline) {
   rt::Folder dir;
   auto never = task<&hold>.options({.resources = {.cpus = 0}}).remote(dir / "held", dir / "never");
-  auto ref = task<&wait_by>.options({.resources = {.cpus = 0}, .timeout = by_deadline ? troupe::Duration(300ms) : troupe::kForever})
+  auto ref = task<&wait_by>.options({.resources = {.cpus = 0},
+      .timeout = by_deadline ? troupe::Duration(300ms) : troupe::kForever})
                  .remote(std::string(how), dir / "started", dir / "told", never);
   if (!by_deadline) {
     CHECK(rt::eventually([&] { return rt::exists(dir / "started"); }));
@@ -110,8 +114,9 @@ void every_wait(const char* how, bool by_deadline) {
   troupe::cancel(never);
 }
 
-const char* const kWaits[] = {"sleep", "get", "get list", "wait", "yield", "short sleeps", "mutex", "condition", "condition for", "semaphore", "semaphore for",
-                              "latch", "event", "event for", "nested task"};
+const char* const kWaits[] = {"sleep",         "get",   "get list",  "wait",          "yield",
+                              "short sleeps",  "mutex", "condition", "condition for", "semaphore",
+                              "semaphore for", "latch", "event",     "event for",     "nested task"};
 
 }  // namespace
 
@@ -154,7 +159,9 @@ int main(int argc, char** argv) {
     }},
     {"a task in its back-off can be cancelled and does not run again", [] {
       rt::Folder dir;
-      auto a = task<&fail_once>.options({.retry = {.max_retries = 5, .retry_error = [](const troupe::TaskError&) { return true; }, .backoff = {.initial = 1s, .max = 1s}}}).remote(dir / "runs");
+      auto a = task<&fail_once>.options({.retry = {.max_retries = 5,
+          .retry_error = [](const troupe::TaskError&) { return true; }, .backoff = {.initial = 1s, .max = 1s}}})
+          .remote(dir / "runs");
       CHECK(rt::eventually([&] { return rt::count(dir / "runs") >= 1; }));
       std::this_thread::sleep_for(50ms);
       troupe::cancel(a);
@@ -233,7 +240,8 @@ int main(int argc, char** argv) {
     {"a thousand tasks cancelled in a storm all end", [] {
       rt::Folder dir;
       std::vector<ObjectRef<int>> refs;
-      for (int i = 0; i < 1000; ++i) refs.push_back(task<&hold>.options({.resources = {.cpus = 0.5}}).remote(dir / "s", dir / "gate"));
+      for (int i = 0; i < 1000; ++i)
+        refs.push_back(task<&hold>.options({.resources = {.cpus = 0.5}}).remote(dir / "s", dir / "gate"));
       for (auto& ref : refs) troupe::cancel(ref);
       for (auto& ref : refs) CHECK_THROWS(CancelledError, get(ref, {.timeout = 30s}));
       CHECK_EQ(get(task<&add_one>.remote(1), {.timeout = 30s}), 2);

@@ -1,7 +1,8 @@
 // What the runtime's tests share: a program is a list of promises, each a function that is run in the driver of a real
 // cluster. A promise that hangs ends the program with its name; one that fails prints the line and its values.
 //
-//   int main(int argc, char** argv) { return rt::main(argc, argv, {.cpus = 2}, {{"a promise", [] { CHECK_EQ(1, 1); }}}); }
+//   int main(int argc, char** argv) { return rt::main(argc, argv, {.cpus = 2}, {{"a promise", [] { CHECK_EQ(1, 1);
+//   }}}); }
 //
 // Arguments: names (or parts of them) of the promises to run; none: all. Checks count in the process that makes them.
 #pragma once
@@ -51,7 +52,8 @@ inline bool that(bool ok, const std::string& text, const char* file, int line) {
 
 template <class A, class B> bool equal(const A& a, const B& b, const char* text, const char* file, int line) {
   bool ok = false;
-  if constexpr (std::is_integral_v<A> && std::is_integral_v<B> && !std::is_same_v<A, bool> && !std::is_same_v<B, bool>) ok = std::cmp_equal(a, b);
+  if constexpr (std::is_integral_v<A> && std::is_integral_v<B> && !std::is_same_v<A, bool> && !std::is_same_v<B, bool>)
+    ok = std::cmp_equal(a, b);
   else ok = a == b;
   return that(ok, std::string(text) + ": " + (ok ? "" : show(a) + " is not " + show(b)), file, line);
 }
@@ -63,12 +65,17 @@ template <class E, class Code> std::optional<E> thrown(Code&& code, const char* 
   } catch (const std::exception& error) {
     if (const E* wanted = dynamic_cast<const E*>(&error)) return *wanted;
     const auto* other = dynamic_cast<const troupe::Error*>(&error);
-    that(false, std::string(text) + ": another error: " + (other ? troupe::error_name(other->code()) : "an exception") + ": " + error.what(), file, line);
+    that(false,
+         std::string(text) + ": another error: " + (other ? troupe::error_name(other->code()) : "an exception") + ": " +
+             error.what(),
+         file, line);
   }
   return std::nullopt;
 }
 
-inline double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Looks until the condition holds; the limit only ends a broken run.
 template <class Pred> bool eventually(Pred&& pred, double seconds = 40) {
@@ -176,7 +183,8 @@ inline int run_promises(std::span<char* const> arguments, const std::vector<Prom
   Watchdog dog(seconds_each);
   for (const Promise& promise : promises) {
     bool wanted = arguments.size() < 2;
-    for (std::size_t i = 1; i < arguments.size(); ++i) wanted = wanted || std::string(promise.name).find(arguments[i]) != std::string::npos;
+    for (std::size_t i = 1; i < arguments.size(); ++i)
+      wanted = wanted || std::string(promise.name).find(arguments[i]) != std::string::npos;
     if (!wanted) continue;
     std::fprintf(stderr, "[ %s\n", promise.name);
     dog.begin(promise.name);
@@ -187,14 +195,17 @@ inline int run_promises(std::span<char* const> arguments, const std::vector<Prom
     } catch (const std::exception& error) {
       that(false, std::string("an exception left the promise: ") + error.what(), __FILE__, __LINE__);
     }
-    std::fprintf(stderr, "%s %s (%.2f s)\n", failures == before ? "  kept ]" : "  BROKEN ]", promise.name, now() - start);
+    std::fprintf(stderr, "%s %s (%.2f s)\n", failures == before ? "  kept ]" : "  BROKEN ]", promise.name,
+                 now() - start);
   }
   if (failures) std::fprintf(stderr, "%d checks failed\n", failures.load());
   return failures ? 1 : 0;
 }
 
-inline int main(int argc, char** argv, troupe::RunOptions options, const std::vector<Promise>& promises, int seconds_each = 60) {
-  return troupe::run(argc, argv, std::move(options), [&](std::span<char* const> arguments) { return run_promises(arguments, promises, seconds_each); });
+inline int main(int argc, char** argv, troupe::RunOptions options, const std::vector<Promise>& promises,
+                int seconds_each = 60) {
+  return troupe::run(argc, argv, std::move(options),
+                     [&](std::span<char* const> arguments) { return run_promises(arguments, promises, seconds_each); });
 }
 
 }  // namespace rt

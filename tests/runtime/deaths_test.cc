@@ -1,12 +1,13 @@
-// Workers killed at random instants while everything runs at once: each result is right or a typed error, nothing hangs,
-// and afterwards the cluster is as it was.
+// Workers killed at random instants while everything runs at once: each result is right or a typed error, nothing
+// hangs, and afterwards the cluster is as it was.
 #include <future>
 #include <random>
 
 #include "check.h"
 
 using namespace std::chrono_literals;
-using troupe::ActorHandle, troupe::Array, troupe::ErrorCode, troupe::ObjectRef, troupe::actor, troupe::get, troupe::task;
+using troupe::ActorHandle, troupe::Array, troupe::ErrorCode, troupe::ObjectRef, troupe::actor, troupe::get,
+    troupe::task;
 
 namespace {
 
@@ -50,7 +51,11 @@ class Counter {
 
 bool typed(const troupe::Error& error) {
   switch (error.code()) {
-    case ErrorCode::kWorkerCrashed: case ErrorCode::kActorDied: case ErrorCode::kActorUnavailable: case ErrorCode::kOwnerDied: case ErrorCode::kObjectLost: return true;
+    case ErrorCode::kWorkerCrashed:
+    case ErrorCode::kActorDied:
+    case ErrorCode::kActorUnavailable:
+    case ErrorCode::kOwnerDied:
+    case ErrorCode::kObjectLost: return true;
     default: return false;
   }
 }
@@ -61,7 +66,8 @@ template <class T> void right_or_typed(const ObjectRef<T>& ref, const T& right, 
     return;
   }
   ++failed;
-  if (!CHECK(typed(got.error()))) std::fprintf(stderr, "  %s: %s\n", troupe::error_name(got.error().code()), got.error().what());
+  if (!CHECK(typed(got.error())))
+    std::fprintf(stderr, "  %s: %s\n", troupe::error_name(got.error().code()), got.error().what());
 }
 
 /// Kills a random worker now and then, until told to stop.
@@ -92,9 +98,11 @@ class Killer {
 
 void mixed_load(unsigned seed) {
   Killer killer(seed, 8ms);
-  const troupe::TaskOptions patient{.retry = {.max_retries = -1, .backoff = kQuick}}, impatient{.retry = {.max_retries = 0}};
+  const troupe::TaskOptions patient{.retry = {.max_retries = -1, .backoff = kQuick}},
+      impatient{.retry = {.max_retries = 0}};
   int failed = 0;
-  auto steady = actor<Counter>.options({.max_restarts = -1, .restart_backoff = kQuick, .max_task_retries = -1}).remote();
+  auto steady =
+      actor<Counter>.options({.max_restarts = -1, .restart_backoff = kQuick, .max_task_retries = -1}).remote();
   auto mortal = actor<Counter>.options({.max_restarts = -1, .restart_backoff = kQuick}).remote();
   for (int round = 0; round < 8; ++round) {
     std::vector<ObjectRef<int>> squares, slow, nest, fragile, calls, mortal_calls;
@@ -104,7 +112,8 @@ void mixed_load(unsigned seed) {
       slow.push_back(task<&slow_square>.options(patient).remote(i));
       fragile.push_back(task<&slow_square>.options(impatient).remote(i));
       if (i % 6 == 0) nest.push_back(task<&nested>.options(patient).remote(i));
-      if (i % 6 == 1) sums.push_back(task<&add_up>.options(patient).remote(task<&make_array>.options(patient).remote(i)));
+      if (i % 6 == 1)
+        sums.push_back(task<&add_up>.options(patient).remote(task<&make_array>.options(patient).remote(i)));
       calls.push_back(steady.call<&Counter::nested>(i));
       mortal_calls.push_back(mortal.call<&Counter::nested>(i));
     }
@@ -175,7 +184,10 @@ int main(int argc, char** argv) {
       for (int t = 0; t < 4; ++t)
         threads.push_back(std::async(std::launch::async, [t] {
           int good = 0;
-          for (int i = 0; i < 100; ++i) good += get(task<&slow_square>.options({.retry = {.max_retries = -1, .backoff = kQuick}}).remote(t * 100 + i), {.timeout = 60s}) == (t * 100 + i) * (t * 100 + i);
+          for (int i = 0; i < 100; ++i)
+            good +=
+                get(task<&slow_square>.options({.retry = {.max_retries = -1, .backoff = kQuick}}).remote(t * 100 + i),
+                    {.timeout = 60s}) == (t * 100 + i) * (t * 100 + i);
           return good;
         }));
       for (auto& t : threads) CHECK_EQ(t.get(), 100);

@@ -1,6 +1,6 @@
-// Groups of actors as a sceptic would treat them: one misfortune after the other on the same actors, a node frozen, a founder that
-// is a member and dies early, ranks in one process. Every call ends with a result or a typed error that blames nobody who is well,
-// and afterwards the group is formed again.
+// Groups of actors as a sceptic would treat them: one misfortune after the other on the same actors, a node frozen, a
+// founder that is a member and dies early, ranks in one process. Every call ends with a result or a typed error that
+// blames nobody who is well, and afterwards the group is formed again.
 #include <algorithm>
 #include <random>
 
@@ -11,7 +11,8 @@ using namespace rt;
 namespace {
 
 bool is_typed(const Said& said) {
-  static const std::vector<std::string> known = {"a member died", "timeout", "aborted", "stale handle", "the ranks disagree"};
+  static const std::vector<std::string> known = {"a member died", "timeout", "aborted", "stale handle",
+                                                 "the ranks disagree"};
   return std::ranges::find(known, said.reason) != known.end();
 }
 
@@ -51,14 +52,18 @@ void chaos(const std::vector<int>& nodes, unsigned seed) {
       const auto said = what == 3 ? std::nullopt : came_to(working[r]);
       CHECK(said || r == victim || what == 3);
       if (!said) continue;
-      if (!CHECK(is_typed(*said))) std::fprintf(stderr, "  round %d, what %u: %s: %s\n", round, what, said->reason.c_str(), said->text.c_str());
+      if (!CHECK(is_typed(*said)))
+        std::fprintf(stderr, "  round %d, what %u: %s: %s\n", round, what, said->reason.c_str(), said->text.c_str());
       for (int named : said->missing)
-        if (!CHECK_EQ(std::size_t(named), victim)) std::fprintf(stderr, "  round %d, what %u, rank %zu: %s\n", round, what, r, said->text.c_str());
+        if (!CHECK_EQ(std::size_t(named), victim))
+          std::fprintf(stderr, "  round %d, what %u, rank %zu: %s\n", round, what, r, said->text.c_str());
     }
     if (what == 1) ::kill(pid, SIGCONT), CHECK(came_to(working[victim]).has_value());
     if (what == 0) ranks[victim] = ranks_on({nodes[victim]})[0];
     tc::reform(name, ranks);
-    if (what == 3) for (const auto& one : working) if (const auto said = came_to(one)) CHECK_EQ(said->reason, "stale handle");
+    if (what == 3)
+      for (const auto& one : working)
+        if (const auto said = came_to(one)) CHECK_EQ(said->reason, "stale handle");
     check_sums(ranks, name);
   }
   tc::destroy_group(name);
@@ -115,7 +120,9 @@ void a_founder_that_is_a_member_dies_early() {
 void light_ranks_die_together() {
   Folder folder;
   Ranks ranks;
-  for (int i = 0; i < 2; ++i) ranks.push_back(troupe::actor<Rank>.options({.max_concurrency = 2, .isolation = troupe::Isolation::kLight, .scheduling = troupe::NodeAffinity{node_ids()[1], false}}).remote());
+  for (int i = 0; i < 2; ++i)
+    ranks.push_back(troupe::actor<Rank>.options({.max_concurrency = 2, .isolation = troupe::Isolation::kLight,
+        .scheduling = troupe::NodeAffinity{node_ids()[1], false}}).remote());
   for (const auto& one : ranks_on({1, 1})) ranks.push_back(one);
   tc::create_group(ranks, {.name = "light", .timeout = 20s});
   check_sums(ranks, "light");

@@ -1,5 +1,6 @@
-// Groups of actors when more than one member goes: a whole node, the process that formed the group, a rank that is frozen in the
-// middle of an operation and comes back. All others hear of it by name, nothing hangs, and the group is formed again.
+// Groups of actors when more than one member goes: a whole node, the process that formed the group, a rank that is
+// frozen in the middle of an operation and comes back. All others hear of it by name, nothing hangs, and the group is
+// formed again.
 #include <algorithm>
 #include <functional>
 
@@ -28,7 +29,7 @@ int new_node() {
   return int(node_ids().size()) - 1;
 }
 
-// ---------------------------------------------------------------------------------------------------------------------- nodes
+// --------------------------------------------------------------------------------------------------------------- nodes
 
 void a_node_dies(const char* name, const std::vector<int>& nodes, int doomed, bool inside) {
   Folder folder;
@@ -71,7 +72,7 @@ void a_node_dies_outside_an_operation() {
   a_node_dies("idle-node", {0, doomed, 2, doomed}, doomed, false);
 }
 
-// -------------------------------------------------------------------------------------------------------------------- founder
+// ------------------------------------------------------------------------------------------------------------- founder
 
 /// An actor that is no member forms the group, and is gone.
 void the_founder_dies() {
@@ -102,9 +103,9 @@ void the_founder_dies() {
   }
 }
 
-/// No founder watches the actors, and no socket or memory of that rank has ever been there to end: the others hear of it from their daemons,
-/// those that wait as those that come afterwards. Nearer than their deadline, and than the ten seconds for which a daemon keeps a
-/// connection to a rank that does not come.
+/// No founder watches the actors, and no socket or memory of that rank has ever been there to end: the others hear of
+/// it from their daemons, those that wait as those that come afterwards. Nearer than their deadline, and than the ten
+/// seconds for which a daemon keeps a connection to a rank that does not come.
 void without_a_founder_a_rank_dies_that_never_came() {
   for (const Placement& p : kPlacements)
     for (const int doomed : {2, 1, 0})
@@ -150,7 +151,8 @@ void a_group_without_its_founder_is_destroyed() {
   tc::destroy_group("orphan");
 }
 
-/// It dies while it waits for the answer of a member that is frozen: before the record is there (the member makes the memory), or after.
+/// It dies while it waits for the answer of a member that is frozen: before the record is there (the member makes the
+/// memory), or after.
 void the_founder_dies_while_it_forms() {
   for (const Placement& p : kPlacements)
     for (const int frozen : {0, 2}) {
@@ -174,7 +176,7 @@ void the_founder_dies_while_it_forms() {
     }
 }
 
-// --------------------------------------------------------------------------------------------------------------------- frozen
+// -------------------------------------------------------------------------------------------------------------- frozen
 
 /// In the middle of operations that follow each other; it comes back as the same member.
 void frozen_in_an_operation_and_back() {
@@ -225,7 +227,8 @@ void who_never_comes_and_who_comes_elsewhere() {
         CHECK_EQ(said.reason, "timeout");
         CHECK(said.missing == std::vector{away});
       }
-      CHECK_EQ(get(ranks[std::size_t(away)].call<&Rank::waits>(name, folder / "b"), {.timeout = 40s}).reason, "timeout");
+      CHECK_EQ(get(ranks[std::size_t(away)].call<&Rank::waits>(name, folder / "b"), {.timeout = 40s}).reason,
+               "timeout");
       tc::reform(name, ranks);
     }
     for (int how = 0; how < 4; ++how) {
@@ -241,7 +244,8 @@ void who_never_comes_and_who_comes_elsewhere() {
   }
 }
 
-/// Formed again, or destroyed, under operations: their ranks hear that, and two members that die together leave the others whole.
+/// Formed again, or destroyed, under operations: their ranks hear that, and two members that die together leave the
+/// others whole.
 void ended_under_operations() {
   for (const Placement& p : kPlacements) {
     Folder folder;

@@ -1,5 +1,5 @@
-// Groups of actors on several nodes when a member dies, freezes, is restarted, says something else than the others, or gives up:
-// all others hear of it, by name, and the group is formed again.
+// Groups of actors on several nodes when a member dies, freezes, is restarted, says something else than the others, or
+// gives up: all others hear of it, by name, and the group is formed again.
 #include "groups_nodes.h"
 
 using namespace rt;
@@ -16,7 +16,8 @@ const std::vector<Placement> kPlacements = {{"shm", {1, 1, 1}}, {"tcp", {0, 1, 2
 
 bool has(const Said& said, const std::string& word) { return said.text.find(word) != std::string::npos; }
 
-/// GR-2 on every placement: a member that dies is named on all others, whatever it did at that moment; then the group is formed
+/// GR-2 on every placement: a member that dies is named on all others, whatever it did at that moment; then the group
+///      is formed
 /// again without it, and once more with another in its place.
 void deaths() {
   for (const Placement& p : kPlacements) {
@@ -26,7 +27,8 @@ void deaths() {
     tc::create_group(ranks, {.name = name, .timeout = 60s});
     const auto broken = tc::broken(name);
     // before it has entered
-    std::vector<ObjectRef<Said>> waiting{ranks[0].call<&Rank::waits>(name, folder / "a"), ranks[1].call<&Rank::waits>(name, folder / "a")};
+    std::vector<ObjectRef<Said>> waiting{ranks[0].call<&Rank::waits>(name, folder / "a"),
+                                         ranks[1].call<&Rank::waits>(name, folder / "a")};
     CHECK(eventually([&] { return count(folder / "a") == 2; }));
     ::kill(pid_of(ranks[2]), SIGKILL);
     for (const Said& said : get(waiting, {.timeout = 40s})) {
@@ -86,7 +88,8 @@ void a_frozen_rank_is_named_at_the_deadline() {
     check_sums(ranks, name);
     const int pid = pid_of(ranks[1]);
     ::kill(pid, SIGSTOP);
-    std::vector<ObjectRef<Said>> waiting{ranks[0].call<&Rank::waits>(name, folder / "a"), ranks[2].call<&Rank::waits>(name, folder / "a")};
+    std::vector<ObjectRef<Said>> waiting{ranks[0].call<&Rank::waits>(name, folder / "a"),
+                                         ranks[2].call<&Rank::waits>(name, folder / "a")};
     for (const Said& said : get(waiting, {.timeout = 40s})) {
       CHECK_EQ(said.reason, "timeout");
       CHECK(said.missing == std::vector{1});
@@ -112,7 +115,8 @@ void words_that_end_a_group() {
     }
     tc::reform(name, ranks);
     // abort
-    std::vector<ObjectRef<Said>> waiting{ranks[0].call<&Rank::waits>(name, folder / "a"), ranks[1].call<&Rank::waits>(name, folder / "a")};
+    std::vector<ObjectRef<Said>> waiting{ranks[0].call<&Rank::waits>(name, folder / "a"),
+                                         ranks[1].call<&Rank::waits>(name, folder / "a")};
     CHECK(eventually([&] { return count(folder / "a") == 2; }));
     auto broken = tc::broken(name);
     get(ranks[2].call<&Rank::abort>(name, std::string("enough")));

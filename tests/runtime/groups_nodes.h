@@ -78,7 +78,8 @@ class Rank {
       tc::Group g = tc::group(name);
       g.barrier();
       bump(started);
-      for (std::vector<float> v(1 << 16, 1.f);; troupe::sleep_for(1ms)) g.all_reduce(std::span(v), tc::Op::kMax);  // the daemons want a core, too
+      // the daemons want a core, too
+      for (std::vector<float> v(1 << 16, 1.f);; troupe::sleep_for(1ms)) g.all_reduce(std::span(v), tc::Op::kMax);
     });
   }
   Said mismatch(std::string name) {
@@ -98,7 +99,9 @@ class Rank {
       if (how == 0) odd ? g.all_reduce(std::span(wide)) : g.all_reduce(std::span(v));
       if (how == 1) odd ? g.barrier() : g.reduce_scatter(std::span(v), std::span(out));
       if (how == 2) g.broadcast(std::span(v), odd ? 1 : 0);
-      if (how == 3) g.scatter_v(std::span(v), std::span(out), odd ? std::vector<std::size_t>{20, 30, 20} : std::vector<std::size_t>{20, 20, 20}, 0);
+      if (how == 3)
+        g.scatter_v(std::span(v), std::span(out),
+                    odd ? std::vector<std::size_t>{20, 30, 20} : std::vector<std::size_t>{20, 20, 20}, 0);
     });
   }
   Said split_waits(std::string name, std::string started) {
@@ -116,8 +119,12 @@ class Rank {
   void let_go() { held_ = {}; }
   void abort(std::string name, std::string why) { tc::group(name).abort(why); }
   void reform(std::string name, std::vector<ActorHandle<Rank>> ranks) { tc::reform(name, ranks); }
-  void create(std::string name, std::vector<ActorHandle<Rank>> ranks) { tc::create_group(ranks, {.name = name, .timeout = 30s}); }
-  void create_as(std::string name, std::vector<ActorHandle<Rank>> ranks, int backend) { tc::create_group(ranks, {.name = name, .backend = tc::Backend(backend)}); }
+  void create(std::string name, std::vector<ActorHandle<Rank>> ranks) {
+    tc::create_group(ranks, {.name = name, .timeout = 30s});
+  }
+  void create_as(std::string name, std::vector<ActorHandle<Rank>> ranks, int backend) {
+    tc::create_group(ranks, {.name = name, .backend = tc::Backend(backend)});
+  }
   int pid() { return ::getpid(); }
   int descriptors() {
     int count = 0;
@@ -144,7 +151,8 @@ inline std::vector<std::string>& node_ids() {
 inline Ranks ranks_on(const std::vector<int>& nodes, int restarts = 0) {
   Ranks ranks;
   for (int node : nodes)
-    ranks.push_back(troupe::actor<Rank>.options({.max_restarts = restarts, .max_concurrency = 2, .scheduling = troupe::NodeAffinity{node_ids()[std::size_t(node)], false}}).remote());
+    ranks.push_back(troupe::actor<Rank>.options({.max_restarts = restarts, .max_concurrency = 2,
+        .scheduling = troupe::NodeAffinity{node_ids()[std::size_t(node)], false}}).remote());
   return ranks;
 }
 template <auto Method, class... Args> auto all(const Ranks& ranks, const Args&... args) {
@@ -154,13 +162,15 @@ template <auto Method, class... Args> auto all(const Ranks& ranks, const Args&..
 }
 inline double triangle(std::size_t n) { return double(n * (n + 1) / 2); }
 inline void check_sums(const Ranks& ranks, const std::string& name, int n = 5000) {
-  CHECK(get(all<&Rank::sum>(ranks, name, n, std::uint64_t(0)), {.timeout = 60s}) == std::vector<double>(ranks.size(), triangle(ranks.size())));
+  CHECK(get(all<&Rank::sum>(ranks, name, n, std::uint64_t(0)), {.timeout = 60s}) ==
+        std::vector<double>(ranks.size(), triangle(ranks.size())));
 }
 inline int pid_of(const ActorHandle<Rank>& rank) { return get(rank.call<&Rank::pid>()); }
 
 /// The promises on a cluster of three nodes, daemons of this machine.
 inline int run_groups(int argc, char** argv, const std::vector<Promise>& promises, int seconds_each,
-                      const troupe::testing::ClusterSpec& spec = {.nodes = {{.cpus = 32, .gpus = 4}, {.cpus = 32, .gpus = 4}, {.cpus = 32}}}) {
+                      const troupe::testing::ClusterSpec& spec = {
+                          .nodes = {{.cpus = 32, .gpus = 4}, {.cpus = 32, .gpus = 4}, {.cpus = 32}}}) {
   return troupe::testing::run(argc, argv, spec, [&](troupe::testing::Cluster& c) {
     cluster = &c;
     for (std::size_t i = 0; i < c.size(); ++i) node_ids().push_back(c.node(i).id());
@@ -168,7 +178,7 @@ inline int run_groups(int argc, char** argv, const std::vector<Promise>& promise
   });
 }
 
-// ---------------------------------------------------------------------------------------------------------------- operations
+// ---------------------------------------------------------------------------------------------------------- operations
 
 inline std::string Rank::operations(std::string name, std::size_t n) {
   tc::Group g = tc::group(name);
@@ -214,7 +224,10 @@ inline std::string Rank::operations(std::string name, std::size_t n) {
   note(out == mine, "scatter");
   std::vector<T> got(n * ranks), mixed;
   g.all_to_all(std::span(whole), std::span(got));
-  for (int r = 0; r < size; ++r) { const auto v = input<T>(r, n * ranks); mixed.insert(mixed.end(), v.begin() + std::ptrdiff_t(n) * me, v.begin() + std::ptrdiff_t(n) * (me + 1)); }
+  for (int r = 0; r < size; ++r) {
+    const auto v = input<T>(r, n * ranks);
+    mixed.insert(mixed.end(), v.begin() + std::ptrdiff_t(n) * me, v.begin() + std::ptrdiff_t(n) * (me + 1));
+  }
   note(got == mixed, "all_to_all");
   auto sent = g.send_async(std::span(mine), (me + 1) % size, 5);  // round the ring
   g.recv(std::span(out), (me + size - 1) % size, 5);
@@ -256,7 +269,8 @@ inline std::string Rank::parts(std::string name) {
   std::vector<tc::Work> works;
   for (auto& one : several) works.push_back(g.all_reduce_async(std::span(one)));
   for (auto& work : works) work.wait();
-  for (auto& one : several) note(one.front() == float(size * (size - 1) / 2) && one.back() == one.front(), "all_reduce_async");
+  for (auto& one : several)
+    note(one.front() == float(size * (size - 1) / 2) && one.back() == one.front(), "all_reduce_async");
 
   tc::Group half = g.split(me % 2, -me);
   std::vector<std::int64_t> v{me};

@@ -1,5 +1,5 @@
-// Groups of actors on any placement: every operation on sockets and on memory with sockets between, the choice of the backend, and
-// how they end. The nodes are daemons of one machine: locality is the node's id.
+// Groups of actors on any placement: every operation on sockets and on memory with sockets between, the choice of the
+// backend, and how they end. The nodes are daemons of one machine: locality is the node's id.
 #include <algorithm>
 #include <functional>
 #include <thread>
@@ -22,7 +22,8 @@ void every_operation(const Case& c) {
   const Ranks ranks = ranks_on(c.nodes);
   tc::create_group(ranks, {.name = c.name, .backend = c.asked, .timeout = 60s});
   for (std::size_t r = 0; r < ranks.size(); ++r)
-    CHECK_EQ(get(ranks[r].call<&Rank::facts>(std::string(c.name))), (Facts{int(r), int(ranks.size()), int(c.expected), 1}));
+    CHECK_EQ(get(ranks[r].call<&Rank::facts>(std::string(c.name))),
+             (Facts{int(r), int(ranks.size()), int(c.expected), 1}));
   for (std::size_t n : {std::size_t(1), std::size_t(13), std::size_t(60'000)})
     for (const std::string& wrong : get(all<&Rank::operations>(ranks, std::string(c.name), n))) CHECK_EQ(wrong, "");
   for (const std::string& wrong : get(all<&Rank::parts>(ranks, std::string(c.name)))) CHECK_EQ(wrong, "");
@@ -40,14 +41,17 @@ void sockets_of_one_node() { every_operation({"t2", {1, 1}, Backend::kTcp, Backe
 
 void choices_that_cannot_be() {
   const Ranks ranks = ranks_on({0, 1});
-  const auto error = CHECK_THROWS(troupe::InvalidArgumentError, tc::create_group(ranks, {.name = "no", .backend = Backend::kShm}));
+  const auto error =
+      CHECK_THROWS(troupe::InvalidArgumentError, tc::create_group(ranks, {.name = "no", .backend = Backend::kShm}));
   if (error) {
     CHECK(std::string(error->what()).find("rank 1") != std::string::npos);
     CHECK(std::string(error->what()).find(node_ids()[1]) != std::string::npos);
   }
-  tc::create_group(ranks, {.name = "gpus", .backend = Backend::kNccl});  // FM-3, NC-4: what is missing is said on all ranks
+  // FM-3, NC-4: what is missing is said on all ranks
+  tc::create_group(ranks, {.name = "gpus", .backend = Backend::kNccl});
   for (const auto& sum : all<&Rank::sum>(ranks, std::string("gpus"), 10, std::uint64_t(0)))
-    if (const auto lacks = CHECK_THROWS(troupe::CollectiveError, get(sum, {.timeout = 60s}))) CHECK(lacks->reason() == tc::Reason::kBackend);
+    if (const auto lacks = CHECK_THROWS(troupe::CollectiveError, get(sum, {.timeout = 60s})))
+      CHECK(lacks->reason() == tc::Reason::kBackend);
   tc::destroy_group("gpus");
   tc::create_group(ranks, {.name = "no"});  // the name is still free
   check_sums(ranks, "no");
@@ -55,12 +59,13 @@ void choices_that_cannot_be() {
   tc::destroy_group("no");
 }
 
-/// FM-4: where every rank holds a GPU they tell each other what they have of NCCL (here: nothing), and make do; with one that holds
-/// none nobody looks for it or waits.
+/// FM-4: where every rank holds a GPU they tell each other what they have of NCCL (here: nothing), and make do; with
+/// one that holds none nobody looks for it or waits.
 void ranks_that_hold_gpus() {
   const auto rank_on = [](int node, double gpus) {
     return troupe::actor<Rank>
-        .options({.resources = {.gpus = gpus}, .max_concurrency = 2, .scheduling = troupe::NodeAffinity{node_ids()[std::size_t(node)], false},
+        .options({.resources = {.gpus = gpus}, .max_concurrency = 2,
+            .scheduling = troupe::NodeAffinity{node_ids()[std::size_t(node)], false},
                   .env = {.env_vars = {{"TROUPE_CUDA_LIB", "/nowhere/libtroupe_cuda.so"}}}})
         .remote();
   };
@@ -70,7 +75,8 @@ void ranks_that_hold_gpus() {
     else tc::reform("beside", ranks);
     const auto facts = get(all<&Rank::facts>(ranks, std::string("beside")), {.timeout = 60s});
     for (int r = 0; r < 2; ++r) CHECK_EQ(facts[std::size_t(r)], (Facts{r, 2, int(Backend::kTcp), epoch}));
-    for (const std::string& wrong : get(all<&Rank::operations>(ranks, std::string("beside"), std::size_t(60'000)))) CHECK_EQ(wrong, "");
+    for (const std::string& wrong : get(all<&Rank::operations>(ranks, std::string("beside"), std::size_t(60'000))))
+      CHECK_EQ(wrong, "");
   }
   tc::destroy_group("beside");
   // A call that waits for the other rank lets others through; cut off, it has failed the epoch for all.
@@ -79,13 +85,17 @@ void ranks_that_hold_gpus() {
   CHECK(pid_of(ranks[0]) > 0);
   CHECK(!troupe::try_get(waits, {.timeout = 0s}).ok());
   CHECK_THROWS(troupe::DeadlineExceededError, get(waits, {.timeout = 60s}));
-  for (const auto& rank : ranks) CHECK_EQ(get(rank.call<&Rank::mismatch>(std::string("cut")), {.timeout = 20s}).reason, tc::reason_name(tc::Reason::kAborted));
+  for (const auto& rank : ranks)
+    CHECK_EQ(get(rank.call<&Rank::mismatch>(std::string("cut")), {.timeout = 20s}).reason,
+             tc::reason_name(tc::Reason::kAborted));
   tc::reform("cut", ranks);
   check_sums(ranks, "cut");
   tc::destroy_group("cut");
   ranks.push_back(rank_on(2, 0));
   tc::create_group(ranks, {.name = "not_all", .timeout = 60s});
-  for (int r = 0; r < 3; ++r) CHECK_EQ(get(ranks[std::size_t(r)].call<&Rank::facts>(std::string("not_all")), {.timeout = 60s}), (Facts{r, 3, int(Backend::kTcp), 1}));
+  for (int r = 0; r < 3; ++r)
+    CHECK_EQ(get(ranks[std::size_t(r)].call<&Rank::facts>(std::string("not_all")), {.timeout = 60s}),
+             (Facts{r, 3, int(Backend::kTcp), 1}));
   check_sums(ranks, "not_all");
   tc::destroy_group("not_all");
 }
@@ -145,7 +155,8 @@ int founders_at_once(const std::function<void()>& found) {
     std::vector<std::jthread> founders;
     for (Said& one : said) founders.emplace_back([&] { one = what_it_says(found); });
   }
-  for (const Said& one : said) CHECK(one.ok() || one.reason == "stale handle" || one.text.find("already") != std::string::npos);
+  for (const Said& one : said)
+    CHECK(one.ok() || one.reason == "stale handle" || one.text.find("already") != std::string::npos);
   return int(std::ranges::count_if(said, &Said::ok));
 }
 

@@ -41,8 +41,8 @@ class Place:
 
     def start(self, *arguments, **more):
         environment = dict(self.environment, **more)
-        return subprocess.Popen([PROGRAM, *arguments], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                errors="replace")
+        return subprocess.Popen([PROGRAM, *arguments], env=environment, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace")
 
     def run(self, *arguments, **more):
         process = self.start(*arguments, **more)
@@ -117,14 +117,18 @@ def wait_for(path, process):
 def help_and_flags():
     with Place() as place:
         code, out, _ = place.run("hello", "--troupe-help")
-        check(code == 0 and "--troupe-cpus" in out and "--troupe-address" in out and "144" not in out, f"--troupe-help: {code} {out}")
-        for bad in (["--troupe-nonsense"], ["--troupe-cpus=many"], ["--troupe-cpus"], ["--troupe-object-store-memory=lots"], ["--troupe-labels=x"], ["--troupe-resources=a=b"],
-                    ["--troupe-shutdown-grace=1y"], ["--troupe-cpus=nan"], ["--troupe-cpus=-1"], ["--troupe-object-store-memory=1e300GB"]):
+        check(code == 0 and "--troupe-cpus" in out and "--troupe-address" in out and "144" not in out,
+              f"--troupe-help: {code} {out}")
+        for bad in (["--troupe-nonsense"], ["--troupe-cpus=many"], ["--troupe-cpus"], [
+                "--troupe-object-store-memory=lots"
+        ], ["--troupe-labels=x"], ["--troupe-resources=a=b"], ["--troupe-shutdown-grace=1y"], ["--troupe-cpus=nan"],
+                    ["--troupe-cpus=-1"], ["--troupe-object-store-memory=1e300GB"]):
             code, out, err = place.run("hello", *bad)
             check(code == 2 and "144" not in out and err.strip(), f"{bad}: {code} {out} {err}")
         code, _, err = place.run("hello", TROUPE_CPUS="x")
         check(code == 2 and "TROUPE_CPUS" in err, f"a bad variable: {code} {err}")
-        code, out, _ = place.run("args", "a", "--troupe-cpus=3", "b", "--troupe-name-space", "ns", "--x", TROUPE_CPUS="7")
+        code, out, _ = place.run("args", "a", "--troupe-cpus=3", "b", "--troupe-name-space", "ns", "--x",
+                                 TROUPE_CPUS="7")
         check(code == 0 and "[a][b][--x]" in out and "cpus 3 space 'ns' args 5" in out, f"flags: {code} {out}")
         code, out, _ = place.run("args", TROUPE_CPUS="7", TROUPE_NAME_SPACE="from env")
         check("cpus 7 space 'from env'" in out, f"variables: {out}")
@@ -174,7 +178,8 @@ def signals():
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=LIMIT)
-        check("CancelledError" in out and "thread 1" in out and process.returncode == 130, f"another thread sees cancelled(): {out}")
+        check("CancelledError" in out and "thread 1" in out and process.returncode == 130,
+              f"another thread sees cancelled(): {out}")
     for second in (True, False):
         with Place() as place:
             ready = os.path.join(place.root, "logs-ready")
@@ -238,7 +243,8 @@ def killed_parts():
             os.kill(victim, signal.SIGKILL)
             try:
                 _, err = process.communicate(timeout=8)
-                check(process.returncode == 1, f"after {name} ({command}) died the driver ended with {process.returncode}: {err[-500:]}")
+                check(process.returncode == 1,
+                      f"after {name} ({command}) died the driver ended with {process.returncode}: {err[-500:]}")
             except subprocess.TimeoutExpired:
                 process.kill()  # it goes on: a launcher is replaced
                 process.communicate()
@@ -255,7 +261,8 @@ def hundred_drivers():
                 break
         place.nothing_left("a hundred drivers")
         sessions = [name for name in os.listdir(place.root) if os.path.isdir(os.path.join(place.root, name))]
-        kept = sum(len([n for n in os.listdir(os.path.join(place.root, name)) if re.match(r"\d{8}-", n)]) for name in sessions)
+        kept = sum(
+            len([n for n in os.listdir(os.path.join(place.root, name)) if re.match(r"\d{8}-", n)]) for name in sessions)
         kept += len([name for name in sessions if re.match(r"\d{8}-", name)])
         check(kept <= 11, f"the last ten sessions are kept, not {kept}")
 
@@ -269,7 +276,9 @@ def together():
         place.nothing_left("six at once")
 
 
-TESTS = [help_and_flags, exit_codes, run_again, signals, sudden_ends, random_kills, killed_parts, together, hundred_drivers]
+TESTS = [
+    help_and_flags, exit_codes, run_again, signals, sudden_ends, random_kills, killed_parts, together, hundred_drivers
+]
 
 for test in TESTS:
     if len(sys.argv) > 2 and not any(name in test.__name__ for name in sys.argv[2:]):
@@ -277,5 +286,6 @@ for test in TESTS:
     before, start = failures, time.monotonic()
     print("[", test.__name__, flush=True)
     test()
-    print("  kept ]" if failures == before else "  BROKEN ]", test.__name__, f"({time.monotonic() - start:.1f} s)", flush=True)
+    print("  kept ]" if failures == before else "  BROKEN ]", test.__name__, f"({time.monotonic() - start:.1f} s)",
+          flush=True)
 sys.exit(1 if failures else 0)

@@ -29,7 +29,15 @@ inline troupe::Scheduling on(const troupe::testing::Node& node) { return troupe:
 inline troupe::Scheduling near(const troupe::testing::Node& node) {
   return troupe::NodeAffinity{.node_id = node.id(), .soft = true};
 }
-inline troupe::testing::Node& fresh_node(double cpus = 2) { return cluster->add_node({.cpus = cpus}); }
+/// A node that the driver's daemon has heard of: affinity to one that has just joined can be refused, or passed over.
+inline troupe::testing::Node& fresh_node(double cpus = 2) {
+  troupe::testing::Node& node = cluster->add_node({.cpus = cpus});
+  CHECK(eventually([&] {
+    auto there = troupe::task<&here>.options({.scheduling = on(node)}).remote();
+    return troupe::try_get(there, {.timeout = std::chrono::seconds(40)}).ok();
+  }));
+  return node;
+}
 inline std::size_t nodes_alive() { return troupe::nodes({.filter = {{"state", "ALIVE"}}}).size(); }
 
 /// Waits for the object's owner to know it, without bringing its memory here.

@@ -2,6 +2,8 @@
 // actors that move, keys of tasks, errors that name the node.
 #include "nodes.h"
 
+#include <future>
+#include <memory>
 #include <numeric>
 #include <set>
 
@@ -113,6 +115,47 @@ void many_readers() {
   for (auto& one : read) CHECK_EQ(get(one, {.timeout = 40s}), digest_of(n, 11));
 }
 
+void called_back() {
+  const std::size_t n = 500'000;
+  auto told = [](const ObjectRef<Array<std::uint64_t>>& made) {
+    auto result = std::make_shared<std::promise<troupe::Result<std::uint64_t>>>();
+    troupe::on_ready(made, [result](troupe::Result<Array<std::uint64_t>>&& r) {
+      if (r.ok()) result->set_value(digest(*r));
+      else result->set_value(r.error_ptr());
+    });
+    auto answer = result->get_future();
+    CHECK(answer.wait_for(40s) == std::future_status::ready);
+    return answer.get();
+  };
+  auto made = task<&numbers>.options({.scheduling = rt::on(rt::cluster->node(1))}).remote(n, 3);
+  CHECK_EQ(told(made).value(), digest_of(n, 3));
+  auto& doomed = rt::fresh_node();
+  auto lost = task<&numbers>.options({.scheduling = rt::on(doomed)}).remote(n, 4);
+  CHECK(rt::ready_elsewhere(lost));
+  doomed.kill();
+  const auto gone = told(lost);
+  CHECK(!gone.ok() && gone.error().code() == troupe::ErrorCode::kObjectLost);
+}
+
+/// What wait calls ready is on this node, and stays readable when the node that made it dies.
+void waited_for_is_here() {
+  const std::size_t n = 300'000;
+  auto& doomed = rt::fresh_node();
+  std::vector<ObjectRef<Array<std::uint64_t>>> refs;
+  for (std::uint64_t i = 0; i < 3; ++i)
+    refs.push_back(task<&numbers>.options({.scheduling = rt::on(doomed)}).remote(n, i));
+  refs.push_back(put(numbers(n, 3)));
+  CHECK_EQ(troupe::wait(refs, {.num_returns = 1, .timeout = 40s}).ready.size(), 1u);
+  CHECK_EQ(troupe::wait(refs, {.num_returns = 4, .timeout = 40s}).ready.size(), 4u);
+  auto lost = task<&numbers>.options({.scheduling = rt::on(doomed)}).remote(n, 4);
+  CHECK(rt::ready_elsewhere(lost));
+  doomed.kill();
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK_EQ(digest(get(refs[i], {.timeout = 40s})), digest_of(n, i));
+  CHECK_EQ(troupe::wait(std::vector{lost}, {.timeout = 40s}).ready.size(), 1u);
+  CHECK_THROWS(troupe::ObjectLostError, get(lost, {.timeout = 40s}));
+  CHECK_THROWS(troupe::InvalidArgumentError, rt::cluster->add_node({.spill_dir = "/tmp"}));
+}
+
 void nothing_stays() {
   CHECK(rt::eventually([] {
     int free = 0;
@@ -128,6 +171,8 @@ void retried_elsewhere() {
   rt::Folder dir;
   auto& doomed = rt::fresh_node(3);
   const std::string gone = doomed.id();
+  // Known to this node too: a soft affinity to a node that nobody knows goes elsewhere.
+  get(task<&objects_here>.options({.scheduling = rt::on(doomed)}).remote(), {.timeout = 40s});
   std::vector<ObjectRef<std::string>> running;
   auto there = task<&where_after>.options({.scheduling = rt::near(doomed)});
   for (int i = 0; i < 3; ++i)
@@ -168,6 +213,22 @@ void a_task_that_ends_its_node() {
   CHECK_EQ(rt::count(dir / "again"), 2);
 }
 
+/// REVIEW H.8: who could have said that they are unwanted is gone, so they stayed in the readers' stores for good.
+void what_was_read_goes() {
+  auto& doomed = rt::fresh_node();
+  std::vector<Array<std::uint64_t>> here;
+  for (std::uint64_t i = 0; i < 8; ++i)
+    here.push_back(
+        get(task<&numbers>.options({.scheduling = rt::on(doomed)}).remote(std::size_t(500'000), i), {.timeout = 40s}));
+  CHECK(objects_here() >= 8);
+  const std::size_t nodes = rt::nodes_alive();
+  doomed.kill();
+  CHECK(rt::eventually([&] { return rt::nodes_alive() == nodes - 1; }, 60));
+  for (std::uint64_t i = 0; i < 8; ++i) CHECK_EQ(digest(here[i]), digest_of(500'000, i));
+  here.clear();
+  CHECK(rt::eventually([] { return objects_here() == 0; }, 60));
+}
+
 void actors_move() {
   rt::Folder dir;
   auto& doomed = rt::fresh_node();
@@ -203,6 +264,55 @@ void actors_move() {
   CHECK(!lost.ok() && lost.error().code() == troupe::ErrorCode::kOwnerDied);
 }
 
+/// Its state is an array.
+class Hoarder {
+ public:
+  struct State {
+    Array<std::uint64_t> array;
+  };
+  State checkpoint() const { return state_; }
+  void restore(State s) { state_ = std::move(s); }
+  std::string where() { return rt::here(); }
+  int fill(std::size_t n, std::uint64_t seed) {
+    state_.array = numbers(n, seed);
+    return 1;
+  }
+  std::uint64_t sum() { return digest(state_.array); }
+
+ private:
+  State state_;
+};
+
+/// Objects in the stores of all nodes but this one.
+std::uint64_t objects_beside(const std::string& node) {
+  std::uint64_t sum = 0;
+  for (const auto& row : troupe::nodes({.filter = {{"state", "ALIVE"}}}))
+    if (row.node_id != node)
+      sum += get(task<&objects_here>.options({.scheduling = troupe::NodeAffinity{.node_id = row.node_id}}).remote(),
+                 {.timeout = 40s});
+  return sum;
+}
+
+/// The first of all: the stores are empty.
+void arrays_move() {
+  auto& doomed = rt::fresh_node();
+  const std::string gone = doomed.id();
+  auto mover = actor<Hoarder>
+                   .options({.max_restarts = 3,
+                             .restart_backoff = kQuick,
+                             .max_task_retries = 3,
+                             .checkpoint_every = 1ns,
+                             .scheduling = rt::near(doomed)})
+                   .remote();
+  CHECK_EQ(get(mover.call<&Hoarder::where>(), {.timeout = 40s}), gone);
+  CHECK_EQ(objects_beside(gone), 0);
+  CHECK_EQ(get(mover.call<&Hoarder::fill>(std::size_t(1'000'000), std::uint64_t(6)), {.timeout = 40s}), 1);
+  CHECK(rt::eventually([&] { return objects_beside(gone) == 1; }));  // another node has a copy, and all of it
+  doomed.kill();
+  CHECK_EQ(get(mover.call<&Hoarder::sum>(), {.timeout = 40s}), digest_of(1'000'000, 6));
+  CHECK(get(mover.call<&Hoarder::where>(), {.timeout = 40s}) != gone);
+}
+
 void a_node_that_stops() {
   auto& leaving = rt::fresh_node();
   auto mover = actor<Traveller>
@@ -223,12 +333,16 @@ void a_node_that_stops() {
 int main(int argc, char** argv) {
   return rt::run_nodes(
       argc, argv, {.nodes = {{.cpus = 2}, {.cpus = 2}, {.cpus = 2}}},
-      {{"objects of any size are read on every node, and refs to them are passed on", objects_move},
+      {{"the arrays in an actor's state move with it when its node dies", arrays_move},
+       {"objects of any size are read on every node, and refs to them are passed on", objects_move},
        {"many readers on all nodes read one object", many_readers},
        {"no object stays in any store", nothing_stays},
        {"tasks of a node that dies run again elsewhere, a key once", retried_elsewhere},
        {"a task that ends its node costs a retry, and without retries is NodeDiedError", a_task_that_ends_its_node},
+       {"what was read of a node that died goes with its last reader", what_was_read_goes},
        {"actors of a node that dies move with their checkpoint and their calls, or die as kNodeDied", actors_move},
-       {"a node that stops gives its actors away", a_node_that_stops}},
+       {"a node that stops gives its actors away", a_node_that_stops},
+       {"on_ready brings what it tells of to this node, or tells that it is lost", called_back},
+       {"wait with fetch_local brings objects to this node", waited_for_is_here}},
       120);
 }

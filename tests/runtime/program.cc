@@ -38,7 +38,8 @@ int busy(std::string ready) {
   for (int i = 0; i < 3; ++i) pets.push_back(actor<Pet>.options({.max_restarts = -1}).remote());
   pets.push_back(actor<Pet>.options({.name = "detached", .lifetime = troupe::Lifetime::kDetached}).remote());
   std::vector<troupe::ActorHandle<Light>> lights;
-  for (int i = 0; i < 10; ++i) lights.push_back(actor<Light>.options({.isolation = troupe::Isolation::kLight}).remote());
+  for (int i = 0; i < 10; ++i)
+    lights.push_back(actor<Light>.options({.isolation = troupe::Isolation::kLight}).remote());
   auto computes = task<&spin>.remote();
   for (int round = 0;; ++round) {
     std::vector<ObjectRef<int>> refs;
@@ -65,7 +66,8 @@ int driver(std::span<char* const> args) {
   }
   if (mode == "args") {
     for (char* a : args.subspan(2)) std::printf("[%s]", a);
-    std::printf("\ncpus %g space '%s' args %zu\n", troupe::cluster_resources()["CPU"], troupe::runtime_context().name_space.c_str(), args.size());
+    std::printf("\ncpus %g space '%s' args %zu\n", troupe::cluster_resources()["CPU"],
+                troupe::runtime_context().name_space.c_str(), args.size());
     return 0;
   }
   if (mode == "code") return std::stoi(file);
@@ -103,7 +105,12 @@ int driver(std::span<char* const> args) {
     auto far = task<&spin>.remote();
     rt::touch(file);
     for (;;) {
-      try { troupe::sleep_for(1h); } catch (const troupe::CancelledError&) { std::printf("told\n"); std::fflush(stdout); }
+      try {
+        troupe::sleep_for(1h);
+      } catch (const troupe::CancelledError&) {
+        std::printf("told\n");
+        std::fflush(stdout);
+      }
     }
   }
   if (mode == "exit inside") ::exit(9);

@@ -172,7 +172,11 @@ int main(int argc, char** argv) {
       { auto stream = task<&sleeper>.remote(dir / "b gone"); auto at = stream.begin(); CHECK_EQ(get(*at), 1); }
       auto source = actor<Source>.remote();
       { auto stream = source.call<&Source::endless>(dir / "c gone"); auto at = stream.begin(); CHECK_EQ(get(*at), 0); }
-      CHECK(rt::eventually([&] { return rt::count(dir / "a gone") == 1 && rt::count(dir / "b gone") == 1 && rt::count(dir / "c gone") == 1; }, 20));
+      CHECK(rt::eventually(
+          [&] {
+            return rt::count(dir / "a gone") == 1 && rt::count(dir / "b gone") == 1 && rt::count(dir / "c gone") == 1;
+          },
+          20));
       CHECK_EQ(get(source.call<&Source::ping>(), {.timeout = 20s}), 1);
       CHECK(rt::eventually([] { return troupe::available_resources()["CPU"] == 2; }, 20));
     }},
@@ -184,7 +188,10 @@ int main(int argc, char** argv) {
     {"a stream that nobody begins to read is stopped too", [] {
       rt::Folder dir;
       { auto stream = task<&track>.remote(dir / "made", dir / "gone"); }
-      { auto stream = task<&track>.remote(dir / "made2", dir / "gone2"); CHECK(rt::eventually([&] { return rt::exists(dir / "made2"); })); }
+      {
+        auto stream = task<&track>.remote(dir / "made2", dir / "gone2");
+        CHECK(rt::eventually([&] { return rt::exists(dir / "made2"); }));
+      }
       CHECK(rt::eventually([&] { return rt::count(dir / "gone2") == 1; }, 20));
       CHECK(rt::eventually([&] { return rt::count(dir / "made") == 0 || rt::count(dir / "gone") == 1; }, 20));
       CHECK(rt::eventually([] { return troupe::available_resources()["CPU"] == 2; }, 20));
@@ -192,7 +199,9 @@ int main(int argc, char** argv) {
     {"an actor whose stream's reader died goes on", [] {
       rt::Folder dir;
       auto source = actor<Source>.remote();
-      auto reader = task<&read_one_then>.options({.retry = {.max_retries = 0}}).remote(source, dir / "gone", std::string("crash"));
+      auto reader =
+          task<&read_one_then>.options({.retry = {.max_retries = 0}}).remote(source, dir / "gone",
+              std::string("crash"));
       CHECK_THROWS(troupe::WorkerCrashedError, get(reader, {.timeout = 20s}));
       CHECK_EQ(get(source.call<&Source::ping>(), {.timeout = 20s}), 1);
       CHECK_EQ(rt::count(dir / "gone"), 1);
@@ -207,6 +216,19 @@ int main(int argc, char** argv) {
       for (auto& item : a) seen.push_back(get(item));
       for (auto& item : b) seen.push_back(get(item));
       CHECK(seen == up_to(20));
+    }},
+    {"a cast of a generator runs to its end, however long, and its actor goes on", [] {
+      auto source = actor<Source>.remote();
+      source.cast<&Source::numbers>(1000);
+      auto after = source.call<&Source::ping>();
+      CHECK_EQ(get(after, {.timeout = 30s}), 1);  // at f0736ec its actor waited for a reader from item 65 on
+      CHECK(all(source.call<&Source::numbers>(2)) == std::vector<int>({1000, 1001}));
+    }},
+    {"an idempotency key on a generator is refused", [] {
+      auto source = actor<Source>.remote();
+      CHECK_THROWS(troupe::InvalidArgumentError, task<&count_to>.options({.idempotency_key = "k"}).remote(3));
+      CHECK_THROWS(troupe::InvalidArgumentError, source.options({.idempotency_key = "k"}).call<&Source::numbers>(3));
+      CHECK_EQ(get(source.options({.idempotency_key = "k"}).call<&Source::ping>(), {.timeout = 30s}), 1);
     }},
     {"two streams read by turns, and a stream read in a task", [] {
       auto a = task<&count_to>.remote(300), b = task<&count_to>.remote(300);

@@ -122,9 +122,11 @@ class Room {
     rt::touch(started);
     try {
       if (how == "mutex") { std::lock_guard lock(held_); }
-      else if (how == "condition") { std::unique_lock lock(mutex_); never_.wait(lock); }
-      else if (how == "condition for") { std::unique_lock lock(mutex_); never_.wait_for(lock, 1h, [] { return false; }); }
-      else if (how == "semaphore") none_.acquire();
+      else if (how == "condition") { std::unique_lock lock(mutex_); never_.wait(lock);
+      } else if (how == "condition for") {
+        std::unique_lock lock(mutex_);
+        never_.wait_for(lock, 1h, [] { return false; });
+      } else if (how == "semaphore") none_.acquire();
       else if (how == "semaphore for") none_.try_acquire_for(1h);
       else if (how == "latch") closed_.wait();
       else if (how == "event") unset_.wait();
@@ -163,7 +165,9 @@ class Room {
   int value_ = 0, inside_ = 0, most_ = 0;
 };
 
-ActorHandle<Room> room(int fibers = 64, int threads = 1) { return actor<Room>.options({.max_concurrency = fibers, .threads = threads}).remote(); }
+ActorHandle<Room> room(int fibers = 64, int threads = 1) {
+  return actor<Room>.options({.max_concurrency = fibers, .threads = threads}).remote();
+}
 
 }  // namespace
 
@@ -227,10 +231,12 @@ int main(int argc, char** argv) {
       rt::Folder dir;
       auto r = room();
       CHECK(get(r.call<&Room::hold_mutex>(true)));
-      for (const char* how : {"mutex", "condition", "condition for", "semaphore", "semaphore for", "latch", "event", "event for", "sleep"}) {
+      for (const char* how : {"mutex", "condition", "condition for", "semaphore", "semaphore for", "latch", "event",
+                              "event for", "sleep"}) {
         std::fprintf(stderr, "  %s\n", how);
         std::vector<ObjectRef<std::string>> refs;
-        for (int i = 0; i < 3; ++i) refs.push_back(r.call<&Room::blocked>(std::string(how), dir / (how + std::to_string(i))));
+        for (int i = 0; i < 3; ++i)
+          refs.push_back(r.call<&Room::blocked>(std::string(how), dir / (how + std::to_string(i))));
         for (int i = 0; i < 3; ++i) CHECK(rt::eventually([&] { return rt::exists(dir / (how + std::to_string(i))); }));
         for (auto& ref : refs) troupe::cancel(ref);
         for (auto& ref : refs) CHECK_THROWS(CancelledError, get(ref, {.timeout = 20s}));
@@ -249,7 +255,8 @@ int main(int argc, char** argv) {
         rt::Folder dir;
         auto r = room();
         get(r.call<&Room::hold_mutex>(true));
-        auto a = r.call<&Room::blocked>(std::string("mutex"), dir / "a"), b = r.call<&Room::blocked>(std::string("mutex"), dir / "b");
+        auto a = r.call<&Room::blocked>(std::string("mutex"), dir / "a"),
+             b = r.call<&Room::blocked>(std::string("mutex"), dir / "b");
         CHECK(rt::eventually([&] { return rt::exists(dir / "a") && rt::exists(dir / "b"); }));
         auto free = r.call<&Room::hold_mutex>(false);
         troupe::cancel(a);

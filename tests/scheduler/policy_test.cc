@@ -23,7 +23,10 @@ ClusterView cluster(std::vector<NodeView> nodes) {
   return view;
 }
 Request request(double cpus, Scheduling scheduling = Hybrid{}, LabelSelector labels = {}) {
-  return {.resources = ResourceSet::from({.cpus = cpus}, 0), .scheduling = std::move(scheduling), .labels = std::move(labels), .bytes_by_node = {}};
+  return {.resources = ResourceSet::from({.cpus = cpus}, 0),
+          .scheduling = std::move(scheduling),
+          .labels = std::move(labels),
+          .bytes_by_node = {}};
 }
 
 TEST(Hybrid, PacksHereUntilHalfThenSpreads) {
@@ -157,7 +160,8 @@ TEST(Labels, EveryFormOfPattern) {
 }
 
 TEST(Labels, AllMustHoldAndOnlySuchNodesAreTaken) {
-  ClusterView view = cluster({node(1, 4, 4, {{"zone", "a"}}), node(2, 4, 4, {{"zone", "b"}, {"disk", "ssd"}}), node(3, 4, 4, {{"zone", "b"}})});
+  ClusterView view = cluster({node(1, 4, 4, {{"zone", "a"}}), node(2, 4, 4, {{"zone", "b"}, {"disk", "ssd"}}),
+                              node(3, 4, 4, {{"zone", "b"}})});
   EXPECT_EQ(decide(view, request(1, Hybrid{}, {{{"zone", "b"}}}), {.here = 1}).node, 2u);
   EXPECT_EQ(decide(view, request(1, Spread{}, {{{"zone", "b"}, {"disk", "!ssd"}}}), {.here = 1}).node, 3u);
 }

@@ -24,7 +24,8 @@ TEST(ResourceSet, UnsetCpusTakeTheCallersDefault) {
 }
 
 TEST(ResourceSet, SurvivesTheTripThroughNames) {
-  ResourceSet set = ResourceSet::from({.cpus = 1.5, .gpus = 0.25, .memory = 1 << 30, .custom = {{"fpga", 2}, {"a", 0}}}, 0);
+  ResourceSet set =
+      ResourceSet::from({.cpus = 1.5, .gpus = 0.25, .memory = 1 << 30, .custom = {{"fpga", 2}, {"a", 0}}}, 0);
   EXPECT_EQ(ResourceSet::from_map(set.to_map()), set);
   EXPECT_EQ(set.custom.size(), 1u) << "RS-1: nothing with amount zero";
   EXPECT_EQ(set.to_string(), "{CPU: 1.5, GPU: 0.25, memory: 1073741824, fpga: 2}");

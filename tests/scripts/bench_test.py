@@ -1,5 +1,5 @@
-"""bench/run judges what it should: a missing row is seen, bars scale with the machine in their direction only, ratios are held against
-the peer that was run, and a page keeps what a run knows nothing of."""
+"""bench/run judges what it should: a missing row is seen, bars scale with the machine in their direction only, ratios
+are held against the peer that was run, and a page keeps what a run knows nothing of."""
 import contextlib
 import io
 import json
@@ -78,8 +78,9 @@ class MergeTest(unittest.TestCase):
 
 class ScaleTest(unittest.TestCase):
     def test_a_slower_machine_moves_the_bar_and_a_faster_one_does_not(self):
-        for scaled_by, measured, value, met in (("round_trip_ns", 270, 9.9, True), ("round_trip_ns", 270, 10.1, False), ("round_trip_ns", 100, 5.1, False),
-                                                ("copy_gb_s", 27.5, 9.9, True), ("copy_gb_s", 27.5, 10.1, False), ("copy_gb_s", 80, 5.1, False)):
+        for scaled_by, measured, value, met in (("round_trip_ns", 270, 9.9, True), ("round_trip_ns", 270, 10.1, False),
+                                                ("round_trip_ns", 100, 5.1, False), ("copy_gb_s", 27.5, 9.9, True),
+                                                ("copy_gb_s", 27.5, 10.1, False), ("copy_gb_s", 80, 5.1, False)):
             row = one({"must": 5, "scaled_by": scaled_by}, value, **{scaled_by: measured})
             self.assertEqual(row["met"], met, (scaled_by, measured, value))
             self.assertEqual(row["must"], 5)
@@ -89,14 +90,17 @@ class ScaleTest(unittest.TestCase):
         self.assertFalse(one({"better": "higher", "must": 10, "scaled_by": "copy_gb_s"}, 4.9, copy_gb_s=27.5)["met"])
 
     def test_the_table_says_by_how_much(self):
-        self.assertIn("x 2.00: line round trip 270 ns", tables.text_table([one({"must": 5, "scaled_by": "round_trip_ns"}, 9, round_trip_ns=270)]))
-        self.assertNotIn("scaled", tables.text_table([one({"must": 5, "scaled_by": "round_trip_ns"}, 4, round_trip_ns=135)]))
+        self.assertIn("x 2.00: line round trip 270 ns",
+                      tables.text_table([one({"must": 5, "scaled_by": "round_trip_ns"}, 9, round_trip_ns=270)]))
+        self.assertNotIn("scaled",
+                         tables.text_table([one({"must": 5, "scaled_by": "round_trip_ns"}, 4, round_trip_ns=135)]))
 
     def test_a_row_without_the_machine_beside_it_is_held_to_the_bar_as_it_is(self):
         self.assertFalse(one({"must": 5, "scaled_by": "round_trip_ns"}, 6)["met"])
 
     def test_ratios_do_not_scale(self):
-        row = one({"must": 5, "scaled_by": "round_trip_ns", "ratios": {"X": [2, None]}}, 9, {"X": {"a/row": 17}}, round_trip_ns=270)
+        row = one({"must": 5, "scaled_by": "round_trip_ns", "ratios": {"X": [2, None]}}, 9, {"X": {"a/row": 17}},
+                  round_trip_ns=270)
         self.assertFalse(row["met"])
 
 
@@ -122,7 +126,12 @@ class RatioTest(unittest.TestCase):
         self.assertEqual((row["met"], row["peer"]), (False, 100))
 
     def test_a_row_is_held_against_another_row_of_the_run(self):
-        known = [*KNOWN, {"row": "a/other", "unit": "us", "better": "lower", "must": None, "aim": None, "over": {"a/low": [0.9, None]}}]
+        known = [
+            *KNOWN, {
+                "row": "a/other", "unit": "us", "better": "lower", "must": None, "aim": None,
+                "over": {"a/low": [0.9, None]}
+            }
+        ]
         for other, met in ((5.5, True), (5.6, False)):
             seen = [{"row": "a/high", "value": 10}, {"row": "a/low", "value": 5}, {"row": "a/other", "value": other}]
             self.assertEqual(rows.merge(known, seen, {}, "")[0][2]["met"], met)
@@ -165,7 +174,8 @@ class RowsJsonTest(unittest.TestCase):
         names = {row["row"] for row in fixed_rows()}
         for row in fixed_rows():
             self.assertLessEqual(set(row.get("over", {})), names)
-            self.assertLessEqual(set(row.get("ratios", {})), {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES})
+            self.assertLessEqual(set(row.get("ratios", {})),
+                                 {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES})
             self.assertIn(row.get("scaled_by", "copy_gb_s"), rows.STANDARD)
 
     def test_peers_measure_fixed_rows(self):
@@ -234,14 +244,18 @@ class MeasureTest(unittest.TestCase):
         return SimpleNamespace(only="", quick=False, timeout=timeout, shows=False)
 
     def test_a_measure_that_fails_keeps_the_rows_it_had(self):
-        found, _ = measures.run_measure("fails", [script(self, 'echo \'{"row": "a/low", "value": 1}\'\nexit 3\n')], self.wish())
+        found, _ = measures.run_measure("fails", [script(self, 'echo \'{"row": "a/low", "value": 1}\'\nexit 3\n')],
+                                        self.wish())
         self.assertEqual([row["row"] for row in found], ["a/low"])
 
     def test_a_measure_that_does_not_end_is_ended(self):
-        self.assertEqual(measures.run_measure("hangs", [sys.executable, "-c", "import signal; signal.pause()"], self.wish(timeout=0.5)), ([], ""))
+        self.assertEqual(
+            measures.run_measure("hangs", [sys.executable, "-c", "import signal; signal.pause()"],
+                                 self.wish(timeout=0.5)), ([], ""))
 
     def test_a_family_takes_its_rows_only(self):
-        for family, names in (("collectives", ["collective/tcp/1KiB/2", "machine/copy"]), ("train", ["train/scaling"]), ("kernels", ["kernels/adamw_10000000"])):
+        for family, names in (("collectives", ["collective/tcp/1KiB/2", "machine/copy"]), ("train", ["train/scaling"]),
+                              ("kernels", ["kernels/adamw_10000000"])):
             found = measures.pattern(family, "")
             self.assertTrue(all(re.search(found, name) for name in names))
             self.assertFalse(re.search(found, "task/sync") or re.search(found, "x/collective/train/kernels/machine/"))
@@ -260,11 +274,14 @@ class PeerTest(unittest.TestCase):
         units = {row["row"]: row["unit"] for row in fixed_rows()}
         for row in collective_peer.GLOO_ROWS:
             size, _ = collective_peer.shape_of(row)
-            self.assertAlmostEqual(collective_peer.in_unit(row, 0.5), {"us": 0.5e6, "ms": 500, "GB/s": size / 0.5 / 1e9}[units[row]])
+            self.assertAlmostEqual(collective_peer.in_unit(row, 0.5),
+                                   {"us": 0.5e6, "ms": 500, "GB/s": size / 0.5 / 1e9}[units[row]])
 
     def test_the_peer_of_training_is_the_better_of_its_modes_and_scaling_is_of_neighbours(self):
-        rates = {("gpt_4x128", who): [(value, 1) for value in values] for who, values in (("Troupe, 2 workers", [30, 32, 31]), ("Troupe, 1 worker", [17, 16, 15]), ("PyTorch, 2 threads", [10, 30, 20]),
-                                                                 ("PyTorch, 2 ranks", [22, 21, 23]), ("PyTorch, 1 thread", [12]))}
+        rates = {("gpt_4x128", who): [(value, 1) for value in values]
+                 for who, values in (("Troupe, 2 workers", [30, 32, 31]), ("Troupe, 1 worker", [17, 16, 15]),
+                                     ("PyTorch, 2 threads", [10, 30, 20]), ("PyTorch, 2 ranks",
+                                                                            [22, 21, 23]), ("PyTorch, 1 thread", [12]))}
         found = {row["row"]: row for row in train_gpt.rows_of(rates, {"gpt_4x128": 2e6}, 100.0, 200.0)}
         self.assertEqual((found["train/gpt_4x128"]["value"], found["train/gpt_4x128"]["peers"]), (31, {"PyTorch": 22}))
         self.assertEqual(found["train/gpt_4x128/one_thread"]["peers"], {"PyTorch": 12})
@@ -283,7 +300,8 @@ class TrainTest(unittest.TestCase):
     def test_runs_are_made_again_while_the_host_takes_the_cpus(self):
         ticks = iter([(0, 0), (20, 100), (20, 100), (22, 200)])
         runs = iter(["stolen from", "quiet"])
-        with mock.patch.object(train_gpt, "sight", return_value=2.0), mock.patch.object(train_gpt, "cpu_ticks", lambda: next(ticks)), \
+        with mock.patch.object(train_gpt, "sight", return_value=2.0), \
+                mock.patch.object(train_gpt, "cpu_ticks", lambda: next(ticks)), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             self.assertEqual(train_gpt.undisturbed(lambda: next(runs), "", False), "quiet")
         self.assertIn("the host took 20.0% of the time", out.getvalue())
@@ -298,7 +316,8 @@ class WholeTest(unittest.TestCase):
 
     def run_main(self, printed, *arguments):
         fake = script(self, f"cat <<'END'\n{printed}\nEND\n")
-        with mock.patch.object(measures, "build"), mock.patch.object(measures, "measures", return_value={"fake": [fake]}), \
+        with mock.patch.object(measures, "build"), \
+                mock.patch.object(measures, "measures", return_value={"fake": [fake]}), \
                 contextlib.redirect_stdout(io.StringIO()) as out:
             return main.main(list(arguments)), out.getvalue()
 
@@ -307,7 +326,8 @@ class WholeTest(unittest.TestCase):
             page, rows_file = os.path.join(folder, "page.md"), os.path.join(folder, "rows.json")
             with open(page, "w", encoding="utf-8") as file:
                 file.write("<!-- bench ^wait/ -->\n<!-- /bench -->\n<!-- bench-output fake -->\n<!-- /bench -->\n")
-            code, out = self.run_main('# own\n{"row": "wait/1k_shrinking_ms", "value": 2, "spread": 0}', "--only", "^wait/", "--json", rows_file, "--page", page)
+            code, out = self.run_main('# own\n{"row": "wait/1k_shrinking_ms", "value": 2, "spread": 0}', "--only",
+                                      "^wait/", "--json", rows_file, "--page", page)
             with open(rows_file, encoding="utf-8") as file:
                 found = json.load(file)
             with open(page, encoding="utf-8") as file:
@@ -320,7 +340,8 @@ class WholeTest(unittest.TestCase):
     def test_a_missing_row_and_with_strict_an_unmet_must_are_failures(self):
         self.assertEqual(self.run_main("", "--only", "^wait/")[0], 1)
         slow = '{"row": "wait/1k_shrinking_ms", "value": 99, "spread": 0}'
-        self.assertEqual([self.run_main(slow, "--only", "^wait/", *strict)[0] for strict in ((), ("--strict",))], [0, 1])
+        self.assertEqual([self.run_main(slow, "--only", "^wait/", *strict)[0] for strict in ((), ("--strict", ))],
+                         [0, 1])
 
 
 class CommandTest(unittest.TestCase):

@@ -1,5 +1,5 @@
-"""The scripts that judge everything else can see a failure: tests/run counts what ctest says, cmake/install-deps refuses
-what it does not know. (bench_test.py: bench/run.)"""
+"""The scripts that judge everything else can see a failure: tests/run counts what ctest says, cmake/install-deps
+refuses what it does not know. (bench_test.py: bench/run.)"""
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -28,7 +28,8 @@ RESULTS = """<?xml version="1.0" encoding="UTF-8"?>
   <testcase name="t.A.Ok" status="run"><system-out>[==========] Running 1 test
 [ RUN      ] A.Ok
 [       OK ] A.Ok (0 ms)</system-out></testcase>
-  <testcase name="t.A.Skips" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>[==========] Running 1 test
+  <testcase name="t.A.Skips" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
+    <system-out>[==========] Running 1 test
 [ RUN      ] A.Skips
 /t.cc:3: Skipped
 no GPU here
@@ -50,7 +51,8 @@ no toolkit
 [       OK ] A.Ok (0 ms)
 [ RUN      ] A.Dies</system-out></testcase>
   <testcase name="missing" status="notrun"><skipped message="Unable to find executable"/></testcase>
-  <testcase name="script" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/><system-out>skipped: no clang</system-out></testcase>
+  <testcase name="script" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/>
+    <system-out>skipped: no clang</system-out></testcase>
 </testsuite>
 """
 
@@ -65,8 +67,10 @@ class RunTest(unittest.TestCase):
             for result in run.read_results(file.name).values():
                 tally.add(result)
         self.assertEqual(tally.passed, 3)
-        self.assertEqual(tally.failed, ["t.A.Fails", "whole.A.Fails", "crashed", "missing (not run: Unable to find executable)"])
-        self.assertEqual(tally.skipped, [("t.A.Skips", "no GPU here"), ("whole.A.Skips", "no toolkit"), ("script", "no clang")])
+        self.assertEqual(tally.failed,
+                         ["t.A.Fails", "whole.A.Fails", "crashed", "missing (not run: Unable to find executable)"])
+        self.assertEqual(tally.skipped, [("t.A.Skips", "no GPU here"), ("whole.A.Skips", "no toolkit"),
+                                         ("script", "no clang")])
 
     def judge(self, code, passed):
         """What tests/run counts when ctest ends with this code and says {test: passed}; the commands that it ran."""

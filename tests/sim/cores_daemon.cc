@@ -27,7 +27,6 @@ void CoreWorld::join_node() {
   links_[node->link] = node.get();
   SimNode& kept = *node;
   joining_.push_back(std::move(node));
-  apply_head(head::LinkOpened{kept.link});
   apply_head(head::Frame{kept.link, wire::FrameKind::kRequest, {}, 1, wire::Method::kRegisterNode, false, request});
   options.node = kept.number;
   kept.leases = std::make_unique<sched::LeaseQueue>(options);
@@ -123,6 +122,13 @@ void CoreWorld::on_daemon_request(SimNode& node, const net::FrameHeader& header,
     case wire::Method::kPing: return respond(header, nothing);
     case wire::Method::kConnect:
       return with<wire::ConnectRequest>(payload, [&](auto m) { connect(node, header, m.peer); });
+    case wire::Method::kLeaseRenew:
+      return with<wire::LeaseRenew>(payload, [&](auto m) {
+        const std::uint64_t number = node.leases->renew(m.lease_id, header.source, lease_time(queue_.now()));
+        say("lease " + std::to_string(m.lease_id) + (number ? " goes on as " + std::to_string(number) : " is over"));
+        respond(header, wire::encode_message(wire::LeaseRenewed{number}));
+        apply_leases(node);
+      });
     case wire::Method::kLightHost:
       return with<wire::LightHostRequest>(payload, [&](auto m) { light_hosts(node, header, m.job); });
     case wire::Method::kKillProcess:
@@ -163,7 +169,8 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
       });
       break;
     case wire::Method::kWorkerBlocked:
-      with<wire::WorkerBlocked>(payload, [&](auto m) { leases.worker_blocked(header.source, m.lease_id, m.blocked, now); });
+      with<wire::WorkerBlocked>(payload,
+                                [&](auto m) { leases.worker_blocked(header.source, m.lease_id, m.blocked, now); });
       break;
     case wire::Method::kProcessDied: with<wire::ProcessDied>(payload, [&](auto m) { on_remote_death(node, m); }); break;
     case wire::Method::kNodeDied: with<wire::NodeDied>(payload, [&](auto m) { on_node_died(node, m); }); break;

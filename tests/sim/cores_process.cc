@@ -1,6 +1,8 @@
 // Inside a simulated process: what its service thread, its executors and its users' functions do.
 #include "tests/sim/cores.h"
 
+#include <algorithm>
+
 namespace troupe::sim {
 
 using namespace std::chrono_literals;

@@ -19,7 +19,6 @@ void World::join_node() {
   Node& kept = *node;
   joining_.push_back(std::move(node));
   queue_.after(delay(kept), [this, &kept, request] {
-    apply(head::LinkOpened{kept.link});
     apply(Frame{kept.link, wire::FrameKind::kRequest, {}, 1, Method::kRegisterNode, false, request});
   });
 }

@@ -1,10 +1,11 @@
-// tests/sim/sim --seeds N [--seed S] [--world head|cores] [--verbose] [--plant NAME] [--expect-failure] [--first]
+// tests/sim/sim --seeds N [--seed S] [--world head|cores|store] [--verbose] [--plant NAME] [--expect-failure] [--first]
 //
-// Runs N simulated clusters of each world (both, unless one is named) from the seeds S, S+1, ... (default: 300 from 1): the
-// head among models of everything else (world.h), and real cores, lease queues and head on a model network (cores.h). A failing
-// seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant puts a bug into the
-// environment, --expect-failure then turns the exit code round: the checks must have found it. --first ends at the first
-// failure. Bugs in product code itself: mutations/run.
+// Runs N simulated clusters of each world (all, unless one is named) from the seeds S, S+1, ... (default: 300 from 1):
+// the head among models of everything else (world.h), real cores, lease queues and head on a model network (cores.h),
+// and a real object store among clients that die (store_world.h). A failing seed is printed with the end of its trace;
+// `--world W --seed S --seeds 1 --verbose` replays it. --plant puts a bug into the environment of head or cores,
+// --expect-failure then turns the exit code round: the checks must have found it. --first ends at the first failure.
+// Bugs in product code itself: mutations/run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,13 +14,14 @@
 
 #include "core/base/log.h"
 #include "tests/sim/cores.h"
+#include "tests/sim/store_world.h"
 #include "tests/sim/world.h"
 
 namespace {
 
 int usage() {
-  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores] [--verbose] [--expect-failure] [--first]"
-               " [--plant NAME], NAME one of:");
+  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores|store] [--verbose] [--expect-failure]"
+               " [--first] [--plant NAME], NAME one of:");
   for (const std::string& name : troupe::sim::plants()) std::fprintf(stderr, " %s", name.c_str());
   for (const std::string& name : troupe::sim::core_plants()) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
@@ -28,13 +30,15 @@ int usage() {
 
 struct Totals { std::uint64_t seeds = 0, steps = 0, failures = 0; };
 
-template <class W> void run_seed(const char* name, const troupe::sim::WorldOptions& options, bool quiet, Totals& totals) {
+template <class W>
+void run_seed(const char* name, const troupe::sim::WorldOptions& options, bool quiet, Totals& totals) {
   W world(options);
   const std::string broken = world.run();
   ++totals.seeds;
   totals.steps += world.steps();
   if (broken.empty()) return;
-  std::printf("seed %llu of world %s failed: %s\n", static_cast<unsigned long long>(options.seed), name, broken.c_str());
+  std::printf("seed %llu of world %s failed: %s\n", static_cast<unsigned long long>(options.seed), name,
+              broken.c_str());
   if (++totals.failures == 1 && !quiet && !options.verbose) {
     std::printf("the last lines of its trace:\n");
     for (const std::string& line : world.trace()) std::printf("%s\n", line.c_str());
@@ -42,7 +46,9 @@ template <class W> void run_seed(const char* name, const troupe::sim::WorldOptio
   std::fflush(stdout);
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); }
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 }  // namespace
 
@@ -63,20 +69,25 @@ int main(int argc, char** argv) {
     else if (flag == "--first") first_failure = true;
     else return usage();
   }
-  if (!options.plant.empty() && which.empty()) which = contains(troupe::sim::core_plants(), options.plant) ? "cores" : "head";
-  const bool known = options.plant.empty() || contains(which == "cores" ? troupe::sim::core_plants() : troupe::sim::plants(), options.plant);
-  if (!known || seeds == 0 || (!which.empty() && which != "head" && which != "cores")) return usage();
+  if (!options.plant.empty() && which.empty())
+    which = contains(troupe::sim::core_plants(), options.plant) ? "cores" : "head";
+  const bool known = options.plant.empty() ||
+                     contains(which == "cores" ? troupe::sim::core_plants() : troupe::sim::plants(), options.plant);
+  if (!known || seeds == 0 || !contains({"", "head", "cores", "store"}, which)) return usage();
 
   if (!options.verbose) troupe::set_log_level(troupe::LogLevel::kOff);  // errors are what is simulated
-  Totals head, cores;
+  Totals head, cores, store;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
-    if (first_failure && head.failures + cores.failures != 0) break;
+    if (first_failure && head.failures + cores.failures + store.failures != 0) break;
     options.seed = seed;
-    if (which != "cores") run_seed<troupe::sim::World>("head", options, expect_failure, head);
-    if (which != "head") run_seed<troupe::sim::CoreWorld>("cores", options, expect_failure, cores);
+    if (which.empty() || which == "head") run_seed<troupe::sim::World>("head", options, expect_failure, head);
+    if (which.empty() || which == "cores") run_seed<troupe::sim::CoreWorld>("cores", options, expect_failure, cores);
+    if (which.empty() || which == "store") run_seed<troupe::sim::StoreWorld>("store", options, expect_failure, store);
   }
-  for (const auto& [name, totals] : {std::pair("head", head), std::pair("cores", cores)})
+  for (const auto& [name, totals] : {std::pair("head", head), std::pair("cores", cores), std::pair("store", store)})
     if (totals.seeds != 0)
-      std::printf("world %s: %llu seeds, %llu steps, %llu failures\n", name, static_cast<unsigned long long>(totals.seeds), static_cast<unsigned long long>(totals.steps), static_cast<unsigned long long>(totals.failures));
-  return (head.failures + cores.failures != 0) != expect_failure ? 1 : 0;
+      std::printf("world %s: %llu seeds, %llu steps, %llu failures\n", name,
+                  static_cast<unsigned long long>(totals.seeds), static_cast<unsigned long long>(totals.steps),
+                  static_cast<unsigned long long>(totals.failures));
+  return (head.failures + cores.failures + store.failures != 0) != expect_failure ? 1 : 0;
 }

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The soak: three nodes on this machine under load, and each second something is killed.
 
-The load is `storm` (actors and transfers between nodes, all results checked) and PPO runs one after the other, each of which
-must solve its task. The faults, at random from a seed: a worker is killed (SIGKILL); a joined node is killed, daemon and all,
-and started anew; the TCP connections of a node are reset. At the end: no wrong result, no driver that failed, and over the
-last two thirds of the time memory, descriptors and processes of those that lived throughout are flat; their slopes are printed.
+The load is `storm` (actors and transfers between nodes, all results checked) and PPO runs one after the other, each of
+which must solve its task. The faults, at random from a seed: a worker is killed (SIGKILL); a joined node is killed,
+daemon and all, and started anew; the TCP connections of a node are reset. At the end: no wrong result, no driver that
+failed, and over the last two thirds of the time memory, descriptors and processes of those that lived throughout are
+flat; their slopes are printed.
 
 Usage: tests/soak/chaos.py [--minutes M] [--seed N] [--every SECONDS] [--build DIR] [--no-ppo]
-Exit code: 0 all held, 1 something did not, 2 wrong usage. Connections are reset with `ss -K`, which needs root and the kernel's
-permission; where it has neither, that is said and counted, and the other faults go on.
+Exit code: 0 all held, 1 something did not, 2 wrong usage. Connections are reset with `ss -K`, which needs root and the
+kernel's permission; where it has neither, that is said and counted, and the other faults go on.
 """
 import argparse
 import json
@@ -28,7 +29,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 NODES = 3
 STORE = "512MB"
 SAMPLE_SECONDS = 2.0
-# What may be gained over the time that is judged: a floor for the allocator and the logs, and what is remembered of the dead.
+# What may be gained over the time that is judged: a floor for the allocator and the logs, and what is remembered of the
+# dead.
 GAIN_KB, GAIN_DESCRIPTORS, GAIN_PROCESSES = 8192, 8, 4
 
 
@@ -51,7 +53,8 @@ class Chaos:
         self.environment["TROUPE_SESSION_ROOT"] = os.path.join(self.root, "sessions")
         os.mkdir(self.environment["TROUPE_SESSION_ROOT"], 0o700)
         self.failures, self.faults, self.samples = [], {}, {}
-        self.daemons, self.joined = {}, []   # pid -> name of those that live throughout; sessions of nodes that may be killed
+        self.daemons, self.joined = {}, [
+        ]  # pid -> name of those that live throughout; sessions of nodes that may be killed
         self.address = None
         self.can_reset = True
 
@@ -81,7 +84,8 @@ class Chaos:
             self.join()
 
     def join(self):
-        said = json.loads(self.troupe("start", "--address", self.address, "--cpus", "2", "--object-store-memory", STORE, "--json"))
+        said = json.loads(
+            self.troupe("start", "--address", self.address, "--cpus", "2", "--object-store-memory", STORE, "--json"))
         self.joined.append(os.path.basename(said["session"]))
 
     def processes(self):
@@ -120,8 +124,9 @@ class Chaos:
             return "reset not possible"
         node = self.random.choice(json.loads(self.troupe("list", "nodes", "--json")))
         port = str(node["address"]).rsplit(":", 1)[-1]
-        done = subprocess.run(["ss", "-K", "-H", "-t", "state", "established", f"( sport = :{port} or dport = :{port} )"],
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            ["ss", "-K", "-H", "-t", "state", "established", f"( sport = :{port} or dport = :{port} )"],
+            capture_output=True, text=True)
         if done.returncode != 0 or "not permitted" in done.stderr or "not supported" in done.stderr:
             self.can_reset = False
             print(f"skipped: resetting connections: {done.stderr.strip() or done.returncode}", flush=True)
@@ -137,7 +142,7 @@ class Chaos:
             what = f"{act.__name__} failed"
         self.faults[what] = self.faults.get(what, 0) + 1
 
-    # ---------------------------------------------------------------------------------------------------------- watching
+    # --------------------------------------------------------------------------------------------------------- watching
 
     def sample(self, now, driver):
         for pid, name in {**self.daemons, driver.pid: "storm"}.items():
@@ -211,7 +216,7 @@ class Chaos:
 
     def close(self):
         try:
-            self.troupe("stop")
+            self.troupe("stop", "--all")
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             self.fail(f"troupe stop: {error}")
         left = self.processes()
@@ -235,7 +240,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=30, help="how long (default 30)")
     parser.add_argument("--seed", type=int, default=1, help="of the faults and the load")
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="between faults (default 1)")
-    parser.add_argument("--build", default=os.path.join(ROOT, "build", "check"), help="the build folder (default build/check)")
+    parser.add_argument("--build", default=os.path.join(ROOT, "build", "check"),
+                        help="the build folder (default build/check)")
     parser.add_argument("--no-ppo", action="store_true", help="the storm alone")
     options = parser.parse_args()
     for path in ("apps/cli/troupe", "tests/soak/storm") + (() if options.no_ppo else ("apps/rl/ppo",)):

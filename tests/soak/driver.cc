@@ -1,10 +1,12 @@
-// A driver that uses everything once (or again and again, until it is killed), for drivers.py, which counts what it leaves.
+// A driver that uses everything once (or again and again, until it is killed), for drivers.py, which counts what it
+// leaves.
 //
 //   work N SEED       one round of everything with its results checked; 0 when all was right
 //   forever N SEED    the same without end
 //   tasks N           tasks alone without end: they are retried when their workers die
 //   unkeep N          ends the detached actor that driver N may have left, as it may
-//   keep N, ask N     leaves such an actor; calls it (built with SOAK_OTHER_BUILD its functions are others: it is refused)
+//   keep N, ask N     leaves such an actor; calls it (built with SOAK_OTHER_BUILD its functions are others: it is
+//                     refused)
 #include <unistd.h>
 
 #include <cstdio>
@@ -118,7 +120,10 @@ int driver(std::span<char* const> arguments) {
     if (auto kept = troupe::try_get_actor<Tally>("kept"); kept.ok()) troupe::kill(*kept);
     return 0;
   }
-  if (mode == "keep") return get(actor<Tally>.options({.name = "kept", .lifetime = troupe::Lifetime::kDetached}).remote().call<&Tally::add>(1)) - 1;
+  if (mode == "keep")
+    return get(actor<Tally>.options({.name = "kept", .lifetime = troupe::Lifetime::kDetached})
+        .remote().call<&Tally::add>(1)) -
+           1;
   if (mode == "ask") {
 #ifdef SOAK_OTHER_BUILD
     get(task<&cube>.remote(2));

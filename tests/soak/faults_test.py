@@ -1,4 +1,5 @@
-"""What a machine or a user does wrong: each has a typed error that says what to do, or does no harm; and nothing is left.
+"""What a machine or a user does wrong: each has a typed error that says what to do, or does no harm; and nothing is
+left.
 
 Usage: faults_test.py TROUPE_COMMAND SOAK_DRIVER SOAK_OTHER_DRIVER
 """
@@ -23,7 +24,7 @@ class FaultsTest(unittest.TestCase):
         self.environment["TROUPE_SESSION_ROOT"] = self.root
 
     def tearDown(self):
-        subprocess.run([TROUPE, "stop"], env=self.environment, capture_output=True, timeout=60, check=False)
+        subprocess.run([TROUPE, "stop", "--all"], env=self.environment, capture_output=True, timeout=60, check=False)
         end = time.monotonic() + 5
         while self.processes() and time.monotonic() < end:
             time.sleep(0.02)
@@ -38,26 +39,30 @@ class FaultsTest(unittest.TestCase):
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/environ", "rb") as file, open(f"/proc/{pid}/stat", "rb") as stat:
-                    if f"TROUPE_SESSION_ROOT={self.root}".encode() in file.read().split(b"\0") and stat.read().rsplit(b")", 1)[1].split()[0] != b"Z":
+                    if f"TROUPE_SESSION_ROOT={self.root}".encode() in file.read().split(b"\0") and stat.read().rsplit(
+                            b")", 1)[1].split()[0] != b"Z":
                         found.append(int(pid))
             except OSError:
                 pass
         return found
 
     def run_driver(self, *arguments, program=None, limits=None, **more):
-        return subprocess.run([program or DRIVER, *arguments], env={**self.environment, **more}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              errors="replace", timeout=60, preexec_fn=limits, check=False)
+        return subprocess.run([program or DRIVER, *arguments], env={**self.environment, **more},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=60,
+                              preexec_fn=limits, check=False)
 
     def test_a_store_that_the_machine_cannot_hold(self):
         done = self.run_driver("work", "1", "--troupe-object-store-memory=100TB")
         self.assertEqual(done.returncode, 1)
         self.assertIn("does not fit this machine", done.stderr)
-        done = subprocess.run([TROUPE, "start", "--head", "--object-store-memory", "100TB"], env=self.environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([TROUPE, "start", "--head", "--object-store-memory", "100TB"], env=self.environment,
+                              capture_output=True, text=True, timeout=60, check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("does not fit this machine", done.stderr)
 
     def test_too_little_shared_memory(self):
-        done = self.run_driver("work", "1", "--troupe-object-store-memory=256MB", limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10 << 20, 10 << 20)))
+        done = self.run_driver("work", "1", "--troupe-object-store-memory=256MB",
+                               limits=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10 << 20, 10 << 20)))
         self.assertEqual(done.returncode, 1)
         self.assertIn("choose a smaller object store", done.stderr)
 
@@ -73,7 +78,8 @@ class FaultsTest(unittest.TestCase):
         with open(junk, "w", encoding="utf-8") as file:
             file.write("not a program")
         with open(os.path.join(self.root, "logs", "out"), "wb") as log:
-            running = subprocess.Popen([program, "tasks", "1"], env=self.environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            running = subprocess.Popen([program, "tasks", "1"], env=self.environment, stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=log)
         try:
             self.wait_for_launcher()
             os.rename(junk, program)
@@ -101,8 +107,8 @@ class FaultsTest(unittest.TestCase):
         self.fail("no launcher came")
 
     def test_an_actor_of_another_build_is_refused_with_what_to_do(self):
-        done = subprocess.run([TROUPE, "start", "--head", "--cpus", "2", "--object-store-memory", "128MB", "--json"], env=self.environment, capture_output=True, text=True,
-                              timeout=60, check=True)
+        done = subprocess.run([TROUPE, "start", "--head", "--cpus", "2", "--object-store-memory", "128MB", "--json"],
+                              env=self.environment, capture_output=True, text=True, timeout=60, check=True)
         address = json.loads(done.stdout)["address"]
         self.assertEqual(self.run_driver("keep", "1", TROUPE_ADDRESS=address).returncode, 0)
         other = self.run_driver("ask", "1", program=OTHER, TROUPE_ADDRESS=address)

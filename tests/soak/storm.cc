@@ -1,12 +1,12 @@
-// storm --seconds S [--seed N]: the load of chaos.py. A driver of a cluster whose processes, nodes and connections are killed
-// beside it: an actor storm and transfers between nodes, in rounds, each result checked.
+// storm --seconds S [--seed N]: the load of chaos.py. A driver of a cluster whose processes, nodes and connections are
+// killed beside it: an actor storm and transfers between nodes, in rounds, each result checked.
 //
-// What a death may cost is a typed error, and then the round's part is done again; a wrong value, an error of another kind, or
-// a part that fails kTries times in a row is a failure. One JSON line at the end:
+// What a death may cost is a typed error, and then the round's part is done again; a wrong value, an error of another
+// kind, or a part that fails kTries times in a row is a failure. One JSON line at the end:
 //   {"rounds": R, "calls": C, "megabytes": M, "losses": L, "wrong": W}
 //
-// Promises that it leans on: actor calls are executed at most once and in order (the counter's answers have no duplicate);
-// arrays arrive whole (a checksum over all of their bytes); nothing hangs (each wait has a deadline).
+// Promises that it leans on: actor calls are executed at most once and in order (the counter's answers have no
+// duplicate); arrays arrive whole (a checksum over all of their bytes); nothing hangs (each wait has a deadline).
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

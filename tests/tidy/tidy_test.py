@@ -19,8 +19,8 @@ class TidyTest(unittest.TestCase):
                 with open(os.path.join(root, path), "w", encoding="utf-8") as file:
                     file.write(text)
             tree = tidy.Tree(root)
-            found = tidy.check_arrows(tree) + tidy.check_public(tree) + tidy.check_banned(tree) + tidy.check_columns(
-                tree) + tidy.check_promises(tree)
+            found = [*tidy.check_arrows(tree), *tidy.check_public(tree), *tidy.check_banned(tree),
+                     *tidy.check_columns(tree), *tidy.check_names(tree), *tidy.check_promises(tree)]
             if compiled:
                 cache = os.path.join(root, "cache.json")
                 with contextlib.redirect_stdout(io.StringIO()):
@@ -96,6 +96,10 @@ class TidyTest(unittest.TestCase):
         for ban in tidy.rules.BANS:
             found = self.problems({"scheduler/a.h": examples[ban.name] + "\n"})
             self.assertTrue(any(f"({ban.name})" in line for line in found), ban.name)
+
+    def test_a_comment_that_names_a_file_that_is_not_there_is_found(self):
+        files = {"core/net/a.h": "// See net/a.h and fmt/core.h.\n// And net/b.h.\n"}
+        self.assert_one(self.problems(files), "core/net/a.h:2", "net/b.h")
 
     def test_a_long_line_is_found(self):
         self.assert_one(self.problems({"bench/a.py": "x = 1  # " + "x" * 112 + "\n"}), "bench/a.py:1", "121 columns")

@@ -85,6 +85,7 @@ class ProgramTest(unittest.TestCase):
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="ta-")
         self.root = self.temporary.name
+        self.programs = []
         foreign = ("TROUPE_", "OMPI_", "PMIX_")
         self.environment = {
             k: v
@@ -94,7 +95,24 @@ class ProgramTest(unittest.TestCase):
         self.environment["TROUPE_SESSION_ROOT"] = self.root
 
     def tearDown(self):
+        left = [program for program in self.programs if program.process.poll() is None]
+        if left:  # only a test that failed leaves one; what its processes wrote says why
+            self.print_logs()
+        for program in left:
+            program.process.kill()
+            program.end()
         self.temporary.cleanup()
+
+    def print_logs(self):
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                if name.endswith((".log", ".out", ".err")):
+                    with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                        print(f"== {name}\n" + "".join(file.readlines()[-200:]), flush=True)
+
+    def begin(self, command, environment):
+        self.programs.append(Running(command, environment))
+        return self.programs[-1]
 
     def path(self, *names):
         return os.path.join(self.root, *names)
@@ -185,7 +203,7 @@ class AppTest(ProgramTest):
         self.assertEqual(len(result["sample"]), 44)
 
     def start(self, out, *arguments):
-        return Running([GPT, *TINY, "--out", self.path(out), *arguments], self.environment)
+        return self.begin([GPT, *TINY, "--out", self.path(out), *arguments], self.environment)
 
     def test_ctrl_c_leaves_a_checkpoint_and_nothing_running(self):
         running = self.start("interrupted", "--steps", "100000000", "--workers", "2")
@@ -312,7 +330,7 @@ class AppTest(ProgramTest):
     def test_a_slow_checkpoint_is_no_death(self):
         """D.2: rank 0 writes for longer than a heartbeat may take, the others wait for it."""
         slow = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_SECONDS": "5"}
-        running = Running([
+        running = self.begin([
             GPT, *TINY, "--out",
             self.path("slow"), "--steps", "4", "--checkpoint-every", "2", "--workers", "2", "--heartbeat-timeout", "2"
         ], slow)
@@ -322,7 +340,7 @@ class AppTest(ProgramTest):
     def test_a_checkpoint_that_cannot_be_written_is_a_warning(self):
         """D.3"""
         full = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_FULL": "2"}
-        running = Running(
+        running = self.begin(
             [GPT, *TINY, "--out",
              self.path("full"), "--steps", "6", "--checkpoint-every", "2", "--workers", "2"], full)
         self.assertEqual(running.end(), 0, running.text())
@@ -345,7 +363,7 @@ class AppTest(ProgramTest):
                 "TROUPE_COLLECTIVE_BACKEND": "tcp"
             }
             ranks = [
-                Running([
+                self.begin([
                     GPT, *TINY[:TINY.index("--batch")], "--batch", "9", "--validation-rows", "9", "--steps", "5",
                     "--zero", zero, "--out",
                     self.path("nine" + zero)
@@ -371,7 +389,7 @@ class AppTest(ProgramTest):
         actors = self.gpt("actors", "--steps", "6", "--workers", "2")
         launcher = {"WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": f"t{os.getpid()}"}
         ranks = [
-            Running([GPT, *TINY, "--steps", "6", "--out", self.path("joined")],
+            self.begin([GPT, *TINY, "--steps", "6", "--out", self.path("joined")],
                     {**self.environment, **launcher, "RANK": str(rank)}) for rank in range(2)
         ]
         for rank in ranks:

@@ -1,5 +1,6 @@
 // MLP-1: losses and parameters of the digits runs equal the recordings, on one rank and on two; and the gates over own
 // seeds.
+#include <algorithm>
 #include <fstream>
 #include <numeric>
 #include <random>

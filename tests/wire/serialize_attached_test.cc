@@ -1,4 +1,5 @@
-// Attached types ride beside the bytes: their values pass through the archives' attachments, not through the ordinary path.
+// Attached types ride beside the bytes: their values pass through the archives' attachments, not through the ordinary
+// path.
 #include <gtest/gtest.h>
 
 #include <troupe/serialize.h>

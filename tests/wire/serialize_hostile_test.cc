@@ -222,7 +222,14 @@ template <class T> void mutations_never_crash(const T& value, std::uint64_t seed
 TEST(Hostile, RandomChangesGiveAValueOrAnError) {
   mutations_never_crash(deep(), 1);
   mutations_never_crash(tree(), 2);
-  mutations_never_crash(ErrorRecord{ErrorCode::kTask, "message", {"f", "t", "a", "n", 1, 2, "stack", {"l1", "l2"}}, "type", {"base"}, Outcome::kUnknown, {"d"}}, 3);
+  mutations_never_crash(ErrorRecord{ErrorCode::kTask,
+                                    "message",
+                                    {"f", "t", "a", "n", 1, 2, {"l1", "l2"}},
+                                    "type",
+                                    {"base"},
+                                    Outcome::kUnknown,
+                                    {"d"}},
+                        3);
 }
 
 }  // namespace

@@ -57,7 +57,8 @@ TEST(Layout, OfAggregatesIsTheFieldsWithoutPadding) {
 
 // The padding of an x87 long double never carries memory out of the process.
 TEST(Layout, OfLongDoubleHasZeroPadding) {
-  if (sizeof(long double) != 16 || std::numeric_limits<long double>::digits != 64) GTEST_SKIP() << "no x87 long double here";
+  if (sizeof(long double) != 16 || std::numeric_limits<long double>::digits != 64)
+    GTEST_SKIP() << "no x87 long double here";
   long double value;
   std::memset(&value, 0xEE, sizeof value);
   value = 1;

@@ -51,30 +51,44 @@ struct OneVariant { std::variant<int, std::string> v; };
 struct Self { std::vector<Self> selves; };
 
 // clang-format off
-struct Fields64 { int a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7, c0, c1, c2, c3, c4, c5, c6, c7, d0, d1, d2, d3, d4, d5, d6, d7,
-                      e0, e1, e2, e3, e4, e5, e6, e7, f0, f1, f2, f3, f4, f5, f6, f7, g0, g1, g2, g3, g4, g5, g6, g7, h0, h1, h2, h3, h4, h5, h6; std::string h7; };
-struct Fields65 { int a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7, c0, c1, c2, c3, c4, c5, c6, c7, d0, d1, d2, d3, d4, d5, d6, d7,
-                      e0, e1, e2, e3, e4, e5, e6, e7, f0, f1, f2, f3, f4, f5, f6, f7, g0, g1, g2, g3, g4, g5, g6, g7, h0, h1, h2, h3, h4, h5, h6, h7, i0; };
+struct Fields64 { int a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7, c0, c1, c2, c3, c4, c5, c6, c7,
+    d0, d1, d2, d3, d4, d5, d6, d7,
+                      e0, e1, e2, e3, e4, e5, e6, e7, f0, f1, f2, f3, f4, f5, f6, f7, g0, g1, g2, g3, g4, g5, g6, g7,
+                          h0, h1, h2, h3, h4, h5, h6; std::string h7; };
+struct Fields65 { int a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7, c0, c1, c2, c3, c4, c5, c6, c7,
+    d0, d1, d2, d3, d4, d5, d6, d7,
+                      e0, e1, e2, e3, e4, e5, e6, e7, f0, f1, f2, f3, f4, f5, f6, f7, g0, g1, g2, g3, g4, g5, g6, g7,
+                          h0, h1, h2, h3, h4, h5, h6, h7, i0; };
 // clang-format on
 
 template <class... Ts> constexpr bool all = (Serializable<Ts> && ...);
 template <class... Ts> constexpr bool none = (!Serializable<Ts> && ...);
 
-static_assert(all<bool, char, signed char, std::int8_t, std::uint64_t, wchar_t, char8_t, float, double, long double, Color, Old, std::byte>);
-static_assert(all<std::string, std::wstring, std::chrono::nanoseconds, std::chrono::duration<double>, std::chrono::system_clock::time_point>);
-static_assert(all<std::array<int, 3>, std::array<std::string, 0>, std::vector<int>, std::vector<bool>, std::deque<std::string>, std::list<Inner>>);
+static_assert(all<bool, char, signed char, std::int8_t, std::uint64_t, wchar_t, char8_t, float, double, long double,
+                  Color, Old, std::byte>);
+static_assert(all<std::string, std::wstring, std::chrono::nanoseconds, std::chrono::duration<double>,
+                  std::chrono::system_clock::time_point>);
+static_assert(all<std::array<int, 3>, std::array<std::string, 0>, std::vector<int>, std::vector<bool>,
+                  std::deque<std::string>, std::list<Inner>>);
 static_assert(all<std::map<int, Inner>, std::multimap<int, int>, std::set<int>, std::multiset<std::string>>);
-static_assert(all<std::unordered_map<std::string, int>, std::unordered_multimap<int, int>, std::unordered_set<int>, std::unordered_multiset<int>>);
-static_assert(all<std::optional<int>, std::variant<std::monostate, int>, std::pair<int, Inner>, std::tuple<>, std::tuple<int, Inner>, std::unique_ptr<Inner>>);
-static_assert(all<Empty, Inner, Point, Gaps, CArrays, Tree, Account, Item, HasItem, List, Deep, WithGreedy, Arrays, OneOptional, OneAggregate, OneVariant, Self, Fields64>);
+static_assert(all<std::unordered_map<std::string, int>, std::unordered_multimap<int, int>, std::unordered_set<int>,
+                  std::unordered_multiset<int>>);
+static_assert(all<std::optional<int>, std::variant<std::monostate, int>, std::pair<int, Inner>, std::tuple<>,
+                  std::tuple<int, Inner>, std::unique_ptr<Inner>>);
+static_assert(all<Empty, Inner, Point, Gaps, CArrays, Tree, Account, Item, HasItem, List, Deep, WithGreedy, Arrays,
+                  OneOptional, OneAggregate, OneVariant, Self, Fields64>);
 static_assert(all<ErrorRecord, ErrorContext>);
 
-static_assert(none<void, int*, const char*, int&, const int&, int&&, const int, void (*)(), int (), int Inner::*, std::nullptr_t>);
-static_assert(none<std::thread, std::mutex, std::any, std::function<void()>, std::string_view, std::span<int>, std::shared_ptr<int>>);
-static_assert(none<Closed, NoDefault, WithPointer, WithThread, WithReference, WithConst, WithAny, WithFunction, WithView, DeepPointer>);
+static_assert(
+    none<void, int*, const char*, int&, const int&, int&&, const int, void (*)(), int(), int Inner::*, std::nullptr_t>);
+static_assert(none<std::thread, std::mutex, std::any, std::function<void()>, std::string_view, std::span<int>,
+                   std::shared_ptr<int>>);
+static_assert(none<Closed, NoDefault, WithPointer, WithThread, WithReference, WithConst, WithAny, WithFunction,
+                   WithView, DeepPointer>);
 static_assert(none<Derived, Either, Polymorphic, Fields65, std::unique_ptr<Polymorphic>, std::unique_ptr<int[]>>);
-static_assert(none<std::vector<int*>, std::map<std::string, std::thread>, std::optional<Closed>, std::variant<int, int*>, std::pair<int, Closed>,
-                   std::tuple<int&>, std::array<int*, 2>, std::set<const char*>, std::unique_ptr<Closed>>);
+static_assert(none<std::vector<int*>, std::map<std::string, std::thread>, std::optional<Closed>,
+                   std::variant<int, int*>, std::pair<int, Closed>, std::tuple<int&>, std::array<int*, 2>,
+                   std::set<const char*>, std::unique_ptr<Closed>>);
 static_assert(none<std::chrono::steady_clock::time_point>, "it means nothing on another machine");
 
 TEST(Serializable, CountsTheFieldsOfAggregates) {

@@ -3,13 +3,15 @@
 // A rank keeps two generations, in plain memory. Each holds the parameters, the own moments, and with ZeRO-1 also those
 // of the rank before it in the ring, so that the loss of one rank loses nothing.
 //
-//   empty --- begin: copy own state ---> incomplete --- shard of rank r-1 received ---> complete --- begin ---> incomplete
+//   empty --- begin: copy own state ---> incomplete --- shard of rank r-1 received ---> complete
+//                                         ^------------------- begin ----------------------'
 //
 // Invariants
 //   CO-1  A commit is named by (step, epoch of its group). Complete generations of the same name hold the same run at
 //         the same step, on whichever ranks they are.
 //   CO-2  A new commit overwrites the generation that is not the newest complete one of this rank: at every moment,
 //         also in the middle of a commit, the newest commit that all ranks had completed is still there.
+//         That one rank has completed a commit says nothing of the others before the next reduction of all.
 //   CO-3  Survivors choose the newest commit of which the parameters and every shard are in some survivor's memory. All
 //         see the same headers and choose the same one. Every commit that all of them have and whose shards are there
 //         qualifies.
@@ -38,8 +40,9 @@ struct CommitHeader {
 };
 inline constexpr std::size_t kGenerations = 2;
 inline constexpr std::size_t kHeaderNumbers = 5;
-/// Of one rank: has it ever trained, its generations, is it to begin with a checkpoint where nothing else is left, and the step of
-/// the newest checkpoint in the folder as it sees it (-1: none), since ranks on different nodes may have different disks.
+/// Of one rank: has it ever trained, its generations, is it to begin with a checkpoint where nothing else is left, and
+/// the step of the newest checkpoint in the folder as it sees it (-1: none), since ranks on different nodes may have
+/// different disks.
 struct RankHeader {
   std::int64_t trained = 0;
   std::array<CommitHeader, kGenerations> generations{};
@@ -48,8 +51,8 @@ struct RankHeader {
 };
 static_assert(sizeof(RankHeader) == (3 + kGenerations * kHeaderNumbers) * sizeof(std::int64_t));
 
-/// The ranks that are to read a checkpoint, in the order in which they try: one for each step that some rank has on its disk, the
-/// newest step first, of several ranks the lowest.
+/// The ranks that are to read a checkpoint, in the order in which they try: one for each step that some rank has on its
+/// disk, the newest step first, of several ranks the lowest.
 std::vector<int> checkpoint_readers(std::span<const RankHeader> headers);
 
 struct CommitChoice {

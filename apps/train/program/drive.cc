@@ -53,7 +53,9 @@ struct Unformed {
 class Drive {
  public:
   Drive(const AppCommand& command, RunReport& report)
-      : command_(command), report_(report), placement_(place_ranks(run_of(command.job).workers, run_of(command.job).device)) {
+      : command_(command),
+        report_(report),
+        placement_(place_ranks(run_of(command.job).workers, run_of(command.job).device)) {
     if (placement_.cpus < 1)
       report_.note(fmt::format("{} ranks share {:g} CPUs", placement_.nodes.size(), cluster_resources()["CPU"]));
     for (const std::string& node : placement_.nodes) newcomers_.push_back(create(node));
@@ -201,7 +203,8 @@ class Drive {
 
   /// The group broke: without the lost ranks it goes on at once, their replacements come at a commit (DR-1).
   void mend() {
-    const collective::BrokenGroup failure = get(std::exchange(broken_, {}));  // its ranks are those of members_ as they are now
+    // its ranks are those of members_ as they are now
+    const collective::BrokenGroup failure = get(std::exchange(broken_, {}));
     std::set<int> lost(failure.missing_ranks.begin(), failure.missing_ranks.end());
     for (std::size_t r = 0; r < members_.size(); ++r)
       if (ready(members_[r].done)) lost.insert(static_cast<int>(r));
@@ -225,7 +228,8 @@ class Drive {
     if (lost.empty()) count_failure(why);
     members_ = std::move(left);
     if (!members_.empty()) return;
-    if (newcomers_.empty() || (trained() && settings().checkpoints.empty()))
+    if (newcomers_.empty()) throw Error("all ranks are lost, and no others can be made: " + why);
+    if (trained() && settings().checkpoints.empty())
       throw Error("all ranks are lost, and there is no --checkpoint to go back to: " + why);
   }
 
@@ -240,6 +244,8 @@ class Drive {
 
   /// Has a rank told that it began? Then there is a state that a newcomer cannot make.
   bool trained() const { return !report_.log().recoveries.empty(); }
+  /// A group that was formed may have written a checkpoint before anything was heard of it (DR-2).
+  bool may_have_saved() const { return epoch_ > 0 && !settings().checkpoints.empty(); }
 
   /// Replacements that are ready are announced to rank 0, and taken in when it has left the group for them.
   void welcome() {
@@ -252,7 +258,9 @@ class Drive {
       const auto constructed = try_get(member.actor.ready());
       if (constructed.ok()) there.push_back(std::move(member));
       else if (is_death(constructed.error().code())) replace(member, constructed.error().what());
-      else report_.note(fmt::format("a replacement cannot begin, the run goes on without it: {}", constructed.error().what()));
+      else
+        report_.note(
+            fmt::format("a replacement cannot begin, the run goes on without it: {}", constructed.error().what()));
     }
     for (Member& member : there) newcomers_.push_back(std::move(member));
     if (parted_ == epoch_) return take_in();  // the others wait, for whoever is left
@@ -265,13 +273,14 @@ class Drive {
 
   void take_in() {
     std::vector<Member> later;
-    for (Member& member : std::exchange(newcomers_, {})) (ready(member.actor.ready()) ? members_ : later).push_back(std::move(member));
+    for (Member& member : std::exchange(newcomers_, {}))
+      (ready(member.actor.ready()) ? members_ : later).push_back(std::move(member));
     newcomers_ = std::move(later);
     form();
   }
 
-  /// The next epoch of the group, of the members; where none is left, of the newcomers (DR-2). Whoever dies, or freezes, while it is
-  /// formed is left out, as often as it happens (DR-6).
+  /// The next epoch of the group, of the members; where none is left, of the newcomers (DR-2). Whoever dies, or
+  /// freezes, while it is formed is left out, as often as it happens (DR-6).
   void form() {
     for (;;) {
       if (members_.empty()) members_ = std::exchange(newcomers_, {});
@@ -289,7 +298,9 @@ class Drive {
       if (!member.done) start(member);
     Unformed out;
     try {
-      if (epoch_ == 0) collective::create_group(handles(), {.name = kGroup, .timeout = seconds(settings().step_timeout), .deterministic = true});
+      if (epoch_ == 0)
+        collective::create_group(handles(),
+                                 {.name = kGroup, .timeout = seconds(settings().step_timeout), .deterministic = true});
       else collective::reform(kGroup, handles());
       ++epoch_;
       broken_ = collective::broken(kGroup);
@@ -315,7 +326,7 @@ class Drive {
 
   void start(Member& member) {
     member.done = member.actor.call<&RankActor::run>(
-        RunOrder{.group = kGroup, .after_epoch = epoch_, .resume = settings().resume || trained()});
+        RunOrder{.group = kGroup, .after_epoch = epoch_, .resume = settings().resume || trained() || may_have_saved()});
   }
 
   /// The ranks that the failure names; where it names none, those that are dead.

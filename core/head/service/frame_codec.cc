@@ -51,9 +51,10 @@ Message decode_notice(wire::Method method, ByteView payload) {
   }
 }
 
-/// The head asks for two things only: pings, whose answer is empty, and rows.
-Message decode_response(bool failed, ByteView payload) {
-  if (failed) return decoded<ErrorRecord>(payload);
+/// The head asks for three things only: pings, whose answer is empty, rows, and that something is kept.
+Message decode_response(const net::FrameHeader& header, ByteView payload) {
+  if (header.arg0 != 0) return decoded<ErrorRecord>(payload);
+  if (header.token & kKeepTokenBit) return decoded<wire::KeepReply>(payload);
   if (payload.empty()) return wire::Empty{};
   return decoded<wire::StateReply>(payload);
 }
@@ -68,7 +69,7 @@ std::optional<Frame> decode_frame(LinkId link, const net::FrameHeader& header, B
   frame.token = header.token;
   if (frame.kind == wire::FrameKind::kResponse) {
     frame.failed = header.arg0 != 0;
-    frame.body = decode_response(frame.failed, payload);
+    frame.body = decode_response(header, payload);
     return frame;
   }
   frame.method = static_cast<wire::Method>(header.arg0);
@@ -85,7 +86,8 @@ Encoded encode_send(const Send& send) {
   header.source = kHead;
   header.destination = send.to;
   header.token = send.token;
-  header.arg0 = send.kind == wire::FrameKind::kResponse ? (send.failed ? 1 : 0) : static_cast<std::uint64_t>(send.method);
+  header.arg0 =
+      send.kind == wire::FrameKind::kResponse ? (send.failed ? 1 : 0) : static_cast<std::uint64_t>(send.method);
   encoded.payload = std::visit(
       [](const auto& body) -> std::vector<std::byte> {
         if constexpr (std::is_same_v<std::remove_cvref_t<decltype(body)>, std::monostate>) return {};

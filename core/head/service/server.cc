@@ -38,10 +38,16 @@ class Inbox final : public net::LinkEvents {
   };
 
   Inbox() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
-  void on_open(net::LinkId link, const net::LinkPeer& peer) override { put({.kind = Item::Kind::kOpen, .link = link, .incarnation = peer.proven.incarnation}); }
-  void on_batch(net::LinkId link, ByteView frames) override { put({.kind = Item::Kind::kBatch, .link = link, .frames = {frames.begin(), frames.end()}}); }
+  void on_open(net::LinkId link, const net::LinkPeer& peer) override {
+    put({.kind = Item::Kind::kOpen, .link = link, .incarnation = peer.proven.incarnation});
+  }
+  void on_batch(net::LinkId link, ByteView frames) override {
+    put({.kind = Item::Kind::kBatch, .link = link, .frames = {frames.begin(), frames.end()}});
+  }
   void on_closed(net::LinkId link, const Status& why) override {
-    put({.kind = Item::Kind::kClosed, .link = link, .nobody_there = !why.ok() && why.error().code() == ErrorCode::kNotFound});
+    put({.kind = Item::Kind::kClosed,
+         .link = link,
+         .nobody_there = !why.ok() && why.error().code() == ErrorCode::kNotFound});
   }
 
   int fd() const { return event_.get(); }
@@ -141,13 +147,21 @@ Result<std::string> Server::start() {
   }
   if (options_.parent_pid != 0) {
     parent_.reset(static_cast<int>(::syscall(SYS_pidfd_open, options_.parent_pid, 0)));
-    if (!parent_) return NotFoundError("the process that this head serves (pid " + std::to_string(options_.parent_pid) + ") is gone");
+    if (!parent_)
+      return NotFoundError("the process that this head serves (pid " + std::to_string(options_.parent_pid) +
+                           ") is gone");
   }
   Result<std::uint64_t> incarnation = net::draw_incarnation();
   if (!incarnation.ok()) return incarnation.error_ptr();
   incarnation_ = *incarnation;
   net::LinksOptions links;
-  links.identity = {.token = *token, .cluster_id = cluster_id_, .build = {}, .hello = "head", .role = net::ProofRole::kHead, .incarnation = incarnation_, .epoch = options_.epoch};
+  links.identity = {.token = *token,
+                    .cluster_id = cluster_id_,
+                    .build = {},
+                    .hello = "head",
+                    .role = net::ProofRole::kHead,
+                    .incarnation = incarnation_,
+                    .epoch = options_.epoch};
   links.library = options_.rpc_library;
   Result<std::unique_ptr<net::Links>> opened = options_.open_links(inbox_, links);
   if (!opened.ok()) return opened.error_ptr();
@@ -159,7 +173,8 @@ Result<std::string> Server::start() {
 
 void Server::run() {
   while (true) {
-    pollfd fds[] = {{inbox_.fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
+    pollfd fds[] = {
+        {inbox_.fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
     ::poll(fds, std::size(fds), timeout_ms());
     for (Inbox::Item& item : inbox_.take()) take_in(item);
     apply(Tick{});
@@ -190,9 +205,9 @@ bool Server::ended(std::span<pollfd> fds) {
 void Server::take_in(Inbox::Item& item) {
   switch (item.kind) {
     case Inbox::Item::Kind::kOpen:
-      if (probes_.contains(item.link)) return links_->close(item.link);  // it is there: it will come back
+      if (probes_.erase(item.link) != 0) return links_->close(item.link);  // it is there: it will come back
       peers_[item.link] = {item.incarnation, 0};
-      return apply(LinkOpened{item.link});
+      return;
     case Inbox::Item::Kind::kBatch: return take_batch(item.link, item.frames);
     case Inbox::Item::Kind::kClosed: return link_closed(item);
   }
@@ -202,7 +217,7 @@ void Server::link_closed(const Inbox::Item& item) {
   if (auto probe = probes_.find(item.link); probe != probes_.end()) {
     const std::uint32_t node = probe->second;
     probes_.erase(probe);
-    return item.nobody_there ? apply(NobodyListens{node}) : void();
+    return item.nobody_there ? apply(NobodyListens{node}) : apply(ProbeBroken{node});
   }
   std::erase_if(tools_, [&](const auto& one) { return one.second == item.link; });
   if (auto peer = peers_.find(item.link); peer != peers_.end()) {
@@ -226,7 +241,8 @@ void Server::take_batch(net::LinkId link, ByteView rest) {
     rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
     auto peer = peers_.find(link);
     auto way = peer == peers_.end() ? ways_.end() : ways_.find(peer->second.node);
-    const auto took = way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, *header, payload);
+    const auto took =
+        way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, *header, payload);
     if (took == net::Session::Took::kOutside) {
       take_outside(link, *header, payload);
     } else if (took == net::Session::Took::kViolation) {
@@ -265,7 +281,8 @@ void Server::apply(Event event) {
 
 void Server::perform(Effect& effect) {
   if (auto* message = std::get_if<Send>(&effect)) return send(*message);
-  if (auto* line = std::get_if<LogLine>(&effect)) return write_log(line->warning ? LogLevel::kWarn : LogLevel::kInfo, "{}", line->text);
+  if (auto* line = std::get_if<LogLine>(&effect))
+    return write_log(line->warning ? LogLevel::kWarn : LogLevel::kInfo, "{}", line->text);
   if (auto* close = std::get_if<CloseLink>(&effect)) return links_->close(close->link);
   if (auto* dead = std::get_if<ForgetNode>(&effect)) return forget(dead->node);
   if (auto* wanted = std::get_if<ProbeNode>(&effect)) return probe(*wanted);
@@ -277,7 +294,8 @@ void Server::bind(const BindLink& bind) {
   if (peer == peers_.end()) return;  // it has ended: the state hears of that next
   std::unique_ptr<Way>& way = ways_[bind.node];
   if (!way) way = std::make_unique<Way>(*this, bind.node);
-  if (!way->session.identify(peer->second.incarnation)) return links_->abort(bind.link, "another process was that node");
+  if (!way->session.identify(peer->second.incarnation))
+    return links_->abort(bind.link, "another process was that node");
   peer->second.node = bind.node;
   way->link = bind.link;
   way->session.link_up(bind.link);
@@ -293,14 +311,16 @@ void Server::forget(std::uint32_t node) {
 
 /// Does anybody listen where the node did? Only a refusal says something, and that at once.
 void Server::probe(const ProbeNode& probe) {
-  Result<net::LinkId> link = links_->dial({.address = probe.address, .timeout = kProbeTimeout, .expected = {.role = net::ProofRole::kNode}});
+  Result<net::LinkId> link =
+      links_->dial({.address = probe.address, .timeout = kProbeTimeout, .expected = {.role = net::ProofRole::kNode}});
   if (link.ok()) probes_[*link] = probe.node;
 }
 
 void Server::send(Send& message) {
   Encoded frame = encode_send(message);
   if (frame.payload.size() > net::kPayloadMax && message.kind == wire::FrameKind::kResponse) {
-    message.body = error_record(ErrorCode::kSerialization, "the answer has " + std::to_string(frame.payload.size()) + " bytes: more than a frame can carry");
+    message.body = error_record(ErrorCode::kSerialization, "the answer has " + std::to_string(frame.payload.size()) +
+                                                               " bytes: more than a frame can carry");
     message.failed = true;
     frame = encode_send(message);
   }
@@ -310,13 +330,15 @@ void Server::send(Send& message) {
   if (at == ways_.end()) return;  // a dead node
   Way& way = *at->second;
   if (frame.payload.size() > net::kPayloadMax)
-    return write_log(LogLevel::kError, "a notice of {} bytes is dropped: it is longer than any may be", frame.payload.size());
+    return write_log(LogLevel::kError, "a notice of {} bytes is dropped: it is longer than any may be",
+                     frame.payload.size());
   way.session.send(frame.header, frame.payload);
   if (way.session.is_full() && way.link != 0) links_->abort(way.link, "it acknowledges nothing");
 }
 
 void Server::put(net::LinkId link, const Encoded& frame) {
-  if (!links_->send(link, frame.header, frame.payload)) write_log(LogLevel::kDebug, "link {} takes no more frames", link);
+  if (!links_->send(link, frame.header, frame.payload))
+    write_log(LogLevel::kDebug, "link {} takes no more frames", link);
 }
 
 void raise_descriptor_limit() {
@@ -341,7 +363,8 @@ int head_main(const ServerOptions& options) {
     return address.ok();
   };
   if (Status random = net::fill_random(seed); !random.ok()) return ready(random.error_ptr()), 1;
-  StateOptions state{.membership = options.membership, .seed = load_little<std::uint64_t>(reinterpret_cast<const std::byte*>(seed))};
+  StateOptions state{.membership = options.membership,
+                     .seed = load_little<std::uint64_t>(reinterpret_cast<const std::byte*>(seed))};
   Random names(state.seed, 1);
   state.membership.cluster_id = options.cluster_id.empty() ? unique_text(names) : options.cluster_id;
   state.membership.epoch = options.epoch;

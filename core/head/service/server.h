@@ -5,10 +5,11 @@
 // Thread rule: head_main runs everything on the calling thread; the transport's own threads only put into the queue.
 //
 // Invariants
-//   HSV-1  What goes to and comes from a registered node is one session (net/link/session.h) over any number of links, until
-//          the state forgets the node. A node that acknowledges nothing of kept_bytes_max is cut off: the state hears of a lost link.
-//   HSV-2  The head ends when the process that it serves is gone (parent_pid, or stop_fd hung up where end_on_hangup), on the
-//          packet "stop", and on SIGTERM or SIGINT; nothing else ends it.
+//   HSV-1  What goes to and comes from a registered node is one session (net/link/session.h) over any number of links,
+//          until the state forgets the node. A node that acknowledges nothing of kept_bytes_max is cut off: the state
+//          hears of a lost link.
+//   HSV-2  The head ends when the process that it serves is gone (parent_pid, or stop_fd hung up where end_on_hangup),
+//          on the packet "stop", and on SIGTERM or SIGINT; nothing else ends it.
 //   HSV-3  Outside of a session the head takes registrations, and what tools ask.
 #pragma once
 #include <functional>
@@ -33,7 +34,8 @@ struct ServerOptions {
   int stop_fd = -1;                      ///< a socket or pipe: what is written to it ("stop") ends the head
   bool end_on_hangup = true;             ///< so does its other end's closing
   bool own_process = true;               ///< false: a thread of a program that keeps its signals, limits and log
-  std::function<Result<std::unique_ptr<net::Links>>(net::LinkEvents&, const net::LinksOptions&)> open_links = &net::open_links;
+  std::function<Result<std::unique_ptr<net::Links>>(net::LinkEvents&, const net::LinksOptions&)> open_links =
+      &net::open_links;
   LogOptions log = {.label = "head"};
   /// HOST:PORT when the head takes connections, or why it does not; called once, on the calling thread.
   std::function<void(const Result<std::string>& address)> on_ready;

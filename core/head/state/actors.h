@@ -8,20 +8,20 @@
 //                           +------------------> KILLING --- process died ---> 5 or DEAD      |
 //   DEAD, for good: finished, killed, constructor failed, job ended, handles gone, budget spent <-- from any state
 //
-// Wire states: PENDING and STARTING are kPending before the first life and kRestarting after it; BACKOFF and KILLING before
-// a restart are kRestarting; KILLING without a restart is kDead for callers at once, and for monitors and the name when the
-// process is gone.
+// Wire states: PENDING and STARTING are kPending before the first life and kRestarting after it; BACKOFF and KILLING
+// before a restart are kRestarting; KILLING without a restart is kDead for callers at once, and for monitors and the
+// name when the process is gone.
 //
 // Light actors made without asking the head (LightActors) are records in LightTable: ALIVE or DEAD, nothing between.
 //
 // Invariants
-//   AC-1  A name is held by at most one actor that is not DEAD; it is free again at DEAD, and a creation that finds its name
-//         held by an ending actor waits for that.
-//   AC-2  At most one process runs an actor: a restart begins only when the death of the process before is known; a report
-//         of another incarnation is stale, and a process that starts one is killed.
+//   AC-1  A name is held by at most one actor that is not DEAD; it is free again at DEAD, and a creation that finds its
+//         name held by an ending actor waits for that.
+//   AC-2  At most one process runs an actor: a restart begins only when the death of the process before is known; a
+//         report of another incarnation is stale, and a process that starts one is killed.
 //   AC-3  DEAD is final; every subscriber hears it once, every monitor is answered once, with a message.
-//   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted. When its
-//         last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
+//   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted.
+//         When its last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
 //   AC-5  Questions about an actor that is not known yet wait kUnknownGrace for its creation: reports of different
 //         processes race.
 //   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep.
@@ -41,6 +41,7 @@
 #include "core/head/state/graveyard.h"
 #include "core/head/state/handles.h"
 #include "core/head/state/jobs.h"
+#include "core/head/state/keeping.h"
 #include "core/head/state/light_table.h"
 #include "core/head/state/liveness.h"
 #include "core/head/state/membership.h"
@@ -52,7 +53,8 @@
 namespace troupe::head {
 
 inline constexpr Duration kUnknownGrace = std::chrono::seconds(5);
-inline constexpr Duration kOrphanGrace = std::chrono::seconds(1);    ///< a dead holder may have sent handles that are counted soon
+/// a dead holder may have sent handles that are counted soon
+inline constexpr Duration kOrphanGrace = std::chrono::seconds(1);
 inline constexpr Duration kKillGrace = std::chrono::seconds(5);      ///< then a killed process counts as dead
 inline constexpr Duration kWarnTooLarge = std::chrono::seconds(1);   ///< no node is large enough
 inline constexpr Duration kWarnBusy = std::chrono::seconds(5);       ///< no node has it free
@@ -68,7 +70,7 @@ struct ActorsWorld {
 
 class Actors {
  public:
-  explicit Actors(ActorsWorld world) : world_(world) {}
+  explicit Actors(ActorsWorld world) : world_(world), keeping_(world.membership, holds_) {}
 
   // Requests: each is answered exactly once, now or later.
   void create(Turn& turn, Caller caller, wire::ActorSpec spec);
@@ -84,9 +86,12 @@ class Actors {
   void on_started(Turn& turn, const wire::ActorStarted& report);
   void on_start_failed(Turn& turn, ProcessId source, const wire::StartActorFailed& report);
   void on_exited(Turn& turn, const wire::ActorExited& report);
-  void on_checkpoint(ProcessId source, wire::Checkpoint checkpoint);
+  void on_checkpoint(Turn& turn, ProcessId source, wire::Checkpoint checkpoint);
+  /// The answer of a daemon to what the directory asked it; false: it was no question of the directory.
+  bool on_answer(Turn& turn, std::uint32_t node, std::uint64_t token, const Message& body);
   void on_process_died(Turn& turn, const wire::ProcessDied& died);
   void on_node_died(Turn& turn, std::uint32_t node, const std::string& reason);
+  void on_node_joined(Turn& turn);
   /// Ends what the job does not leave behind; returns what goes on.
   wire::JobEnded on_job_ended(Turn& turn, JobId job, const std::string& reason);
 
@@ -103,6 +108,7 @@ class Actors {
   // For invariant checks of the simulator and tests.
   std::optional<wire::ActorState> state_of(ActorId actor) const;
   std::uint32_t holders(ActorId actor) const { return holds_.holders(actor); }
+  const Keeping& keeping() const { return keeping_; }
 
  private:
   enum class Phase : std::uint8_t { kPending, kStarting, kAlive, kBackoff, kKilling };
@@ -120,7 +126,6 @@ class Actors {
     std::uint32_t start_failures = 0;
     std::uint64_t stamp = 0;      // of its latest timer that still counts
     RestartHistory history;
-    std::unique_ptr<wire::Checkpoint> checkpoint;
     std::unique_ptr<ErrorRecord> last_error;
 
     bool light() const { return spec.isolation == Isolation::kLight; }
@@ -147,7 +152,7 @@ class Actors {
   sched::Asker asker_of(const wire::ActorSpec& spec) const;
   void enqueue(Turn& turn, Actor& actor);
   PlacementQueue::Attempt try_place(Turn& turn, ActorId id);
-  void start_on(Turn& turn, Actor& actor, std::uint32_t node);
+  bool start_on(Turn& turn, Actor& actor, std::uint32_t node);
   void warn_waiting(Turn& turn, const Actor& actor);
   std::string called(const Actor& actor) const;
 
@@ -164,6 +169,7 @@ class Actors {
   void begin_kill(Turn& turn, Actor& actor, bool revive);
   std::vector<ActorId> survivors_of(JobId job, wire::JobEnded& keep) const;
   void release(Turn& turn, ActorId id);
+  void release_kept(Turn& turn);
   void die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
   void light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
   void buried(Turn& turn, DeadActor dead, bool tell);
@@ -185,17 +191,20 @@ class Actors {
   std::map<Name, ActorId> names_;
   std::map<Name, std::deque<std::pair<Caller, wire::ActorSpec>>> waiting_names_;
   std::unordered_map<ProcessId, std::vector<ActorId>, IdHash> hosted_;
-  std::map<JobId, ActorId> outlived_;                 // ended jobs with actors left, and one that lives: the others need no look
+  // ended jobs with actors left, and one that lives: the others need no look
+  std::map<JobId, ActorId> outlived_;
   LightTable light_;
   Graveyard graveyard_;
   Holds holds_;
+  Keeping keeping_;
   Subscriptions subscribers_;
   std::unordered_map<ActorId, std::vector<Caller>, IdHash> monitors_;
   std::unordered_map<ActorId, std::vector<Question>, IdHash> parked_;
   PlacementQueue queue_;
   std::map<std::string, Time> warned_;
   std::multimap<Time, Timer> timers_;
-  std::deque<std::pair<Time, std::vector<ActorId>>> orphans_;  // held by a process that died (AC-4), until their grace is over
+  // held by a process that died (AC-4), until their grace is over
+  std::deque<std::pair<Time, std::vector<ActorId>>> orphans_;
   std::uint64_t stamps_ = 0;
   std::uint32_t last_spread_ = 0;
   bool placing_ = false, place_again_ = false;

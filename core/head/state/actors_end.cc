@@ -23,7 +23,8 @@ void Actors::begin_kill(Turn& turn, Actor& actor, bool revive) {
     turn.effects.notice(actor.process, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kKilled, reason});
   } else if (running || actor.phase == Phase::kStarting) {
     ProcessId target = running ? actor.process : daemon_of(actor.node);
-    turn.effects.notice(daemon_of(actor.node), wire::Method::kKillActorProcess, wire::KillProcess{target, reason, DeathCause::kKilled, id});
+    turn.effects.notice(daemon_of(actor.node), wire::Method::kKillActorProcess,
+                        wire::KillProcess{target, reason, DeathCause::kKilled, id});
   }
   if (!running || (actor.light() && !revive)) {
     die(turn, actor, {DeathCause::kKilled, "it was killed by kill()", {}, actor.pid, actor.restarts});
@@ -58,7 +59,8 @@ void Actors::on_exited(Turn& turn, const wire::ActorExited& report) {
   if (!runs || actor.restarts != report.restarts || actor.node != report.process.node) return;
   if (actor.process != ProcessId{} && actor.process != report.process) return;
   if (actor.phase == Phase::kKilling) return process_gone(turn, actor, {});
-  if (report.cause == DeathCause::kCrashed || report.cause == DeathCause::kOutOfMemory) return crash(turn, actor, {report.cause, report.message, {}});
+  if (report.cause == DeathCause::kCrashed || report.cause == DeathCause::kOutOfMemory)
+    return crash(turn, actor, {report.cause, report.message, {}});
   death.pid = actor.pid;
   if (death.message.empty() && actor.handles_gone) death.message = "its last handle is gone";
   die(turn, actor, std::move(death), std::move(error));
@@ -102,7 +104,8 @@ std::vector<ActorId> Actors::survivors_of(JobId job, wire::JobEnded& keep) const
     }
     if (hosts.empty()) continue;
     for (ActorId id : light_.all()) {
-      if (hosts.contains(id.maker) && light_.find(id)->job == job && kept.insert(id).second) hosts.insert(light_.find(id)->host);
+      if (hosts.contains(id.maker) && light_.find(id)->job == job && kept.insert(id).second)
+        hosts.insert(light_.find(id)->host);
     }
   } while (kept.size() != before);
   keep.keep_actors.assign(kept.begin(), kept.end());
@@ -116,17 +119,21 @@ wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& re
   ended.reason = reason;
   const std::vector<ActorId> kept = survivors_of(job, ended);
   auto stays = [&](ActorId id) { return std::binary_search(kept.begin(), kept.end(), id); };
-  std::set<std::uint32_t> unsure;  // nodes where a light actor that stays is starting, in a host that we do not know yet
+  // nodes where a light actor that stays is starting, in a host that we do not know yet
+  std::set<std::uint32_t> unsure;
   for (ActorId id : kept) {
     auto at = actors_.find(id);
-    if (at != actors_.end() && at->second->light() && at->second->phase == Phase::kStarting) unsure.insert(at->second->node);
+    if (at != actors_.end() && at->second->light() && at->second->phase == Phase::kStarting)
+      unsure.insert(at->second->node);
   }
   auto host_stays = [&](ProcessId process) {
-    return unsure.contains(process.node) || std::binary_search(ended.keep_processes.begin(), ended.keep_processes.end(), process);
+    return unsure.contains(process.node) ||
+           std::binary_search(ended.keep_processes.begin(), ended.keep_processes.end(), process);
   };
   std::string text = "its job " + std::to_string(job) + " ended" + (reason.empty() ? "" : ": " + reason);
   auto end_in_place = [&](ActorId id, ProcessId host) {
-    if (host_stays(host)) turn.effects.notice(host, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kJobEnded, text});
+    if (host_stays(host))
+      turn.effects.notice(host, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kJobEnded, text});
   };
   std::vector<ActorId> ending;
   for (const auto& [id, actor] : actors_) if (actor->spec.job == job && !stays(id)) ending.push_back(id);
@@ -164,7 +171,8 @@ void Actors::outlived_by_none(Turn& turn, JobId job, ActorId dead) {
   }
   outlived_.erase(at);
   for (std::uint32_t node : world_.membership.living())
-    turn.effects.notice(daemon_of(node), wire::Method::kJobEnded, wire::JobEnded{job, "the last actor that it left behind has ended", {}, {}});
+    turn.effects.notice(daemon_of(node), wire::Method::kJobEnded,
+                        wire::JobEnded{job, "the last actor that it left behind has ended", {}, {}});
 }
 
 void Actors::die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error) {
@@ -175,16 +183,32 @@ void Actors::die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<con
   auto at = actors_.find(id);
   std::unique_ptr<Actor> gone = std::move(at->second);
   actors_.erase(at);
-  DeadActor dead{id, gone->spec.job, gone->spec.name, gone->spec.name_space, gone->spec.class_name, gone->light(), std::move(death), std::move(error)};
+  keeping_.ended(turn, gone->spec);
+  DeadActor dead{id,
+                 gone->spec.job,
+                 gone->spec.name,
+                 gone->spec.name_space,
+                 gone->spec.class_name,
+                 gone->light(),
+                 std::move(death),
+                 std::move(error)};
   buried(turn, std::move(dead), tell);
   free_name(turn, *gone);
+  release_kept(turn);
 }
 
 void Actors::light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_ptr<const ErrorRecord> error) {
   const LightActor light = *light_.find(id);
   if (death.node.empty()) death.node = world_.membership.node_id(light.host.node);
   const Job* job = world_.jobs.find(light.job);
-  DeadActor dead{id, light.job, {}, job ? job->name_space : "", light_.class_name(light), true, std::move(death), std::move(error)};
+  DeadActor dead{id,
+                 light.job,
+                 {},
+                 job ? job->name_space : "",
+                 light_.class_name(light),
+                 true,
+                 std::move(death),
+                 std::move(error)};
   light_.remove(id);
   buried(turn, std::move(dead), true);
 }
@@ -196,7 +220,8 @@ void Actors::buried(Turn& turn, DeadActor dead, bool tell) {
   holds_.forget(id);
   if (tell) {
     for (ProcessId subscriber : subscribers_.of(id)) {
-      turn.effects.notice(subscriber, wire::Method::kActorMoved, wire::ActorLocation{id, wire::ActorState::kDead, {}, kept.death.restarts, kept.call_error()});
+      turn.effects.notice(subscriber, wire::Method::kActorMoved,
+                          wire::ActorLocation{id, wire::ActorState::kDead, {}, kept.death.restarts, kept.call_error()});
     }
   }
   subscribers_.remove_actor(id);

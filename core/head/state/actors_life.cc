@@ -1,4 +1,5 @@
-// Start, crash and restart of actors, and the death of processes and nodes. What ends an actor for good is in actors_end.cc.
+// Start, crash and restart of actors, and the death of processes and nodes. What ends an actor for good is in
+// actors_end.cc.
 #include <algorithm>
 #include <set>
 
@@ -15,7 +16,7 @@ std::string seconds_text(Duration span) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------------------- starting
+// ------------------------------------------------------------------------------------------------------------ starting
 
 Actors::Actor* Actors::current(ActorId id, std::int32_t restarts) {
   auto at = actors_.find(id);
@@ -49,7 +50,8 @@ void Actors::on_placed(Turn& turn, const wire::ActorStarted& report) {
 
 void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
   Actor* actor = current(report.actor, report.restarts);
-  bool expected = actor && actor->node == report.process.node && (actor->process == ProcessId{} || actor->process == report.process);
+  bool expected = actor && actor->node == report.process.node &&
+                  (actor->process == ProcessId{} || actor->process == report.process);
   if (!world_.liveness.alive(report.process)) {
     // Its death was told before its start: what it started is gone with it.
     if (expected && actor->phase == Phase::kStarting) process_gone(turn, *actor, {});
@@ -60,6 +62,7 @@ void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
   host(*actor, report.process, report.pid);
   actor->phase = Phase::kAlive;
   actor->start_failures = 0;
+  keeping_.started(turn, actor->spec);
   moved(turn, *actor);
   release(turn, report.actor);
 }
@@ -70,10 +73,13 @@ void Actors::kill_stray(Turn& turn, const wire::ActorStarted& report) {
   if (at == actors_.end() && !dead) return;  // nothing is known of it, not even whether it has its process for itself
   bool light = dead ? dead->light : at->second->light();
   if (light) {
-    turn.effects.notice(report.process, wire::Method::kEndActor, wire::EndActor{report.actor, DeathCause::kKilled, "another copy of it took its place, or it is dead"});
+    turn.effects.notice(
+        report.process, wire::Method::kEndActor,
+        wire::EndActor{report.actor, DeathCause::kKilled, "another copy of it took its place, or it is dead"});
     return;
   }
-  wire::KillProcess kill{report.process, "it started an actor that is dead or lives elsewhere", DeathCause::kKilled, report.actor};
+  wire::KillProcess kill{report.process, "it started an actor that is dead or lives elsewhere", DeathCause::kKilled,
+                         report.actor};
   turn.effects.notice(daemon_of(report.process.node), wire::Method::kKillActorProcess, std::move(kill));
 }
 
@@ -95,14 +101,32 @@ void Actors::on_start_failed(Turn& turn, ProcessId source, const wire::StartActo
   actor->stamp = arm(turn, pause, TimerKind::kRetry, report.actor);
 }
 
-void Actors::on_checkpoint(ProcessId source, wire::Checkpoint checkpoint) {
-  Actor* actor = current(checkpoint.actor, checkpoint.restarts);
-  if (!actor || actor->process != source) return;
-  bool newer = !actor->checkpoint || checkpoint.restarts > actor->checkpoint->restarts || checkpoint.number > actor->checkpoint->number;
-  if (newer) actor->checkpoint = std::make_unique<wire::Checkpoint>(std::move(checkpoint));
+void Actors::on_checkpoint(Turn& turn, ProcessId source, wire::Checkpoint checkpoint) {
+  const Actor* actor = current(checkpoint.actor, checkpoint.restarts);
+  if (!actor || actor->process != source || actor->spec.max_restarts == 0)
+    return keeping_.stale(turn, checkpoint, source.node);
+  keeping_.checkpoint(turn, std::move(checkpoint), source.node);
+  release_kept(turn);
 }
 
-// -------------------------------------------------------------------------------------------------------------- crashing
+bool Actors::on_answer(Turn& turn, std::uint32_t node, std::uint64_t token, const Message& body) {
+  if (!keeping_.answered(turn, node, token, body)) return false;
+  release_kept(turn);
+  return true;
+}
+
+void Actors::on_node_joined(Turn& turn) {
+  keeping_.node_joined(turn);
+  release_kept(turn);
+  place_waiting(turn);
+}
+
+/// Handles inside of what is kept no more may have been the last ones.
+void Actors::release_kept(Turn& turn) {
+  for (ActorId id : keeping_.take_released()) release(turn, id);
+}
+
+// ------------------------------------------------------------------------------------------------------------ crashing
 
 std::string Actors::crash_text(const Actor& actor, const Crash& crash) const {
   std::string text = crash.reason.empty() ? cause_text(crash.cause) : crash.reason;
@@ -132,8 +156,8 @@ void Actors::crash(Turn& turn, Actor& actor, const Crash& crash_info) {
   error->context.log_tail = crash_info.log_tail;
   if (!delay) {
     if (wanted && rule.max_restarts > 0) {
-      text += " (restarted " + std::to_string(actor.history.in_window()) + " times within " + seconds_text(rule.window) +
-              ", max_restarts = " + std::to_string(rule.max_restarts) + ")";
+      text += " (restarted " + std::to_string(actor.history.in_window()) + " times within " +
+              seconds_text(rule.window) + ", max_restarts = " + std::to_string(rule.max_restarts) + ")";
     }
     die(turn, actor, {crash_info.cause, std::move(text), {}, actor.pid, actor.restarts}, std::move(error));
     return;
@@ -168,7 +192,8 @@ void Actors::on_process_died(Turn& turn, const wire::ProcessDied& died) {
   std::vector<ActorId> mine;
   if (auto at = hosted_.find(died.process); at != hosted_.end()) mine = at->second;
   if (Actor* starting = died.actor.is_nil() ? nullptr : current(died.actor, died.actor_restarts);
-      starting && starting->phase == Phase::kStarting && starting->process == ProcessId{} && starting->node == died.process.node) {
+      starting && starting->phase == Phase::kStarting && starting->process == ProcessId{} &&
+      starting->node == died.process.node) {
     if (died.pid != 0) starting->pid = died.pid;
     mine.push_back(died.actor);
   }
@@ -179,10 +204,12 @@ void Actors::on_process_died(Turn& turn, const wire::ProcessDied& died) {
   if (!light.empty()) {
     auto error = std::make_shared<ErrorRecord>(error_record(ErrorCode::kActorDied, {}));
     error->context.log_tail = died.log_tail;
-    std::string text = "the process that it shared with other light actors ended: " + (died.reason.empty() ? std::string("reason unknown") : died.reason);
+    std::string text = "the process that it shared with other light actors ended: " +
+                       (died.reason.empty() ? std::string("reason unknown") : died.reason);
     for (ActorId id : light) light_died(turn, id, {info.cause, text, {}, died.pid, 0}, error);
   }
-  // What the dead one had sent a handle to has yet to be counted: the frame, then the receiver's count, are on their way.
+  // What the dead one had sent a handle to has yet to be counted: the frame, then the receiver's count, are on their
+  // way.
   if (!held.empty()) orphans_.emplace_back(turn.now + kOrphanGrace, held);
 }
 
@@ -193,6 +220,8 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
   for (ProcessId process : holds_.processes()) if (process.node == node) processes.insert(process);
   for (ProcessId process : subscribers_.processes()) if (process.node == node) processes.insert(process);
   std::string text = "its node " + world_.membership.node_id(node) + " died: " + reason;
+  keeping_.node_died(turn, node);
+  release_kept(turn);
   for (ProcessId process : processes) {
     wire::ProcessDied died;
     died.process = process;
@@ -201,12 +230,15 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
     on_process_died(turn, died);
   }
   std::vector<ActorId> starting;
-  for (const auto& [id, actor] : actors_) if (actor->phase == Phase::kStarting && actor->node == node) starting.push_back(id);
+  for (const auto& [id, actor] : actors_)
+    if (actor->phase == Phase::kStarting && actor->node == node) starting.push_back(id);
   std::sort(starting.begin(), starting.end());
   for (ActorId id : starting) {
-    if (auto at = actors_.find(id); at != actors_.end()) process_gone(turn, *at->second, {DeathCause::kNodeDied, text, {}});
+    if (auto at = actors_.find(id); at != actors_.end())
+      process_gone(turn, *at->second, {DeathCause::kNodeDied, text, {}});
   }
-  for (auto& [id, callers] : monitors_) std::erase_if(callers, [&](const Caller& caller) { return caller.process.node == node; });
+  for (auto& [id, callers] : monitors_)
+    std::erase_if(callers, [&](const Caller& caller) { return caller.process.node == node; });
   place_waiting(turn);
 }
 

@@ -1,4 +1,5 @@
-// Questions to the directory: where is it, tell me when it dies, who has that name; and light actors, reports, timers, rows.
+// Questions to the directory: where is it, tell me when it dies, who has that name; and light actors, reports, timers,
+// rows.
 #include <algorithm>
 
 #include "core/wire/handles.h"
@@ -17,8 +18,15 @@ wire::ActorLocation Actors::location(const Actor& actor) const {
   where.actor = actor.spec.id;
   where.restarts = actor.restarts;
   if (actor.told_dead) {
-    DeadActor dying{actor.spec.id, actor.spec.job, actor.spec.name, actor.spec.name_space, actor.spec.class_name, actor.light(),
-                    {DeathCause::kKilled, "it was killed by kill()", world_.membership.node_id(actor.last_node), actor.pid, actor.restarts}, nullptr};
+    DeadActor dying{actor.spec.id,
+                    actor.spec.job,
+                    actor.spec.name,
+                    actor.spec.name_space,
+                    actor.spec.class_name,
+                    actor.light(),
+                    {DeathCause::kKilled, "it was killed by kill()", world_.membership.node_id(actor.last_node),
+                     actor.pid, actor.restarts},
+                    nullptr};
     where.state = wire::ActorState::kDead;
     where.error = dying.call_error();
   } else if (actor.phase == Phase::kAlive) {
@@ -43,12 +51,15 @@ void Actors::resolve(Turn& turn, Caller caller, ActorId id) {
     case Known::kNo: return ask_later(turn, id, {caller, wire::Method::kResolveActor});
     case Known::kDead: {
       const DeadActor* dead = graveyard_.find(id);
-      turn.effects.respond(caller.process, caller.token, wire::ActorLocation{id, wire::ActorState::kDead, {}, dead->death.restarts, dead->call_error()});
+      turn.effects.respond(
+          caller.process, caller.token,
+          wire::ActorLocation{id, wire::ActorState::kDead, {}, dead->death.restarts, dead->call_error()});
       return;
     }
     case Known::kLight:
       subscribers_.add(caller.process, id);
-      turn.effects.respond(caller.process, caller.token, wire::ActorLocation{id, wire::ActorState::kAlive, light_.find(id)->host, 0, std::nullopt});
+      turn.effects.respond(caller.process, caller.token,
+                           wire::ActorLocation{id, wire::ActorState::kAlive, light_.find(id)->host, 0, std::nullopt});
       return;
     case Known::kRecord:
       subscribers_.add(caller.process, id);
@@ -69,7 +80,8 @@ void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
   if (what == Known::kNo) return ask_later(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
   if (what == Known::kRecord) begin_kill(turn, *actors_.at(request.actor), request.restart);
   if (what == Known::kLight) {
-    turn.effects.notice(light_.find(request.actor)->host, wire::Method::kEndActor, wire::EndActor{request.actor, DeathCause::kKilled, "killed by kill()"});
+    turn.effects.notice(light_.find(request.actor)->host, wire::Method::kEndActor,
+                        wire::EndActor{request.actor, DeathCause::kKilled, "killed by kill()"});
     light_died(turn, request.actor, {DeathCause::kKilled, "it was killed by kill()", {}, 0, 0});
   }
   // After the news of it: once kill() has returned, the caller's next call finds the actor dead.
@@ -78,12 +90,14 @@ void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
 
 void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
   const Job* job = world_.jobs.of_driver(caller.process);
-  if (auto at = hosted_.find(caller.process); !job && at != hosted_.end()) job = world_.jobs.find(actors_.at(at->second.front())->spec.job);
+  if (auto at = hosted_.find(caller.process); !job && at != hosted_.end())
+    job = world_.jobs.find(actors_.at(at->second.front())->spec.job);
   if (request.name_space.empty() && job) request.name_space = job->name_space;
   auto at = names_.find({request.name_space, request.name});
   if (at == names_.end() || actors_.at(at->second)->ending()) {
     turn.effects.respond(caller.process, caller.token,
-                         error_record(ErrorCode::kActorNotFound, "no actor named \"" + request.name + "\" in namespace \"" + request.name_space + "\""));
+                         error_record(ErrorCode::kActorNotFound, "no actor named \"" + request.name +
+                                                                     "\" in namespace \"" + request.name_space + "\""));
     return;
   }
   if (std::optional<ErrorRecord> other = other_build(job, *actors_.at(at->second))) {
@@ -92,7 +106,8 @@ void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
   }
   // Held from this moment: the answer must not arrive at a handle whose actor has ended for want of handles.
   holds_.hold(caller.process, at->second);
-  turn.effects.respond(caller.process, caller.token, wire::NamedActorReply{wire::handle_of(actors_.at(at->second)->spec)});
+  turn.effects.respond(caller.process, caller.token,
+                       wire::NamedActorReply{wire::handle_of(actors_.at(at->second)->spec)});
 }
 
 void Actors::handle_counts(Turn& turn, ProcessId holder, const wire::HandleCounts& counts) {
@@ -112,7 +127,9 @@ void Actors::light(Turn& turn, const wire::LightActors& report) {
     bool maker_alive = world_.liveness.alive(id.maker);
     holds_.created(id);
     if (!maker_alive) holds_.drop(id.maker, id);
-    if (!alive) light_died(turn, id, {DeathCause::kCrashed, "the process that it shared with other light actors had ended", {}, 0, 0});
+    if (!alive)
+      light_died(turn, id,
+                 {DeathCause::kCrashed, "the process that it shared with other light actors had ended", {}, 0, 0});
     else release(turn, id);
     answer_parked(turn, id);
   }
@@ -124,7 +141,7 @@ void Actors::light(Turn& turn, const wire::LightActors& report) {
   }
 }
 
-// ------------------------------------------------------------------------------------------------- not yet known (AC-5)
+// ------------------------------------------------------------------------------------------------ not yet known (AC-5)
 
 void Actors::ask_later(Turn& turn, ActorId id, Question question) {
   auto& line = parked_[id];
@@ -145,12 +162,15 @@ void Actors::answer_parked(Turn& turn, ActorId id) {
 }
 
 void Actors::give_up(Turn& turn, ActorId id, const Question& question) {
-  ErrorRecord error = error_record(ErrorCode::kActorDied, "actor " + to_string(id) + " is not known: it died long ago, or its creation was lost with its creator");
+  ErrorRecord error = error_record(
+      ErrorCode::kActorDied,
+      "actor " + to_string(id) + " is not known: it died long ago, or its creation was lost with its creator");
   error.outcome = Outcome::kNotExecuted;
   error.context.actor_id = to_string(id);
   const Caller& caller = question.caller;
   if (question.method == wire::Method::kResolveActor) {
-    turn.effects.respond(caller.process, caller.token, wire::ActorLocation{id, wire::ActorState::kDead, {}, 0, std::move(error)});
+    turn.effects.respond(caller.process, caller.token,
+                         wire::ActorLocation{id, wire::ActorState::kDead, {}, 0, std::move(error)});
   } else if (question.method == wire::Method::kMonitorActor) {
     error.code = ErrorCode::kNotFound;
     turn.effects.respond(caller.process, caller.token, std::move(error));
@@ -159,7 +179,7 @@ void Actors::give_up(Turn& turn, ActorId id, const Question& question) {
   }
 }
 
-// ----------------------------------------------------------------------------------------------------------------- time
+// ---------------------------------------------------------------------------------------------------------------- time
 
 void Actors::on_time(Turn& turn) {
   for (; !orphans_.empty() && orphans_.front().first <= turn.now; orphans_.pop_front())
@@ -180,7 +200,8 @@ void Actors::on_time(Turn& turn) {
     } else if (timer.kind == TimerKind::kWarn) {
       warn_waiting(turn, actor);
     } else if (actor.phase == Phase::kKilling) {
-      turn.effects.warn(called(actor) + ": its node did not confirm the end of process " + to_string(actor.process) + " in time");
+      turn.effects.warn(called(actor) + ": its node did not confirm the end of process " + to_string(actor.process) +
+                        " in time");
       process_gone(turn, actor, {});
     }
   }
@@ -193,7 +214,7 @@ std::optional<Time> Actors::next_deadline() const {
   return next;
 }
 
-// ----------------------------------------------------------------------------------------------------------------- rows
+// ---------------------------------------------------------------------------------------------------------------- rows
 
 bool Actors::hosts_any(ProcessId process) const { return hosted_.contains(process) || light_.hosted(process) != 0; }
 
@@ -205,9 +226,16 @@ std::optional<wire::ActorState> Actors::state_of(ActorId id) const {
 
 wire::StateReply Actors::rows(JobId job) const {
   wire::StateReply reply;
-  auto add = [&](ActorId id, const std::string& name, const std::string& name_space, const std::string& class_name, const char* state, const std::string& node, int pid, int restarts) {
-    reply.rows.push_back({{"actor_id", to_string(id)}, {"name", name}, {"name_space", name_space}, {"class_name", class_name}, {"state", state},
-                          {"node_id", node}, {"pid", std::to_string(pid)}, {"restarts", std::to_string(restarts)}});
+  auto add = [&](ActorId id, const std::string& name, const std::string& name_space, const std::string& class_name,
+                 const char* state, const std::string& node, int pid, int restarts) {
+    reply.rows.push_back({{"actor_id", to_string(id)},
+                          {"name", name},
+                          {"name_space", name_space},
+                          {"class_name", class_name},
+                          {"state", state},
+                          {"node_id", node},
+                          {"pid", std::to_string(pid)},
+                          {"restarts", std::to_string(restarts)}});
   };
   std::vector<ActorId> ids;
   for (const auto& [id, actor] : actors_) if (job == 0 || actor->spec.job == job) ids.push_back(id);
@@ -215,17 +243,21 @@ wire::StateReply Actors::rows(JobId job) const {
   for (ActorId id : ids) {
     static constexpr const char* kNames[] = {"PENDING", "ALIVE", "RESTARTING", "DEAD"};
     const Actor& actor = *actors_.at(id);
-    add(id, actor.spec.name, actor.spec.name_space, actor.spec.class_name, kNames[static_cast<int>(location(actor).state)],
-        world_.membership.node_id(actor.last_node), actor.pid, actor.restarts);
+    add(id, actor.spec.name, actor.spec.name_space, actor.spec.class_name,
+        kNames[static_cast<int>(location(actor).state)], world_.membership.node_id(actor.last_node), actor.pid,
+        actor.restarts);
   }
   for (ActorId id : light_.all()) {
     const LightActor& actor = *light_.find(id);
     if (job != 0 && actor.job != job) continue;
     const Job* owner = world_.jobs.find(actor.job);
-    add(id, "", owner ? owner->name_space : "", light_.class_name(actor), "ALIVE", world_.membership.node_id(actor.host.node), 0, 0);
+    add(id, "", owner ? owner->name_space : "", light_.class_name(actor), "ALIVE",
+        world_.membership.node_id(actor.host.node), 0, 0);
   }
   graveyard_.each([&](const DeadActor& dead) {
-    if (job == 0 || dead.job == job) add(dead.id, dead.name, dead.name_space, dead.class_name, "DEAD", dead.death.node, dead.death.pid, dead.death.restarts);
+    if (job == 0 || dead.job == job)
+      add(dead.id, dead.name, dead.name_space, dead.class_name, "DEAD", dead.death.node, dead.death.pid,
+          dead.death.restarts);
   });
   return reply;
 }

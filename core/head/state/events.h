@@ -1,7 +1,7 @@
 // What goes into the head's state machine and what comes out: events in, effects out, with the time beside them.
 //
-// Plain data: no sockets, no threads, no clock. The shell (server.h) makes events of what the links deliver and performs the
-// effects; the simulator does the same with a model network.
+// Plain data: no sockets, no threads, no clock. The shell (server.h) makes events of what the links deliver and
+// performs the effects; the simulator does the same with a model network.
 //
 // Invariants
 //   HE-1  Effects are performed in their order: what is sent to one process leaves in that order.
@@ -25,14 +25,19 @@ using Time = std::chrono::nanoseconds;
 using LinkId = std::uint64_t;
 
 /// The body of any control frame that the head reads or writes, decoded.
-using Message = std::variant<
-    std::monostate, wire::Empty, ErrorRecord, wire::ActorSpec, wire::CreateActorReply, wire::ResolveActor, wire::ActorLocation,
-    wire::NamedActor, wire::NamedActorReply, wire::KillActor, wire::ActorStarted, wire::ActorExited, wire::HandleCounts,
-    wire::Checkpoint, wire::LightActors, wire::StartActor, wire::StartActorFailed, wire::EndActor, wire::KillProcess,
-    wire::ProcessDied, wire::NodeDied, wire::LinkReport, wire::RegisterNode, wire::RegisterNodeReply, wire::RegisterJob, wire::RegisterJobReply,
-    wire::JobFinished, wire::JobEnded, wire::NodeLoad, wire::ClusterView, wire::ClusterInfo, wire::KvKey, wire::KvEntry,
-    wire::KvValue, wire::KvSwap, wire::KvDeleted, wire::KvKeyList, wire::StateQuery, wire::StateReply, wire::MetricsReport,
-    wire::WarningText, ActorDeath>;
+using Message =
+    std::variant<std::monostate, wire::Empty, ErrorRecord, wire::ActorSpec, wire::CreateActorReply, wire::ResolveActor,
+                 wire::ActorLocation, wire::NamedActor, wire::NamedActorReply, wire::KillActor, wire::ActorStarted,
+                 wire::ActorExited, wire::HandleCounts, wire::Checkpoint, wire::LightActors, wire::StartActor,
+                 wire::StartActorFailed, wire::EndActor, wire::KillProcess, wire::ProcessDied, wire::NodeDied,
+                 wire::LinkReport, wire::RegisterNode, wire::RegisterNodeReply, wire::RegisterJob,
+                 wire::RegisterJobReply, wire::JobFinished, wire::JobEnded, wire::NodeLoad, wire::ClusterView,
+                 wire::ClusterInfo, wire::KvKey, wire::KvEntry, wire::KvValue, wire::KvSwap, wire::KvDeleted,
+                 wire::KvKeyList, wire::StateQuery, wire::StateReply, wire::MetricsReport, wire::WarningText,
+                 wire::KeptName, wire::KeepRequest, wire::KeepReply, ActorDeath>;
+
+/// Set in the tokens of requests that a KeepReply answers.
+inline constexpr std::uint64_t kKeepTokenBit = std::uint64_t{1} << 62;
 
 /// A frame arrived. For a response, `failed` says that the body is an ErrorRecord, and `method` is not known.
 struct Frame {
@@ -44,18 +49,19 @@ struct Frame {
   bool failed = false;
   Message body;
 };
-/// A tool (`troupe status`) is of no node: it speaks as a process of node 0, and the shell gives it a number of this range that
-/// names its link. It may only read.
+/// A tool (`troupe status`) is of no node: it speaks as a process of node 0, and the shell gives it a number of this
+/// range that names its link. It may only read.
 inline constexpr std::uint32_t kToolNodes = 1u << 31;
 inline bool is_tool(ProcessId process) { return process.node >= kToolNodes; }
 
-struct LinkOpened { LinkId link = 0; };
 struct LinkClosed { LinkId link = 0; };
 /// The answer to ProbeNode, where it was that no process has the port.
 struct NobodyListens { std::uint32_t node = 0; };
+/// ... and where something took the connection and did not prove to be a node: a process that is ending does that.
+struct ProbeBroken { std::uint32_t node = 0; };
 /// The time that next_deadline() named has come; harmless when it comes early.
 struct Tick {};
-using Event = std::variant<Frame, LinkOpened, LinkClosed, NobodyListens, Tick>;
+using Event = std::variant<Frame, LinkClosed, NobodyListens, ProbeBroken, Tick>;
 
 /// Send a frame. Its way is the link that is bound to to.node; `link` is set where that is not yet known.
 struct Send {

@@ -22,8 +22,9 @@ struct DeadActor {
   std::string name, name_space, class_name;
   bool light = false;
   ActorDeath death;
-  std::shared_ptr<const ErrorRecord> error;  // what calls fail with, where it is not made from `death` (shared: a light host
-                                             // that crashes gives its log lines to thousands)
+  // what calls fail with, where it is not made from `death` (shared: a light host that crashes gives its log lines to
+  // thousands)
+  std::shared_ptr<const ErrorRecord> error;
   /// What calls of it fail with.
   ErrorRecord call_error() const;
 };

@@ -1,8 +1,8 @@
 // Who holds handles of which actor, and who wants to hear of its moves: two relations between processes and actors.
 //
-// A process holds an actor or not, however many handles it has: the process counts its own and reports the first and the
-// last (HandleCounts), so repeating a report is harmless. The creation counts as held by the creator, which is the maker of
-// the id. Reports of different processes race with the creation, so both orders must give the same.
+// A process holds an actor or not, however many handles it has: the process counts its own and reports the first and
+// the last (HandleCounts), so repeating a report is harmless. The creation counts as held by the creator, which is the
+// maker of the id. Reports of different processes race with the creation, so both orders must give the same.
 //
 // Invariants
 //   HC-1  holders(actor) is the number of processes that hold it; it is exact for actors that are tracked, and never

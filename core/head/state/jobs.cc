@@ -22,7 +22,8 @@ bool Jobs::end(JobId id, bool failed) {
   if (at == jobs_.end() || at->second.state != "RUNNING") return false;
   at->second.state = failed ? "FAILED" : "SUCCEEDED";
   if (++ended_ > kEndedJobsKept) {
-    auto oldest = std::find_if(jobs_.begin(), jobs_.end(), [](const auto& entry) { return entry.second.state != "RUNNING"; });
+    auto oldest =
+        std::find_if(jobs_.begin(), jobs_.end(), [](const auto& entry) { return entry.second.state != "RUNNING"; });
     jobs_.erase(oldest);
     --ended_;
   }

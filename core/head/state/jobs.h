@@ -5,8 +5,8 @@
 //
 // Invariants
 //   JB-1  Job numbers ascend from 1 and are never given twice.
-//   JB-2  A job without a namespace of its own gets an anonymous one, unique to it and not empty: two drivers do not see
-//         each other's names unless they ask for a common one.
+//   JB-2  A job without a namespace of its own gets an anonymous one, unique to it and not empty: two drivers do not
+//         see each other's names unless they ask for a common one.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -19,7 +19,8 @@ wire::KvDeleted Kv::del(const std::string& key) { return {entries_.erase(key) !=
 
 wire::KvKeyList Kv::keys(const std::string& prefix) const {
   wire::KvKeyList list;
-  for (auto at = entries_.lower_bound(prefix); at != entries_.end() && at->first.starts_with(prefix); ++at) list.keys.push_back(at->first);
+  for (auto at = entries_.lower_bound(prefix); at != entries_.end() && at->first.starts_with(prefix); ++at)
+    list.keys.push_back(at->first);
   return list;
 }
 

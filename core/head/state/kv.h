@@ -1,7 +1,8 @@
 // The cluster's key-value table: small strings, sorted by key.
 //
 // Invariants
-//   KV-1  A swap happens only where the value is the expected one. Of two with the same expectation and different values, one does.
+//   KV-1  A swap happens only where the value is the expected one. Of two with the same expectation and different
+//         values, one does.
 #pragma once
 #include <map>
 #include <string>

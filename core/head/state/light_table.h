@@ -1,6 +1,6 @@
 // Light actors that were made directly in a host process and told to the head afterwards, in batches: alive or gone, no
-// restarts, no names. They come by the hundred thousand, so the table is flat, a record is 24 bytes beside its key, class names
-// are interned, and what is asked seldom (who lives in a host that died) is found by a walk over all.
+// restarts, no names. They come by the hundred thousand, so the table is flat, a record is 24 bytes beside its key,
+// class names are interned, and what is asked seldom (who lives in a host that died) is found by a walk over all.
 //
 // Invariants
 //   LT-1  hosted(process) is the number of actors in the table whose host it is.

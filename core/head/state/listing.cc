@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/wire/rows.h"
+
 namespace troupe::head {
 namespace {
 
@@ -22,13 +24,18 @@ std::string quoted_json(const std::string& text) {
 }  // namespace
 
 const std::vector<std::string>& row_fields(wire::StateKind kind) {
-  static const std::vector<std::string> nodes{"node_id", "address", "state", "is_head", "resources", "available", "labels", "pid"};
-  static const std::vector<std::string> actors{"actor_id", "name", "name_space", "class_name", "state", "node_id", "pid", "restarts"};
-  static const std::vector<std::string> tasks{"task_id", "name", "state", "node_id", "actor_id", "error", "pid", "attempt"};
+  static const std::vector<std::string> nodes{"node_id",   "address",   "state",  "is_head",
+                                              "resources", "available", "labels", "pid"};
+  static const std::vector<std::string> actors{"actor_id", "name",    "name_space", "class_name",
+                                               "state",    "node_id", "pid",        "restarts"};
+  static const std::vector<std::string> tasks{"task_id",  "name",  "state", "node_id",
+                                              "actor_id", "error", "pid",   "attempt"};
   static const std::vector<std::string> objects{"object_id", "state", "node_id", "size", "refs"};
   static const std::vector<std::string> workers{"worker_id", "node_id", "state", "pid"};
   static const std::vector<std::string> jobs{"job_id", "name_space", "state", "driver_pid"};
   static const std::vector<std::string> groups{"id", "name", "state", "strategy"};
+  static const std::vector<std::string> stores{"node_id", "capacity", "used", "spilled", "objects"};
+  static const std::vector<std::string> metrics{"name", "kind", "value", "count", "buckets", "processes"};
   switch (kind) {
     case wire::StateKind::kNodes: return nodes;
     case wire::StateKind::kActors: return actors;
@@ -37,6 +44,8 @@ const std::vector<std::string>& row_fields(wire::StateKind kind) {
     case wire::StateKind::kWorkers: return workers;
     case wire::StateKind::kJobs: return jobs;
     case wire::StateKind::kPlacementGroups: return groups;
+    case wire::StateKind::kStores: return stores;
+    case wire::StateKind::kMetrics: return metrics;
   }
   static const std::vector<std::string> none;
   return none;
@@ -55,16 +64,6 @@ std::optional<std::string> query_problem(const wire::StateQuery& query) {
   return std::nullopt;
 }
 
-void filter_rows(const wire::StateQuery& query, std::vector<std::map<std::string, std::string>>& rows) {
-  std::erase_if(rows, [&](const auto& row) {
-    return !std::all_of(query.filter.begin(), query.filter.end(), [&](const auto& wanted) {
-      auto at = row.find(wanted.first);
-      return at != row.end() && at->second == wanted.second;
-    });
-  });
-  if (query.limit >= 0 && rows.size() > static_cast<std::size_t>(query.limit)) rows.resize(static_cast<std::size_t>(query.limit));
-}
-
 std::string json_text(const std::map<std::string, double>& amounts) {
   std::string out = "{";
   for (const auto& [name, amount] : amounts) {
@@ -79,15 +78,21 @@ std::string json_text(const std::map<std::string, double>& amounts) {
 
 std::string json_text(const std::map<std::string, std::string>& labels) {
   std::string out = "{";
-  for (const auto& [name, value] : labels) out += (out.size() > 1 ? ", " : "") + quoted_json(name) + ": " + quoted_json(value);
+  for (const auto& [name, value] : labels)
+    out += (out.size() > 1 ? ", " : "") + quoted_json(name) + ": " + quoted_json(value);
   return out + "}";
 }
 
 std::vector<std::map<std::string, std::string>> node_rows(const Membership& membership) {
   std::vector<std::map<std::string, std::string>> rows;
   for (const wire::NodeInfo& info : membership.infos()) {
-    rows.push_back({{"node_id", info.node_id}, {"address", info.address}, {"state", info.state}, {"is_head", info.is_head ? "true" : "false"},
-                    {"resources", json_text(info.resources)}, {"available", json_text(info.available)}, {"labels", json_text(info.labels)},
+    rows.push_back({{"node_id", info.node_id},
+                    {"address", info.address},
+                    {"state", info.state},
+                    {"is_head", info.is_head ? "true" : "false"},
+                    {"resources", json_text(info.resources)},
+                    {"available", json_text(info.available)},
+                    {"labels", json_text(info.labels)},
                     {"pid", std::to_string(info.pid)}});
   }
   return rows;
@@ -106,11 +111,11 @@ void Listing::on_answer(Turn& turn, std::uint32_t node, std::uint64_t token, Mes
   if (at == pending_.end() || at->second.missing.erase(node) == 0) return;
   Pending& pending = at->second;
   if (auto* reply = std::get_if<wire::StateReply>(&body)) {
-    std::move(reply->rows.begin(), reply->rows.end(), std::back_inserter(pending.reply.rows));
-    std::move(reply->warnings.begin(), reply->warnings.end(), std::back_inserter(pending.reply.warnings));
+    wire::merge_rows(pending.query, std::move(*reply), pending.reply);
   } else {
     auto* error = std::get_if<ErrorRecord>(&body);
-    pending.reply.warnings.push_back("node " + std::to_string(node) + " could not answer: " + (error ? error->message : "unreadable reply"));
+    pending.reply.warnings.push_back("node " + std::to_string(node) +
+                                     " could not answer: " + (error ? error->message : "unreadable reply"));
   }
   if (!pending.missing.empty()) return;
   finish(turn, pending);
@@ -120,7 +125,8 @@ void Listing::on_answer(Turn& turn, std::uint32_t node, std::uint64_t token, Mes
 void Listing::on_node_died(Turn& turn, std::uint32_t node) {
   for (auto at = pending_.begin(); at != pending_.end();) {
     Pending& pending = at->second;
-    if (pending.missing.erase(node) != 0) pending.reply.warnings.push_back("node " + std::to_string(node) + " died while it was asked");
+    if (pending.missing.erase(node) != 0)
+      pending.reply.warnings.push_back("node " + std::to_string(node) + " died while it was asked");
     if (!pending.missing.empty()) { ++at; continue; }
     finish(turn, pending);
     at = pending_.erase(at);
@@ -130,16 +136,16 @@ void Listing::on_node_died(Turn& turn, std::uint32_t node) {
 void Listing::on_time(Turn& turn) {
   while (!pending_.empty() && pending_.begin()->second.deadline <= turn.now) {
     Pending& pending = pending_.begin()->second;
-    for (std::uint32_t node : pending.missing) pending.reply.warnings.push_back("node " + std::to_string(node) + " did not answer within 1 s; its rows are missing");
+    for (std::uint32_t node : pending.missing)
+      pending.reply.warnings.push_back("node " + std::to_string(node) +
+                                       " did not answer within 1 s; its rows are missing");
     finish(turn, pending);
     pending_.erase(pending_.begin());
   }
 }
 
 void Listing::finish(Turn& turn, Pending& pending) {
-  wire::StateReply own = own_rows_(pending.query);
-  std::move(own.rows.begin(), own.rows.end(), std::back_inserter(pending.reply.rows));
-  filter_rows(pending.query, pending.reply.rows);
+  wire::merge_rows(pending.query, own_rows_(pending.query), pending.reply);
   turn.effects.respond(pending.caller.process, pending.caller.token, std::move(pending.reply));
 }
 

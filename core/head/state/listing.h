@@ -1,11 +1,13 @@
-// kListState: nodes and jobs the head knows itself and answers at once; tasks, objects and workers it asks the daemons
-// for, and merges. Actors it knows itself, but hears of light ones in batches: so it asks for these before it looks.
+// kListState: nodes, jobs and metrics the head knows itself and answers at once; tasks, objects, workers and stores it
+// asks the daemons for, and merges. Actors it knows itself, but hears of light ones in batches: so it asks for these
+// before it looks.
 //
 // Invariants
 //   LS-1  Every list is answered within kListDeadline: a node that has not answered by then is a warning in the reply.
 //   LS-2  A filter compares text on a field of the row; a field that the kind has not is an InvalidArgumentError.
-//   LS-3  A list of actors has all whose calls had succeeded when it was asked for: processes tell the head of theirs on
-//         the way on which they answer, before they answer.
+//   LS-3  A list of actors has all whose calls had succeeded when it was asked for: processes tell the head of theirs
+//         on the way on which they answer, before they answer.
+//   LS-4  The reply says how many rows match, also those that its limit, or a process that has too many, has cut off.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -22,12 +24,10 @@ namespace troupe::head {
 
 inline constexpr Duration kListDeadline = std::chrono::seconds(1);
 
-/// The fields of a row, as API.md section 7 names them.
+/// The fields of a row.
 const std::vector<std::string>& row_fields(wire::StateKind kind);
 /// Why a query is wrong, or nothing.
 std::optional<std::string> query_problem(const wire::StateQuery& query);
-/// Keeps the rows that match, up to the limit.
-void filter_rows(const wire::StateQuery& query, std::vector<std::map<std::string, std::string>>& rows);
 
 std::string json_text(const std::map<std::string, double>& amounts);
 std::string json_text(const std::map<std::string, std::string>& labels);

@@ -1,4 +1,5 @@
-// Which processes are known to be dead: reports race with deaths, and what a dead process said before must not undo its end.
+// Which processes are known to be dead: reports race with deaths, and what a dead process said before must not undo its
+// end.
 //
 // Invariants
 //   LV-1  A process of a node that is not alive is dead.

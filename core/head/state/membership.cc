@@ -8,13 +8,18 @@ namespace troupe::head {
 namespace {
 /// Pings share the head's token space with its queries: these are told apart by the top bit, and need no bookkeeping.
 constexpr std::uint64_t kPingTokenBit = std::uint64_t{1} << 63;
+constexpr Duration kProbePause = std::chrono::milliseconds(50);
 constexpr Duration kDoubtPause = std::chrono::milliseconds(500);  // until a quarrel is looked at again
 }  // namespace
 
-bool Membership::register_node(Turn& turn, LinkId link, Caller caller, const wire::RegisterNode& request, Random& random) {
+bool Membership::register_node(Turn& turn, LinkId link, Caller caller, const wire::RegisterNode& request,
+                               Random& random) {
   if (!request.cluster_id.empty() && request.cluster_id != options_.cluster_id) {
-    turn.effects.respond(caller.process, caller.token,
-                         error_record(ErrorCode::kUnauthenticated, "this is cluster " + options_.cluster_id + ", and the node belongs to cluster " + request.cluster_id), link);
+    turn.effects.respond(
+        caller.process, caller.token,
+        error_record(ErrorCode::kUnauthenticated, "this is cluster " + options_.cluster_id +
+                                                      ", and the node belongs to cluster " + request.cluster_id),
+        link);
     turn.effects.add(CloseLink{link});
     return false;
   }
@@ -36,14 +41,16 @@ bool Membership::register_node(Turn& turn, LinkId link, Caller caller, const wir
   greet(turn, link, caller, kept);
   ping(turn, number, kept, true);
   push_now(turn, number);
-  turn.effects.log("node " + std::to_string(number) + " (" + kept.info.node_id + ") joined: " + sched::ResourceSet::from_map(kept.info.resources).to_string());
+  turn.effects.log("node " + std::to_string(number) + " (" + kept.info.node_id +
+                   ") joined: " + sched::ResourceSet::from_map(kept.info.resources).to_string());
   return true;
 }
 
 bool Membership::come_back(Turn& turn, LinkId link, Caller caller, const wire::RegisterNode& request) {
   auto at = nodes_.find(request.info.node);
   if (at == nodes_.end() || at->second.info.node_id != request.info.node_id) {
-    std::string text = "node " + request.info.node_id + " was declared dead, or belongs to an earlier head: it must end and join anew";
+    std::string text =
+        "node " + request.info.node_id + " was declared dead, or belongs to an earlier head: it must end and join anew";
     turn.effects.respond(caller.process, caller.token, error_record(ErrorCode::kUnauthenticated, text), link);
     turn.effects.add(CloseLink{link});
     turn.effects.warn("refused: " + text);
@@ -53,7 +60,6 @@ bool Membership::come_back(Turn& turn, LinkId link, Caller caller, const wire::R
   if (node.link != 0 && node.link != link) turn.effects.add(CloseLink{node.link});
   node.link = link;
   suspects_.erase(at->first);
-  nobody_there_.erase(at->first);
   node.pings_unanswered = 0;
   greet(turn, link, caller, node);
   turn.effects.log("node " + std::to_string(at->first) + " is back");
@@ -76,7 +82,7 @@ void Membership::on_link_closed(Turn& turn, LinkId link) {
   for (auto& [number, node] : nodes_) {
     if (node.link != link) continue;
     node.link = 0;
-    suspects_[number] = turn.now + (is_served(node) ? options_.served_grace : options_.link_grace);
+    suspects_[number] = {turn.now + (is_served(node) ? options_.served_grace : options_.link_grace)};
     if (!is_served(node) && !node.info.address.empty()) turn.effects.add(ProbeNode{number, node.info.address});
     return;
   }
@@ -85,30 +91,40 @@ void Membership::on_link_closed(Turn& turn, LinkId link) {
 void Membership::on_nobody_listens(Turn& turn, std::uint32_t number) {
   auto suspect = suspects_.find(number);
   if (suspect == suspects_.end()) return;  // it is back, or dead already
-  suspect->second = turn.now;
-  nobody_there_.insert(number);
+  suspect->second.until = turn.now;
+  suspect->second.nobody_there = true;
 }
 
-// -------------------------------------------------------------------------------------------------------------- quarrels
+void Membership::on_probe_broken(Turn& turn, std::uint32_t number) {
+  if (auto suspect = suspects_.find(number); suspect != suspects_.end())
+    suspect->second.probe_at = turn.now + kProbePause;
+}
+
+// ------------------------------------------------------------------------------------------------------------ quarrels
 
 void Membership::on_link_report(Turn& turn, std::uint32_t from, const wire::LinkReport& report) {
   if (report.node == from) return;
   if (!nodes_.contains(report.node)) {  // MB-6
-    turn.effects.notice(daemon_of(from), wire::Method::kNodeDied,
-                        wire::NodeDied{report.node, node_id(report.node), "it was declared dead before, or never was of this cluster"});
+    turn.effects.notice(
+        daemon_of(from), wire::Method::kNodeDied,
+        wire::NodeDied{report.node, node_id(report.node), "it was declared dead before, or never was of this cluster"});
     return;
   }
   const Pair pair = pair_of(from, report.node);
   if (report.state == wire::LinkState::kUp) quarrels_.erase(pair);
-  if (report.state != wire::LinkState::kDown || !quarrels_.try_emplace(pair, turn.now + options_.quarrel_grace).second) return;
-  turn.effects.warn("node " + std::to_string(from) + " has no link to node " + std::to_string(report.node) + ": " + report.why);
+  if (report.state != wire::LinkState::kDown || !quarrels_.try_emplace(pair, turn.now + options_.quarrel_grace).second)
+    return;
+  turn.effects.warn("node " + std::to_string(from) + " has no link to node " + std::to_string(report.node) + ": " +
+                    report.why);
 }
 
 std::uint32_t Membership::culprit(Pair pair) const {
   const auto [first, second] = pair;
-  if (nodes_.at(first).info.is_head != nodes_.at(second).info.is_head) return nodes_.at(first).info.is_head ? second : first;
+  if (nodes_.at(first).info.is_head != nodes_.at(second).info.is_head)
+    return nodes_.at(first).info.is_head ? second : first;
   auto quarrels = [&](std::uint32_t number) {
-    return std::count_if(quarrels_.begin(), quarrels_.end(), [&](const auto& one) { return one.first.first == number || one.first.second == number; });
+    return std::count_if(quarrels_.begin(), quarrels_.end(),
+                         [&](const auto& one) { return one.first.first == number || one.first.second == number; });
   };
   return quarrels(first) > quarrels(second) ? first : second;
 }
@@ -118,13 +134,16 @@ std::optional<Membership::Verdict> Membership::judge_quarrels(const Turn& turn) 
   for (auto& [pair, until] : quarrels_) {
     if (until > turn.now) continue;
     // A suspect, or one that answers no pings, will be judged for that: the other is not to blame.
-    const auto in_doubt = [&](std::uint32_t number) { return suspects_.contains(number) || nodes_.at(number).pings_unanswered > 1; };
+    const auto in_doubt = [&](std::uint32_t number) {
+      return suspects_.contains(number) || nodes_.at(number).pings_unanswered > 1;
+    };
     if (in_doubt(pair.first) || in_doubt(pair.second)) {
       until = turn.now + kDoubtPause;
       continue;
     }
     const std::uint32_t fenced = culprit(pair), other = fenced == pair.first ? pair.second : pair.first;
-    return Verdict{fenced, "it and node " + std::to_string(other) + " do not reach each other, and one of them had to go"};
+    return Verdict{fenced,
+                   "it and node " + std::to_string(other) + " do not reach each other, and one of them had to go"};
   }
   return std::nullopt;
 }
@@ -152,10 +171,15 @@ bool Membership::on_load(Turn& turn, const wire::NodeLoad& load) {
 
 std::vector<Membership::Verdict> Membership::judge(Turn& turn) {
   std::vector<Verdict> verdicts;
-  for (const auto& [number, until] : suspects_) {
-    if (until > turn.now) continue;
-    verdicts.push_back({number, nobody_there_.contains(number) ? "its daemon is gone: its connection was lost, and nobody listens at its address"
-                                                               : "its connection to the head was lost"});
+  for (auto& [number, suspect] : suspects_) {
+    if (suspect.probe_at && *suspect.probe_at <= turn.now) {
+      suspect.probe_at.reset();
+      turn.effects.add(ProbeNode{number, nodes_.at(number).info.address});
+    }
+    if (suspect.until > turn.now) continue;
+    verdicts.push_back({number, suspect.nobody_there
+                                    ? "its daemon is gone: its connection was lost, and nobody listens at its address"
+                                    : "its connection to the head was lost"});
   }
   if (auto verdict = judge_quarrels(turn); verdict && verdicts.empty()) verdicts.push_back(std::move(*verdict));
   if (!ping_at_ || *ping_at_ > turn.now) return verdicts;
@@ -164,7 +188,8 @@ std::vector<Membership::Verdict> Membership::judge(Turn& turn) {
   for (auto& [number, node] : nodes_) {
     if (suspects_.contains(number)) continue;
     if (on_time && node.pings_unanswered >= pings_allowed(node)) {
-      verdicts.push_back({number, "it was silent for " + std::to_string(node.pings_unanswered) + " pings in a row (stopped, hung, or cut off)"});
+      verdicts.push_back({number, "it was silent for " + std::to_string(node.pings_unanswered) +
+                                      " pings in a row (stopped, hung, or cut off)"});
       continue;
     }
     ping(turn, number, node, on_time);
@@ -173,7 +198,8 @@ std::vector<Membership::Verdict> Membership::judge(Turn& turn) {
 }
 
 int Membership::pings_allowed(const Node& node) const {
-  return is_served(node) ? std::max(kPingsMissed, static_cast<int>(options_.served_grace / options_.ping_every)) : kPingsMissed;
+  return is_served(node) ? std::max(kPingsMissed, static_cast<int>(options_.served_grace / options_.ping_every))
+                         : kPingsMissed;
 }
 
 void Membership::ping(Turn& turn, std::uint32_t number, Node& node, bool counts) {
@@ -201,7 +227,6 @@ void Membership::declare_dead(Turn& turn, std::uint32_t number, const std::strin
   view_.remove(number);
   changed_.erase(number);
   suspects_.erase(number);
-  nobody_there_.erase(number);
   std::erase_if(quarrels_, [&](const auto& one) { return one.first.first == number || one.first.second == number; });
   newly_dead_.push_back(number);
   for (auto& [other, node] : nodes_) turn.effects.notice(daemon_of(other), wire::Method::kNodeDied, died);
@@ -232,7 +257,10 @@ std::optional<Time> Membership::next_deadline() const {
   std::optional<Time> next = push_at_;
   auto consider = [&](std::optional<Time> at) { if (at && (!next || *at < *next)) next = at; };
   if (!nodes_.empty()) consider(ping_at_);
-  for (const auto& [number, until] : suspects_) consider(until);
+  for (const auto& [number, suspect] : suspects_) {
+    consider(suspect.until);
+    consider(suspect.probe_at);
+  }
   for (const auto& [pair, until] : quarrels_) consider(until);
   return next;
 }

@@ -7,23 +7,25 @@
 //                           +------- silent for 5 counted pings -------------+
 //                           +------- fenced: see QUARREL --------------------+
 //
-// Two nodes that reach the head but not each other (QUARREL: a daemon reports a link that is down for seconds) cannot both stay:
-// what one holds for the other would wait for ever. They have quarrel_grace to be linked again; then one is fenced, the one
-// with which more others quarrel, never the head's own, else the younger.
+// Two nodes that reach the head but not each other (QUARREL: a daemon reports a link that is down for seconds) cannot
+// both stay: what one holds for the other would wait for ever. They have quarrel_grace to be linked again; then one is
+// fenced, the one with which more others quarrel, never the head's own, else the younger.
 //
 // Invariants
-//   MB-1  Node numbers ascend from 1 and are never given twice; a number once dead stays dead, and a daemon that comes back
-//         with it is refused (fencing).
-//   MB-2  A death by silence needs kPingsMissed pings without any frame in between, each sent while the head itself was on
-//         time: a head that was stopped or starved blames nobody. It needs one answered ping first (the first is sent at
-//         registration).
-//   MB-3  A change of membership is pushed to all daemons in the same step; changes of load are gathered for push_every.
+//   MB-1  Node numbers ascend from 1 and are never given twice; a number once dead stays dead, and a daemon that comes
+//         back with it is refused (fencing).
+//   MB-2  A death by silence needs kPingsMissed pings without any frame in between, each sent while the head itself was
+//         on time: a head that was stopped or starved blames nobody. It needs one answered ping first (the first is
+//         sent at registration).
+//   MB-3  A change of membership is pushed to all daemons in the same step; changes of load are gathered for
+//         push_every.
 //   MB-4  What was sent to a node to start is debited until the node's own report includes it (NodeLoad.starts_seen),
 //         whatever becomes of the actor meanwhile: so the head alone never sends a node more than it has.
-//   MB-6  A verdict is final and goes to all living nodes. One that reports a link to a node which is dead, or never was, gets the
-//         verdict again.
-//   MB-5  The daemon that the head serves (served_pid) and the head watch each other as processes, so its death is never in
-//         doubt: silence or a lost link is its death only after served_grace (a starved machine, not a dead node).
+//   MB-6  A verdict is final and goes to all living nodes. One that reports a link to a node which is dead, or never
+//         was, gets the verdict again.
+//   MB-5  The daemon that the head serves (served_pid) and the head watch each other as processes, so its death is
+//         never in doubt: silence or a lost link is its death only after served_grace (a starved machine, not a dead
+//         node).
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -44,8 +46,10 @@ namespace troupe::head {
 struct MembershipOptions {
   std::string cluster_id;
   std::uint64_t epoch = 1;
-  Duration link_grace = std::chrono::seconds(3);         ///< between a lost link and the node's death, if somebody listens there
-  Duration quarrel_grace = std::chrono::seconds(2);      ///< between the report of a lost link of two nodes and the fencing of one
+  /// between a lost link and the node's death, if somebody listens there
+  Duration link_grace = std::chrono::seconds(3);
+  /// between the report of a lost link of two nodes and the fencing of one
+  Duration quarrel_grace = std::chrono::seconds(2);
   Duration ping_every = std::chrono::milliseconds(800);  ///< times kPingsMissed: the death of a silent node
   Duration push_every = std::chrono::milliseconds(10);   ///< changes of load are gathered so long
   int served_pid = 0;                                    ///< the daemon whose end is the head's end; 0: there is none
@@ -64,6 +68,8 @@ class Membership {
   void on_link_closed(Turn& turn, LinkId link);
   /// No process has the port of a node's daemon: a suspect is dead.
   void on_nobody_listens(Turn& turn, std::uint32_t node);
+  /// That is not sure yet: a suspect is looked for again soon.
+  void on_probe_broken(Turn& turn, std::uint32_t node);
   void on_link_report(Turn& turn, std::uint32_t from, const wire::LinkReport& report);
   /// Something came from the node: it is alive. False when frames from there are not to be believed (fenced, unknown).
   bool heard(std::uint32_t node, LinkId link);
@@ -109,7 +115,9 @@ class Membership {
   static Pair pair_of(std::uint32_t a, std::uint32_t b) { return {std::min(a, b), std::max(a, b)}; }
   std::optional<Verdict> judge_quarrels(const Turn& turn);
   std::uint32_t culprit(Pair pair) const;
-  bool is_served(const Node& node) const { return options_.served_pid != 0 && node.info.is_head && node.info.pid == options_.served_pid; }
+  bool is_served(const Node& node) const {
+    return options_.served_pid != 0 && node.info.is_head && node.info.pid == options_.served_pid;
+  }
   int pings_allowed(const Node& node) const;
   void refresh(std::uint32_t number, Node& node);
   wire::NodeInfo described(const Node& node) const;
@@ -119,8 +127,9 @@ class Membership {
   MembershipOptions options_;
   std::map<std::uint32_t, Node> nodes_;   // living
   std::deque<wire::NodeInfo> dead_;
-  std::map<std::uint32_t, Time> suspects_;  // link lost; dead at that time
-  std::set<std::uint32_t> nobody_there_;    // suspects
+  /// Its link is lost; dead at `until`.
+  struct Suspect { Time until; std::optional<Time> probe_at = {}; bool nobody_there = false; };
+  std::map<std::uint32_t, Suspect> suspects_;
   std::map<Pair, Time> quarrels_;           // MB-6; one of them is fenced at that time
   sched::ClusterView view_;
   std::uint32_t last_number_ = 0;

@@ -1,8 +1,9 @@
-// Actors that wait for a place, by class: what has equal demands waits in one line, so that a change of the cluster costs one
-// question a class and not one an actor.
+// Actors that wait for a place, by class: what has equal demands waits in one line, so that a change of the cluster
+// costs one question a class and not one an actor.
 //
 // Invariants
-//   PQ-1  Of all classes that fit, the actor that waits longest is placed first; inside a class, first come, first placed.
+//   PQ-1  Of all classes that fit, the actor that waits longest is placed first; inside a class, first come, first
+//         placed.
 //   PQ-2  One pass asks about a class until it does not fit, and not again before the next pass.
 #pragma once
 #include <cstdint>

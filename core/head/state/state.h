@@ -1,14 +1,16 @@
-// The head as a state machine: events in, effects out. It is composed of small parts, each with its own contract; this class
-// only says which part hears of what, and in which order.
+// The head as a state machine: events in, effects out. It is composed of small parts, each with its own contract; this
+// class only says which part hears of what, and in which order.
 //
 //   Membership  nodes, links, deaths by silence, the cluster view      Jobs     drivers and namespaces
-//   Actors      directory, names, supervision, handles, deaths        Listing  kListState        Kv  the key-value table
+//   Actors      directory, names, supervision, handles, deaths        Listing kListState Kv the key-value table
+//   Metrics     what processes count and measure
 //
-// One thread. No I/O, no clock, no randomness but the seed's: the same seed and events give the same effects, so the list of
-// events is a complete log, and the simulator replays a failure from its seed.
+// One thread. No I/O, no clock, no randomness but the seed's: the same seed and events give the same effects, so the
+// list of events is a complete log, and the simulator replays a failure from its seed.
 //
 // Invariants
-//   HS-1  Every request of a living process is answered exactly once; one that cannot be read, with a SerializationError.
+//   HS-1  Every request of a living process is answered exactly once; one that cannot be read, with a
+//         SerializationError.
 //   HS-2  What comes from a fenced node, an old link or a dead process changes nothing.
 //   HS-4  A tool (events.h) only reads.
 //   HS-3  After apply, next_deadline() is the time of the next Tick that matters, if any.
@@ -23,6 +25,7 @@
 #include "core/head/state/listing.h"
 #include "core/head/state/liveness.h"
 #include "core/head/state/membership.h"
+#include "core/head/state/metrics.h"
 #include "core/base/random.h"
 
 namespace troupe::head {
@@ -65,6 +68,7 @@ class State {
   Actors actors_;
   Listing listing_;
   Kv kv_;
+  Metrics metrics_;
 };
 
 }  // namespace troupe::head

@@ -3,7 +3,8 @@
 // Pure: time and randomness are arguments.
 //
 // Invariants
-//   SUP-1  At most max_restarts restarts begin within any restart_window; one crash more, and the actor is dead for good.
+//   SUP-1  At most max_restarts restarts begin within any restart_window; one crash more, and the actor is dead for
+//          good.
 //   SUP-2  max_restarts = kNoLimit always restarts; 0 never.
 //   SUP-3  The delay grows with the restarts inside the window and starts anew when the window is clear.
 #pragma once

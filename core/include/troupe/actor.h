@@ -5,8 +5,8 @@
 //   counter.cast<&Counter::add>(1);                          // no reply
 //
 // Any class can be an actor: no base, no macro. remote, call and cast return at once. A scoped actor ends when its last
-// handle is gone and its queued calls are done, and with its job. Thread rule: any thread of a driver or worker; the order
-// of calls is per caller: one task, one actor, or one thread of the driver.
+// handle is gone and its queued calls are done, and with its job. Thread rule: any thread of a driver or worker; the
+// order of calls is per caller: one task, one actor, or one thread of the driver.
 #pragma once
 #include <memory>
 #include <string>
@@ -39,9 +39,12 @@ std::string handle_id(const HandlePtr& handle);
 template <class A> const char* pretty_class() { return __PRETTY_FUNCTION__; }
 
 /// M is a method of A or of a base of A.
-template <class A, auto M> concept MethodOf = requires { typename SignatureOf<decltype(M)>::Class; } && std::derived_from<A, typename SignatureOf<decltype(M)>::Class>;
+template <class A, auto M>
+concept MethodOf = requires { typename SignatureOf<decltype(M)>::Class; } &&
+                   std::derived_from<A, typename SignatureOf<decltype(M)>::Class>;
 
-template <class A, auto M, class... X> auto call_method(const HandlePtr& handle, const CallOptions* options, X&&... arguments) {
+template <class A, auto M, class... X>
+auto call_method(const HandlePtr& handle, const CallOptions* options, X&&... arguments) {
   using S = SignatureOf<decltype(M)>;
   using Remote = RemoteOf<typename S::Return>;
   OutgoingCall call;
@@ -56,7 +59,8 @@ template <class A, auto M, class... X> auto call_method(const HandlePtr& handle,
   }
 }
 
-template <class A, auto M, class... X> void cast_method(const HandlePtr& handle, const CallOptions* options, X&&... arguments) {
+template <class A, auto M, class... X>
+void cast_method(const HandlePtr& handle, const CallOptions* options, X&&... arguments) {
   using S = SignatureOf<decltype(M)>;
   OutgoingCall call;
   call.function = &MethodEntry<A, M>::node;
@@ -73,11 +77,17 @@ class ActorCall {
   ActorCall(detail::HandlePtr handle, CallOptions options) : handle_(std::move(handle)), options_(std::move(options)) {}
 
   template <auto M, class... X>
-    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> && detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
-  auto call(X&&... arguments) const { return detail::call_method<A, M>(handle_, &options_, std::forward<X>(arguments)...); }
+    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> &&
+             detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
+  auto call(X&&... arguments) const {
+    return detail::call_method<A, M>(handle_, &options_, std::forward<X>(arguments)...);
+  }
   template <auto M, class... X>
-    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> && detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
-  void cast(X&&... arguments) const { detail::cast_method<A, M>(handle_, &options_, std::forward<X>(arguments)...); }
+    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> &&
+             detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
+  void cast(X&&... arguments) const {
+    detail::cast_method<A, M>(handle_, &options_, std::forward<X>(arguments)...);
+  }
 
  private:
   detail::HandlePtr handle_;
@@ -92,13 +102,19 @@ class ActorHandle {
 
   /// Calls a method; gives what task gives for the method's return type. Calls of one caller run in order.
   template <auto M, class... X>
-    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> && detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
-  auto call(X&&... arguments) const { return detail::call_method<A, M>(handle_, nullptr, std::forward<X>(arguments)...); }
+    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> &&
+             detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
+  auto call(X&&... arguments) const {
+    return detail::call_method<A, M>(handle_, nullptr, std::forward<X>(arguments)...);
+  }
 
   /// Calls without a reply; ordered with calls. Errors are logged where they happen.
   template <auto M, class... X>
-    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> && detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
-  void cast(X&&... arguments) const { detail::cast_method<A, M>(handle_, nullptr, std::forward<X>(arguments)...); }
+    requires detail::MethodOf<A, M> && detail::RemoteSignature<detail::SignatureOf<decltype(M)>> &&
+             detail::CallableWith<detail::SignatureOf<decltype(M)>, X...>
+  void cast(X&&... arguments) const {
+    detail::cast_method<A, M>(handle_, nullptr, std::forward<X>(arguments)...);
+  }
 
   /// The same handle with options for the next call.
   ActorCall<A> options(CallOptions options) const { return ActorCall<A>(handle_, std::move(options)); }
@@ -152,11 +168,16 @@ template <class X> struct ConstructorArgument {
   using Type = std::conditional_t<std::is_same_v<D, const char*> || std::is_same_v<D, char*>, std::string, D>;
 };
 template <class T> struct ConstructorArgument<ObjectRef<T>> { using Type = T; };
-template <class X> using Unwrapped = typename ConstructorArgument<std::conditional_t<kIsRef<X>, std::remove_cvref_t<X>, X>>::Type;
-template <class X> using AsGiven = std::conditional_t<kIsRef<X>, std::remove_cvref_t<X>, typename ConstructorArgument<X>::Type>;
+template <class X>
+using Unwrapped = typename ConstructorArgument<std::conditional_t<kIsRef<X>, std::remove_cvref_t<X>, X>>::Type;
+template <class X>
+using AsGiven = std::conditional_t<kIsRef<X>, std::remove_cvref_t<X>, typename ConstructorArgument<X>::Type>;
 
-template <class A, class... D> inline constexpr bool kConstructible = (Serializable<D> && ...) && requires(D&&... value) { new A(std::move(value)...); };
-template <class A, class... X> concept ConstructibleFrom = kConstructible<A, Unwrapped<X>...> || kConstructible<A, AsGiven<X>...>;
+template <class A, class... D>
+inline constexpr bool kConstructible =
+    (Serializable<D> && ...) && requires(D&&... value) { new A(std::move(value)...); };
+template <class A, class... X>
+concept ConstructibleFrom = kConstructible<A, Unwrapped<X>...> || kConstructible<A, AsGiven<X>...>;
 
 template <class A, class... D, class... X> OutgoingCall construction(X&&... arguments) {
   using Entry = ConstructorEntry<A, D...>;
@@ -184,7 +205,8 @@ class ActorClass {
     requires std::is_class_v<A> && detail::ConstructibleFrom<A, X...>
   ActorHandle<A> remote(X&&... arguments) const {
     detail::OutgoingCall call = [&] {
-      if constexpr (detail::kConstructible<A, detail::Unwrapped<X>...>) return detail::construction<A, detail::Unwrapped<X>...>(std::forward<X>(arguments)...);
+      if constexpr (detail::kConstructible<A, detail::Unwrapped<X>...>)
+        return detail::construction<A, detail::Unwrapped<X>...>(std::forward<X>(arguments)...);
       else return detail::construction<A, detail::AsGiven<X>...>(std::forward<X>(arguments)...);
     }();
     return detail::make_handle<A>(detail::create_actor(std::move(call), options_.get(), detail::pretty_class<A>()));
@@ -196,8 +218,8 @@ class ActorClass {
 
 template <class A> inline const ActorClass<A> actor{};
 
-/// Finds an actor by name, in the job's namespace unless told otherwise. Throws ActorNotFoundError, and InvalidArgumentError
-/// when the actor of that name is of another class than A.
+/// Finds an actor by name, in the job's namespace unless told otherwise. Throws ActorNotFoundError, and
+/// InvalidArgumentError when the actor of that name is of another class than A.
 template <class A> ActorHandle<A> get_actor(const std::string& name, NameOptions options = {}) {
   return detail::make_handle<A>(*detail::find_actor(name, options, detail::pretty_class<A>()));
 }
@@ -208,12 +230,18 @@ template <class A> Result<ActorHandle<A>> try_get_actor(const std::string& name,
 }
 
 /// Ends the actor at once; queued calls fail with ActorDiedError. With restart, it counts as a crash.
-template <class A> void kill(const ActorHandle<A>& handle, KillOptions options = {}) { detail::kill_actor(detail::handle_of(handle), options); }
+template <class A>
+void kill(const ActorHandle<A>& handle, KillOptions options = {}) {
+  detail::kill_actor(detail::handle_of(handle), options);
+}
 /// Ends the actor when the calls made before are done; its destructor runs.
 template <class A> void stop(const ActorHandle<A>& handle) { detail::stop_actor(detail::handle_of(handle)); }
 /// Inside a method: the actor ends after this call has answered. Throws InvalidArgumentError outside of an actor.
 void exit_actor();
 /// Ready at the actor's final death, with how it came.
-template <class A> ObjectRef<ActorDeath> monitor(const ActorHandle<A>& handle) { return detail::make_ref<ActorDeath>(detail::monitor_actor(detail::handle_of(handle))); }
+template <class A>
+ObjectRef<ActorDeath> monitor(const ActorHandle<A>& handle) {
+  return detail::make_ref<ActorDeath>(detail::monitor_actor(detail::handle_of(handle)));
+}
 
 }  // namespace troupe

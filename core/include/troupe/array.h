@@ -50,7 +50,8 @@ class Shape {
     ar(std::uint8_t(rank_));
     for (std::size_t n : span()) ar(std::uint64_t(n));
   }
-  /// Bytes that nobody has checked: the reader fails where they are no shape. The number of elements; without dimensions 0.
+  /// Bytes that nobody has checked: the reader fails where they are no shape. The number of elements; without
+  /// dimensions 0.
   std::size_t read(Reader& ar) {
     std::uint8_t rank = 0;
     ar(rank);
@@ -107,9 +108,11 @@ class ArrayBuilder {
  public:
   using value_type = T;
 
-  /// Memory for `size` elements, not initialized. Waits while the store is full; ObjectStoreFullError when it can never fit.
+  /// Memory for `size` elements, not initialized. Waits while the store is full; ObjectStoreFullError when it can never
+  /// fit.
   explicit ArrayBuilder(std::size_t size) : ArrayBuilder(std::initializer_list<std::size_t>{size}) {}
-  explicit ArrayBuilder(std::initializer_list<std::size_t> shape) : ArrayBuilder(std::span<const std::size_t>(shape.begin(), shape.size())) {}
+  explicit ArrayBuilder(std::initializer_list<std::size_t> shape)
+      : ArrayBuilder(std::span<const std::size_t>(shape.begin(), shape.size())) {}
   explicit ArrayBuilder(std::span<const std::size_t> shape) : shape_(shape), size_(shape_.elements(sizeof(T))) {
     if (size_ > 0) {
       open_ = detail::allocate_buffer(size_ * sizeof(T));
@@ -117,7 +120,10 @@ class ArrayBuilder {
     }
   }
   ArrayBuilder(ArrayBuilder&& other) noexcept
-      : shape_(other.shape_), size_(std::exchange(other.size_, 0)), open_(std::move(other.open_)), data_(std::exchange(other.data_, nullptr)) {}
+      : shape_(other.shape_),
+        size_(std::exchange(other.size_, 0)),
+        open_(std::move(other.open_)),
+        data_(std::exchange(other.data_, nullptr)) {}
   ArrayBuilder& operator=(ArrayBuilder&& other) noexcept {
     shape_ = other.shape_;
     size_ = std::exchange(other.size_, 0);
@@ -188,7 +194,8 @@ struct Attached<Array<T>> {
     if (!attachments || index >= attachments->buffers.size()) return ar.fail("an array's buffer out of range");
     const BufferPtr& buffer = attachments->buffers[index];
     std::size_t bytes = 0;
-    if (__builtin_mul_overflow(elements, sizeof(T), &bytes) || bytes > buffer->size()) return ar.fail("an array larger than its buffer");
+    if (__builtin_mul_overflow(elements, sizeof(T), &bytes) || bytes > buffer->size())
+      return ar.fail("an array larger than its buffer");
     if (reinterpret_cast<std::uintptr_t>(buffer->data()) % alignof(T) != 0) return ar.fail("a misaligned array");
     array.buffer_ = buffer;
     array.data_ = reinterpret_cast<const T*>(buffer->data());

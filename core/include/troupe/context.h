@@ -24,7 +24,10 @@ struct RuntimeContext {
 /// The context of the calling thread or fiber. Throws InvalidArgumentError outside of run.
 RuntimeContext runtime_context();
 
-/// Suspends the fiber, or in a task or driver the thread. Throws CancelledError when cancelled.
+/// Suspends the fiber, or in a task or driver the thread. As in get and wait, a task that sleeps for more than a moment
+/// gives its CPUs to others meanwhile and goes on at once when it wakes: as many tasks as slept may then run beside
+/// those that were started. Code that is to keep its CPUs sleeps by std::this_thread. Throws CancelledError when
+/// cancelled.
 void sleep_for(Duration duration);
 /// Lets other fibers run. Throws CancelledError when cancelled.
 void yield();

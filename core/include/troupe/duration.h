@@ -1,5 +1,5 @@
-// Time spans of the public interface. A duration is a std::chrono::nanoseconds; "no limit" is kForever, which every wait
-// understands as "until it happens" (such waits end when what they wait for dies).
+// Time spans of the public interface. A duration is a std::chrono::nanoseconds; "no limit" is kForever, which every
+// wait understands as "until it happens" (such waits end when what they wait for dies).
 #pragma once
 #include <chrono>
 #include <cstdint>

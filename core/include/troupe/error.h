@@ -1,8 +1,8 @@
 // Errors: one class a kind of failure, all derived from troupe::Error, which is a std::runtime_error.
 //
-// Inside the runtime an error is a value (Result<T>, Status); it is thrown only at the user's door, by the function that
-// the user called (get throws, try_get returns). An error crosses processes as an ErrorRecord and is rebuilt there with its
-// real type, so `catch (const troupe::ActorDiedError&)` works wherever the failure happened.
+// Inside the runtime an error is a value (Result<T>, Status); it is thrown only at the user's door, by the function
+// that the user called (get throws, try_get returns). An error crosses processes as an ErrorRecord and is rebuilt there
+// with its real type, so `catch (const troupe::ActorDiedError&)` works wherever the failure happened.
 //
 // Thread rule: errors are immutable after construction and may be shared between threads.
 //
@@ -29,7 +29,7 @@ enum class ErrorCode : std::uint16_t {
   kNodeDied = 4,           ///< the machine is gone or was declared dead
   kOutOfMemory = 5,        ///< killed by the memory monitor or the kernel
   kActorDied = 6,          ///< dead for good, or the call was interrupted by a death
-  kActorUnavailable = 7,   ///< restarting or unreachable now
+  kActorUnavailable = 7,   ///< for programs' own use: calls to an actor that restarts wait, or fail as kActorDied
   kActorNotFound = 8,      ///< no actor of that name
   kPendingCallsLimit = 9,  ///< max_pending_calls reached
   kObjectLost = 10,        ///< no copy is left and none can be made
@@ -60,7 +60,6 @@ struct ErrorContext {
   std::string task_id, actor_id, node;
   int pid = 0;
   int attempt = 0;  ///< 0 at the first run
-  std::string stack;
   std::vector<std::string> log_tail;  ///< last lines of the process's output, oldest first
 };
 
@@ -100,7 +99,8 @@ namespace detail {
 template <class Self, ErrorCode kCode>
 class ErrorOf : public Error {
  public:
-  explicit ErrorOf(std::string message) : Error(ErrorRecord{kCode, std::move(message), {}, {}, {}, Outcome::kUnknown, {}}) {}
+  explicit ErrorOf(std::string message)
+      : Error(ErrorRecord{kCode, std::move(message), {}, {}, {}, Outcome::kUnknown, {}}) {}
   explicit ErrorOf(ErrorRecord record) : Error(std::move(record)) {}
   [[noreturn]] void raise() const override { throw static_cast<const Self&>(*this); }
 };
@@ -127,26 +127,75 @@ class ActorDiedError : public detail::ErrorOf<ActorDiedError, ErrorCode::kActorD
   Outcome outcome() const noexcept { return record().outcome; }
 };
 
-// clang-format off
-class WorkerCrashedError : public detail::ErrorOf<WorkerCrashedError, ErrorCode::kWorkerCrashed> { public: using ErrorOf::ErrorOf; };
+class WorkerCrashedError : public detail::ErrorOf<WorkerCrashedError, ErrorCode::kWorkerCrashed> {
+ public:
+  using ErrorOf::ErrorOf;
+};
 class NodeDiedError : public detail::ErrorOf<NodeDiedError, ErrorCode::kNodeDied> { public: using ErrorOf::ErrorOf; };
-class OutOfMemoryError : public detail::ErrorOf<OutOfMemoryError, ErrorCode::kOutOfMemory> { public: using ErrorOf::ErrorOf; };
-class ActorUnavailableError : public detail::ErrorOf<ActorUnavailableError, ErrorCode::kActorUnavailable> { public: using ErrorOf::ErrorOf; };
-class ActorNotFoundError : public detail::ErrorOf<ActorNotFoundError, ErrorCode::kActorNotFound> { public: using ErrorOf::ErrorOf; };
-class PendingCallsLimitError : public detail::ErrorOf<PendingCallsLimitError, ErrorCode::kPendingCallsLimit> { public: using ErrorOf::ErrorOf; };
-class ObjectLostError : public detail::ErrorOf<ObjectLostError, ErrorCode::kObjectLost> { public: using ErrorOf::ErrorOf; };
-class OwnerDiedError : public detail::ErrorOf<OwnerDiedError, ErrorCode::kOwnerDied> { public: using ErrorOf::ErrorOf; };
-class ObjectStoreFullError : public detail::ErrorOf<ObjectStoreFullError, ErrorCode::kObjectStoreFull> { public: using ErrorOf::ErrorOf; };
-class OutOfDiskError : public detail::ErrorOf<OutOfDiskError, ErrorCode::kOutOfDisk> { public: using ErrorOf::ErrorOf; };
-class GetTimeoutError : public detail::ErrorOf<GetTimeoutError, ErrorCode::kGetTimeout> { public: using ErrorOf::ErrorOf; };
-class DeadlineExceededError : public detail::ErrorOf<DeadlineExceededError, ErrorCode::kDeadlineExceeded> { public: using ErrorOf::ErrorOf; };
-class CancelledError : public detail::ErrorOf<CancelledError, ErrorCode::kCancelled> { public: using ErrorOf::ErrorOf; };
-class InfeasibleError : public detail::ErrorOf<InfeasibleError, ErrorCode::kInfeasible> { public: using ErrorOf::ErrorOf; };
-class SerializationError : public detail::ErrorOf<SerializationError, ErrorCode::kSerialization> { public: using ErrorOf::ErrorOf; };
-class InvalidArgumentError : public detail::ErrorOf<InvalidArgumentError, ErrorCode::kInvalidArgument> { public: using ErrorOf::ErrorOf; };
+class OutOfMemoryError : public detail::ErrorOf<OutOfMemoryError, ErrorCode::kOutOfMemory> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class ActorUnavailableError : public detail::ErrorOf<ActorUnavailableError, ErrorCode::kActorUnavailable> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class ActorNotFoundError : public detail::ErrorOf<ActorNotFoundError, ErrorCode::kActorNotFound> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class PendingCallsLimitError : public detail::ErrorOf<PendingCallsLimitError, ErrorCode::kPendingCallsLimit> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class ObjectLostError : public detail::ErrorOf<ObjectLostError, ErrorCode::kObjectLost> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class OwnerDiedError : public detail::ErrorOf<OwnerDiedError, ErrorCode::kOwnerDied> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class ObjectStoreFullError : public detail::ErrorOf<ObjectStoreFullError, ErrorCode::kObjectStoreFull> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class OutOfDiskError : public detail::ErrorOf<OutOfDiskError, ErrorCode::kOutOfDisk> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class GetTimeoutError : public detail::ErrorOf<GetTimeoutError, ErrorCode::kGetTimeout> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class DeadlineExceededError : public detail::ErrorOf<DeadlineExceededError, ErrorCode::kDeadlineExceeded> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class CancelledError : public detail::ErrorOf<CancelledError, ErrorCode::kCancelled> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class InfeasibleError : public detail::ErrorOf<InfeasibleError, ErrorCode::kInfeasible> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class SerializationError : public detail::ErrorOf<SerializationError, ErrorCode::kSerialization> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class InvalidArgumentError : public detail::ErrorOf<InvalidArgumentError, ErrorCode::kInvalidArgument> {
+ public:
+  using ErrorOf::ErrorOf;
+};
 class NotFoundError : public detail::ErrorOf<NotFoundError, ErrorCode::kNotFound> { public: using ErrorOf::ErrorOf; };
-class UnauthenticatedError : public detail::ErrorOf<UnauthenticatedError, ErrorCode::kUnauthenticated> { public: using ErrorOf::ErrorOf; };
-class RuntimeEnvError : public detail::ErrorOf<RuntimeEnvError, ErrorCode::kRuntimeEnv> { public: using ErrorOf::ErrorOf; };
-// clang-format on
+class UnauthenticatedError : public detail::ErrorOf<UnauthenticatedError, ErrorCode::kUnauthenticated> {
+ public:
+  using ErrorOf::ErrorOf;
+};
+class RuntimeEnvError : public detail::ErrorOf<RuntimeEnvError, ErrorCode::kRuntimeEnv> {
+ public:
+  using ErrorOf::ErrorOf;
+};
 
 }  // namespace troupe

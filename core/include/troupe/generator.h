@@ -2,8 +2,8 @@
 //
 //   troupe::Generator<int> count(int n) { for (int i = 0; i < n; ++i) co_yield i; }
 //
-// As the result of a task or a method it becomes a RefStream on the caller's side: items can be read before the task ends,
-// and the producer runs only a bounded number of items ahead. A generator may also be used by hand with next().
+// As the result of a task or a method it becomes a RefStream on the caller's side: items can be read before the task
+// ends, and the producer runs only a bounded number of items ahead. A generator may also be used by hand with next().
 #pragma once
 #include <concepts>
 #include <coroutine>
@@ -28,7 +28,8 @@ class [[nodiscard]] Generator {
     }
     void return_void() noexcept {}
     void unhandled_exception() { error_ = std::current_exception(); }
-    template <class Awaitable> void await_transform(Awaitable&&) = delete;  // a generator waits with get, wait and sleep_for
+    // a generator waits with get, wait and sleep_for
+    template <class Awaitable> void await_transform(Awaitable&&) = delete;
 
     std::optional<T> item_;
     std::exception_ptr error_;

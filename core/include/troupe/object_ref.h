@@ -1,8 +1,8 @@
 // References to objects: ObjectRef<T> names a value that exists or will exist somewhere in the cluster.
 //
 // A ref is a counted handle: copies are cheap, may be made and dropped on any thread, and may be stored in arguments,
-// results and other objects. The object lives while any ref to it lives anywhere. The process that made the ref owns the
-// object; when it dies, reading gives OwnerDiedError.
+// results and other objects. The object lives while any ref to it lives anywhere. The process that made the ref owns
+// the object; when it dies, reading gives OwnerDiedError.
 #pragma once
 #include <cstdint>
 #include <string>

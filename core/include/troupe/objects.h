@@ -1,7 +1,9 @@
 // put, get, wait, cancel, on_ready: reading and waiting for objects.
 //
-// All of them may be called from any thread of a driver or worker; in an actor with fibers they suspend the fiber, in a task
-// its thread, whose CPUs are given back meanwhile. Each throws CancelledError in a task or call that is being cancelled.
+// All of them may be called from any thread of a driver or worker; in an actor with fibers they suspend the fiber, in a
+// task its thread, whose CPUs are given to other tasks meanwhile; when its wait is over it goes on at once, also if
+// they all run, and new tasks begin only when there are CPUs again. Each throws CancelledError in a task or call that
+// is being cancelled.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,7 +19,8 @@ namespace troupe {
 
 namespace detail {
 ObjectPtr put_value(Value value, const PutOptions& options);
-/// Waits until all of them are ready with their buffers here. Throws GetTimeoutError, CancelledError, InvalidArgumentError.
+/// Waits until all of them are ready with their buffers here. Throws GetTimeoutError, CancelledError,
+/// InvalidArgumentError.
 void await_all(const ObjectPtr* const* objects, std::size_t count, Duration timeout);
 /// The value of a ready object, or its error.
 const Value* value_of(const ObjectBase& object) noexcept;
@@ -25,7 +28,8 @@ ErrorPtr error_of(const ObjectBase& object);
 /// Indices of the ready ones in order, at most options.num_returns of them.
 std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t count, const WaitOptions& options);
 void cancel_object(const ObjectPtr& object, const CancelOptions& options);
-void call_when_ready(const ObjectPtr& object, std::function<void()> callback);
+/// `callback` gets the error of a value whose memory could not be brought here; null: read_value may be called.
+void call_when_ready(const ObjectPtr& object, std::function<void(const ErrorPtr&)> callback);
 /// The store's fast path: state is ready, nothing to fetch.
 inline bool is_here(const ObjectBase* object) noexcept { return object && object->state() == ObjectBase::kReady; }
 
@@ -56,11 +60,15 @@ template <class T, class F> Result<T> capture(F&& read) {
 template <class T>
   requires Serializable<std::remove_cvref_t<T>>
 ObjectRef<std::remove_cvref_t<T>> put(T&& value, PutOptions options = {}) {
-  return detail::make_ref<std::remove_cvref_t<T>>(detail::put_value(detail::encode_value(static_cast<const std::remove_cvref_t<T>&>(value)), options));
+  return detail::make_ref<std::remove_cvref_t<T>>(
+      detail::put_value(detail::encode_value(static_cast<const std::remove_cvref_t<T>&>(value)), options));
 }
 
 /// Waits for the object and gives its value; throws its error with its real type. Arrays are not copied.
-template <class T> T get(const ObjectRef<T>& ref, GetOptions options = {}) { return detail::get_object<T>(detail::pointer_of(ref), options.timeout); }
+template <class T>
+T get(const ObjectRef<T>& ref, GetOptions options = {}) {
+  return detail::get_object<T>(detail::pointer_of(ref), options.timeout);
+}
 
 /// All values, in order; one deadline for all; the first error in the order given is thrown.
 template <class T>
@@ -75,12 +83,7 @@ std::vector<T> get(const std::vector<ObjectRef<T>>& refs, GetOptions options = {
   for (auto* object : objects) values.push_back(detail::read_value<T>(**object));
   return values;
 }
-inline void get(const std::vector<ObjectRef<void>>& refs, GetOptions options = {}) {
-  std::vector<const detail::ObjectPtr*> objects;
-  for (auto& ref : refs) objects.push_back(&detail::pointer_of(ref));
-  detail::await_all(objects.data(), objects.size(), options.timeout);
-  for (auto* object : objects) detail::read_value<void>(**object);
-}
+void get(const std::vector<ObjectRef<void>>& refs, GetOptions options = {});
 
 /// As get, with the error as a value: also a timeout.
 template <class T> Result<T> try_get(const ObjectRef<T>& ref, GetOptions options = {}) {
@@ -129,23 +132,36 @@ template <class Ref, class Vector> typename RefTraits<Ref>::Out wait_in(Vector&&
 }
 }  // namespace detail
 
-/// Splits refs into ready and pending: returns when num_returns are ready or the timeout has passed, which is no error. Failed
-/// objects count as ready. A duplicate, an empty list, num_returns of 0 or above the size: InvalidArgumentError.
-template <class T> WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, WaitOptions options = {}) { return detail::wait_in<ObjectRef<T>>(refs, options); }
-template <class T> WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, WaitOptions options = {}) { return detail::wait_in<ObjectRef<T>>(std::move(refs), options); }
-inline WaitResult<AnyRef> wait(const std::vector<AnyRef>& refs, WaitOptions options = {}) { return detail::wait_in<AnyRef>(refs, options); }
-inline WaitResult<AnyRef> wait(std::vector<AnyRef>&& refs, WaitOptions options = {}) { return detail::wait_in<AnyRef>(std::move(refs), options); }
+/// Splits refs into ready and pending: returns when num_returns are ready or the timeout has passed, which is no error.
+/// Failed objects count as ready. A duplicate, an empty list, num_returns of 0 or above the size: InvalidArgumentError.
+template <class T>
+WaitResult<T> wait(const std::vector<ObjectRef<T>>& refs, WaitOptions options = {}) {
+  return detail::wait_in<ObjectRef<T>>(refs, options);
+}
+template <class T>
+WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, WaitOptions options = {}) {
+  return detail::wait_in<ObjectRef<T>>(std::move(refs), options);
+}
+WaitResult<AnyRef> wait(const std::vector<AnyRef>& refs, WaitOptions options = {});
+WaitResult<AnyRef> wait(std::vector<AnyRef>&& refs, WaitOptions options = {});
 
 /// Cancels the task or call that makes this object; one that is done keeps its value. See API.md section 3.
-template <class T> void cancel(const ObjectRef<T>& ref, CancelOptions options = {}) { detail::cancel_object(detail::pointer_of(ref), options); }
+template <class T>
+void cancel(const ObjectRef<T>& ref, CancelOptions options = {}) {
+  detail::cancel_object(detail::pointer_of(ref), options);
+}
 
 /// Calls back with the value or the error, on the runtime's own thread: the callback must not block.
 template <class T, class Callback>
   requires std::invocable<Callback, Result<T>&&>
 void on_ready(const ObjectRef<T>& ref, Callback callback) {
   detail::ObjectPtr object = detail::pointer_of(ref);
-  detail::call_when_ready(object, [object, shared = std::make_shared<Callback>(std::move(callback))] {
-    (*shared)(detail::capture<T>([&] { return detail::read_value<T>(*object); }));
+  auto shared = std::make_shared<Callback>(std::move(callback));
+  detail::call_when_ready(object, [object, shared](const ErrorPtr& lost) {
+    (*shared)(detail::capture<T>([&] {
+      if (lost) lost->raise();
+      return detail::read_value<T>(*object);
+    }));
   });
 }
 

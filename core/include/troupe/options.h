@@ -1,5 +1,6 @@
 // Option structs of tasks, actors, placement: plain aggregates for designated initializers, each member with a default.
-// They are also what is sent, so their members are serializable, but for the retry predicate, which stays with the submitter.
+// They are also what is sent, so their members are serializable, but for the retry predicate, which stays with the
+// submitter.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace troupe {
 
-/// What a task needs while it runs, or an actor while it lives. Unset cpus: 1 for a task, 0 for an actor and in a bundle.
+/// What a task needs while it runs, or an actor while it lives. Unset cpus: 1 for a task, 0 for an actor and in a
+/// bundle.
 struct Resources {
   double cpus = kUnset;
   double gpus = 0;
@@ -32,7 +34,8 @@ struct Backoff {
 };
 
 struct RetryPolicy {
-  int max_retries = 3;                             ///< the worker or its node died; shared with approved application errors
+  /// the worker or its node died; shared with approved application errors
+  int max_retries = 3;
   int max_oom_retries = kNoLimit;                  ///< killed by the memory monitor
   bool (*retry_error)(const TaskError&) = nullptr; ///< application errors to retry; none unless this says so
   Backoff backoff = {};
@@ -47,7 +50,11 @@ struct RuntimeEnv {
 // Where to run. Hybrid packs nodes up to half of their load, then spreads; Spread goes round all feasible nodes.
 struct Hybrid { bool operator==(const Hybrid&) const = default; };
 struct Spread { bool operator==(const Spread&) const = default; };
-struct NodeAffinity { std::string node_id = {}; bool soft = false; bool operator==(const NodeAffinity&) const = default; };
+struct NodeAffinity {
+  std::string node_id = {};
+  bool soft = false;
+  bool operator==(const NodeAffinity&) const = default;
+};
 /// A bundle of a placement group; index kAny: any of its bundles.
 struct Bundle {
   static constexpr std::int32_t kAny = -1;
@@ -57,7 +64,10 @@ struct Bundle {
 using Scheduling = std::variant<Hybrid, Spread, NodeAffinity, Bundle>;
 
 /// Label values to match: "v", "!v", "in(a,b)", "!in(a,b)"; all must hold.
-struct LabelSelector { std::map<std::string, std::string> match = {}; bool operator==(const LabelSelector&) const = default; };
+struct LabelSelector {
+  std::map<std::string, std::string> match = {};
+  bool operator==(const LabelSelector&) const = default;
+};
 
 struct TaskOptions {
   std::string name = {};
@@ -65,10 +75,12 @@ struct TaskOptions {
   Scheduling scheduling = {};
   LabelSelector labels = {};
   RetryPolicy retry = {};
-  Duration timeout = kForever;          ///< from first start to end; then cancelled with DeadlineExceededError
-  std::string idempotency_key = {};
+  /// from its first sending to its end; then cancelled with DeadlineExceededError
+  Duration timeout = kForever;
+  std::string idempotency_key = {};     ///< generators: InvalidArgumentError, their items are not kept
   RuntimeEnv env = {};
-  std::uint32_t stream_buffer = 0;      ///< generators: at most so many items ahead of the reader; 0 = 64
+  /// Generators: at most so many items ahead of the reader (0 = 64), and no more when they fill an eighth of the store.
+  std::uint32_t stream_buffer = 0;
 };
 
 enum class Lifetime : std::uint8_t { kScoped, kDetached };
@@ -99,19 +111,29 @@ struct CallOptions {
   std::string concurrency_group = {};
   int max_retries = -2;                            ///< -2: the actor's max_task_retries; kNoLimit: no limit
   Duration timeout = kForever;
-  std::string idempotency_key = {};
+  std::string idempotency_key = {};                ///< generators: InvalidArgumentError, their items are not kept
   std::string name = {};
 };
 
+/// copies above 1: InvalidArgumentError, no second copy is kept on another node.
 struct PutOptions { int copies = 1; };
 struct GetOptions { Duration timeout = kForever; };
+/// fetch_local: an object is ready when its memory is on this node too (or is lost); else when its owner has it.
 struct WaitOptions { std::size_t num_returns = 1; Duration timeout = kForever; bool fetch_local = true; };
 struct CancelOptions { bool force = false; bool recursive = true; };
 struct KillOptions { bool restart = false; };
 struct NameOptions { std::string name_space = {}; };
 
 /// How an actor ended for good.
-enum class DeathCause : std::uint8_t { kFinished, kKilled, kCrashed, kOutOfMemory, kNodeDied, kConstructorFailed, kJobEnded };
+enum class DeathCause : std::uint8_t {
+  kFinished,
+  kKilled,
+  kCrashed,
+  kOutOfMemory,
+  kNodeDied,
+  kConstructorFailed,
+  kJobEnded
+};
 struct ActorDeath {
   DeathCause cause = DeathCause::kFinished;
   std::string message, node;
@@ -119,7 +141,8 @@ struct ActorDeath {
 };
 
 struct RunOptions {
-  std::string address = {};                        ///< HOST:PORT or a file that holds it; empty: an embedded one-node cluster
+  /// HOST:PORT or a file that holds it; empty: an embedded one-node cluster
+  std::string address = {};
   bool local = false;                              ///< everything in one process, on threads
   double cpus = kUnset;                            ///< default: the machine's
   double gpus = kUnset;
@@ -131,8 +154,10 @@ struct RunOptions {
   Duration shutdown_grace = std::chrono::seconds(10);
   int max_suspended_workers = 512;
   std::uint64_t stack_size = 1 << 20;              ///< of fibers, bytes
-  std::uint64_t call_memory = 0;                   ///< bytes that open calls of one process may take before `remote` waits; 0: 25 % of memory
-  std::uint64_t ring_memory = 0;                   ///< bytes of the rings between processes of this node; above it their calls go by the daemon; 0: 64 MiB
+  /// bytes that open calls of one process may take before `remote` waits; 0: 25 % of memory
+  std::uint64_t call_memory = 0;
+  /// bytes of the rings between processes of this node; above it their calls go by the daemon; 0: 64 MiB
+  std::uint64_t ring_memory = 0;
 };
 
 }  // namespace troupe

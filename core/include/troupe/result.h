@@ -1,7 +1,7 @@
 // Result<T>: a value or an error, and Status = Result<void>. The one currency for failure inside the runtime.
 //
-// Both are [[nodiscard]]. An error is held by a shared pointer to const, so copying a failed Result is cheap and the error
-// keeps its real type: dynamic_cast on error() finds it. A Result that holds neither cannot be made.
+// Both are [[nodiscard]]. An error is held by a shared pointer to const, so copying a failed Result is cheap and the
+// error keeps its real type: dynamic_cast on error() finds it. A Result that holds neither cannot be made.
 #pragma once
 #include <concepts>
 #include <memory>
@@ -48,7 +48,10 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
   T* operator->() { return &value(); }
   template <class U> T value_or(U&& other) const& { return ok() ? *value_ : static_cast<T>(std::forward<U>(other)); }
-  template <class U> T value_or(U&& other) && { return ok() ? std::move(*value_) : static_cast<T>(std::forward<U>(other)); }
+  template <class U>
+  T value_or(U&& other) && {
+    return ok() ? std::move(*value_) : static_cast<T>(std::forward<U>(other));
+  }
 
   /// The error, of its real type. Only when !ok().
   const Error& error() const { return *error_; }

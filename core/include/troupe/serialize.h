@@ -1,17 +1,17 @@
 // Serialization: values to bytes and back, without registration, macros or third-party headers.
 //
-// Serializable are scalars, enums, std::string, chrono durations, the standard containers, optional, variant, pair, tuple,
-// unique_ptr, aggregates of up to 64 fields, and any default constructible class with
+// Serializable are scalars, enums, std::string, chrono durations, the standard containers, optional, variant, pair,
+// tuple, unique_ptr, aggregates of up to 64 fields, and any default constructible class with
 //
 //   template <class Archive> void serialize(Archive& ar) { ar(a_, b_); }        // a public member
-//   template <class Archive> void serialize(Archive& ar, T& value);             // or free, found by its argument (a friend)
+//   template <class Archive> void serialize(Archive& ar, T& value); // or free, found by its argument (a friend)
 //
-// The same function sizes, writes and reads. Where it must know which, `if constexpr (Archive::kReading)`; a reading one may
-// refuse what it read by `ar.fail("reason")`. While sizing and writing it must not change the value. An exception that it
-// throws passes through encode and decode.
+// The same function sizes, writes and reads. Where it must know which, `if constexpr (Archive::kReading)`; a reading
+// one may refuse what it read by `ar.fail("reason")`. While sizing and writing it must not change the value. An
+// exception that it throws passes through encode and decode.
 //
-// Bytes: little-endian, fixed width, no type tags, no padding; layouts in detail/serialize_std.h. Decoding is for bytes of
-// any origin: it is bounded in memory and depth and never reads outside (SR-1 to SR-3, detail/serialize_archive.h).
+// Bytes: little-endian, fixed width, no type tags, no padding; layouts in detail/serialize_std.h. Decoding is for bytes
+// of any origin: it is bounded in memory and depth and never reads outside (SR-1 to SR-3, detail/serialize_archive.h).
 //
 // Thread rule: functions of values; call them from any thread.
 #pragma once

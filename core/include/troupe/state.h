@@ -1,7 +1,7 @@
 // What the cluster holds, the key-value store, and metrics. Lists are the same rows as `troupe list ... --json`.
 //
-// Every call asks the head or the node daemon and suspends the caller; any thread of a driver or worker. Errors are thrown:
-// InvalidArgumentError for an unknown filter field, GetTimeoutError when the head does not answer.
+// Every call asks the head or the node daemon and suspends the caller; any thread of a driver or worker. Errors are
+// thrown: InvalidArgumentError for an unknown filter field, GetTimeoutError when the head does not answer.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -14,13 +14,22 @@
 
 namespace troupe {
 
-/// filter: rows whose named field has exactly this text; limit: at most so many rows.
+/// filter: rows whose named field has exactly this text; limit: at most so many rows. A process lists at most 10,000
+/// tasks and as many objects. What is missing in the rows beyond the limit (that, or a node that did not answer) is
+/// said in `warnings`, a line each; where there is none, in the log.
 struct ListOptions {
   std::map<std::string, std::string> filter = {};
   int limit = kNoLimit;
+  std::vector<std::string>* warnings = nullptr;
 };
 
-struct NodeRow { std::string node_id, address, state; bool is_head = false; std::map<std::string, double> resources, available; std::map<std::string, std::string> labels; int pid = 0; };
+struct NodeRow {
+  std::string node_id, address, state;
+  bool is_head = false;
+  std::map<std::string, double> resources, available;
+  std::map<std::string, std::string> labels;
+  int pid = 0;
+};
 struct ActorRow { std::string actor_id, name, name_space, class_name, state, node_id; int pid = 0, restarts = 0; };
 struct TaskRow { std::string task_id, name, state, node_id, actor_id, error; int pid = 0, attempt = 0; };
 struct ObjectRow { std::string object_id, state, node_id; std::uint64_t size = 0; int refs = 0; };

@@ -1,7 +1,7 @@
 // Synchronization inside one process that suspends the fiber (in a task its thread) and can be cancelled.
 //
-// As the standard's of the same names, but every wait throws CancelledError when the task or call is cancelled. Code that
-// must block its thread (std::latch, system calls) belongs in an actor with `threads`, or in a task.
+// As the standard's of the same names, but every wait throws CancelledError when the task or call is cancelled. Code
+// that must block its thread (std::latch, system calls) belongs in an actor with `threads`, or in a task.
 // Thread rule: all may be shared by fibers and threads of one process. They are not movable and not serializable.
 #pragma once
 #include <condition_variable>

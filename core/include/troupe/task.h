@@ -4,8 +4,8 @@
 //   ObjectRef<int> ten = task<&add>.options({.resources = {.cpus = 2}}).remote(three, 7);
 //   auto doubled = submit([factor](int x) { return x * factor; }, three);
 //
-// remote returns at once. Each argument is a value or a ref convertible to the parameter; a ref for a value parameter is
-// resolved before the task runs. A wrong call does not compile. Thread rule: any thread of a driver or worker.
+// remote returns at once. Each argument is a value or a ref convertible to the parameter; a ref for a value parameter
+// is resolved before the task runs. A wrong call does not compile. Thread rule: any thread of a driver or worker.
 #pragma once
 #include <memory>
 #include <utility>
@@ -27,7 +27,10 @@ template <class... T> std::tuple<ObjectRef<T>...> refs_of(ObjectPtr* objects, st
     return std::tuple<ObjectRef<T>...>{make_ref<T>(std::move(objects[I]))...};
   }(std::index_sequence_for<T...>{});
 }
-template <class T> ObjectRef<T> refs_of(ObjectPtr* objects, ObjectRef<T>*) { return make_ref<T>(std::move(objects[0])); }
+template <class T>
+ObjectRef<T> refs_of(ObjectPtr* objects, ObjectRef<T>*) {
+  return make_ref<T>(std::move(objects[0]));
+}
 
 template <class S> RemoteOf<typename S::Return> launch(OutgoingCall call, const TaskOptions* options) {
   using Remote = RemoteOf<typename S::Return>;
@@ -56,7 +59,8 @@ class TaskFunction {
     return other;
   }
 
-  /// Starts the task. Throws InvalidArgumentError for an empty ref and SerializationError for a value that does not encode.
+  /// Starts the task. Throws InvalidArgumentError for an empty ref and SerializationError for a value that does not
+  /// encode.
   template <class... A>
     requires detail::RemoteSignature<S> && detail::CallableWith<S, A...>
   detail::RemoteOf<typename S::Return> remote(A&&... arguments) const {
@@ -102,12 +106,14 @@ template <class L, class... A> auto submit_closure(const TaskOptions* options, c
 
 /// Runs a closure as a task: stateless or with trivially copyable state.
 template <class L, class... A>
-  requires detail::RemoteClosure<std::remove_cvref_t<L>> && detail::CallableWith<detail::SignatureOf<decltype(&std::remove_cvref_t<L>::operator())>, A...>
+  requires detail::RemoteClosure<std::remove_cvref_t<L>> &&
+           detail::CallableWith<detail::SignatureOf<decltype(&std::remove_cvref_t<L>::operator())>, A...>
 auto submit(L&& closure, A&&... arguments) {
   return detail::submit_closure(nullptr, closure, std::forward<A>(arguments)...);
 }
 template <class L, class... A>
-  requires detail::RemoteClosure<std::remove_cvref_t<L>> && detail::CallableWith<detail::SignatureOf<decltype(&std::remove_cvref_t<L>::operator())>, A...>
+  requires detail::RemoteClosure<std::remove_cvref_t<L>> &&
+           detail::CallableWith<detail::SignatureOf<decltype(&std::remove_cvref_t<L>::operator())>, A...>
 auto submit(const TaskOptions& options, L&& closure, A&&... arguments) {
   return detail::submit_closure(&options, closure, std::forward<A>(arguments)...);
 }

@@ -5,8 +5,8 @@
 //                                 [](troupe::testing::Cluster& c) { ...; return 0; });
 //   }
 //
-// The same executable is head, daemon, launcher and worker, as with troupe::run. When run returns, or the driver dies, nothing
-// of the cluster is left.
+// The same executable is head, daemon, launcher and worker, as with troupe::run. When run returns, or the driver dies,
+// nothing of the cluster is left.
 //
 // Thread rule: a Cluster and its Nodes belong to the driver's thread.
 #pragma once
@@ -30,7 +30,7 @@ struct NodeSpec {
   std::map<std::string, double> resources = {};
   std::map<std::string, std::string> labels = {};
   std::uint64_t object_store_memory = 0;
-  std::string spill_dir = {};
+  std::string spill_dir = {};            ///< objects are not spilled to disk: InvalidArgumentError
 };
 
 struct ClusterSpec {

@@ -1,4 +1,5 @@
-// Troupe: tasks, actors and objects for C++20. This header is all that most programs need; read the files in this order.
+// Troupe: tasks, actors and objects for C++20. This header is all that most programs need; read the files in this
+// order.
 //
 //   run.h          the program: run(argc, argv, &driver)
 //   task.h         task<&f>.remote(...), submit(lambda, ...)
@@ -12,7 +13,12 @@
 //   log.h          log lines that reach the driver
 //
 // Beside it: <troupe/sync.h>, <troupe/state.h>, <troupe/testing.h>.
+//
+// <algorithm> comes with it, though none of these headers needs it: programs sort and search what get() gives them, and
+// those that were written when it came by itself go on to compile. Who wants less includes the headers one by one.
 #pragma once
+#include <algorithm>
+
 #include <troupe/actor.h>
 #include <troupe/array.h>
 #include <troupe/context.h>

@@ -35,7 +35,8 @@ class Lane {
     const std::string& address = part->state->fetch.address;
     if (part->state->fetch.deadline <= SteadyClock::now()) return part->state->part_ended(late(address));
     Part* raw = part.get();
-    part->deadline = loop_->at(part->state->fetch.deadline, [this, address, raw] { give_up(address, raw, late(address)); });
+    part->deadline =
+        loop_->at(part->state->fetch.deadline, [this, address, raw] { give_up(address, raw, late(address)); });
     Pool& pool = pools_[address];
     watch_progress(address, *raw, pool.progress);
     pool.waiting.push_back(std::move(part));

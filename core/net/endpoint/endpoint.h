@@ -110,7 +110,7 @@ struct EndpointOptions {
 };
 
 struct PairOptions {
-  std::size_t ring_bytes = 32 * 1024;  ///< each direction; a power of two from kRingMin to kRingMax (net/ring.h)
+  std::size_t ring_bytes = 32 * 1024;  ///< each direction; a power of two from kRingMin to kRingMax (net/ring/ring.h)
 };
 
 /// One side of a pair as it comes out of the daemon's messages.

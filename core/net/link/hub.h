@@ -3,8 +3,8 @@
 //   accepted socket ---> Handshakes (proofs) ---> transport (gRPC) ---> judge ---> incoming: a LinkStream
 //   dial: connect and prove on the loop ---> transport ---> a LinkStream that was there from the start
 //
-// Thread rule: as net/link.h. The members below "loop's thread" belong to it; links_, identity_ and connections_ have a
-// mutex.
+// Thread rule: as net/link/link.h. The members below "loop's thread" belong to it; links_, identity_ and connections_
+// have a mutex.
 //
 // Invariants
 //   LH-1  A connection that has proven itself and carries no open link handshake_timeout later is cut.

@@ -2,40 +2,19 @@
 #include "core/net/link/link.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
 
-#include <array>
-#include <vector>
+#include <string>
 
 #include "core/net/link/hub.h"
+#include "core/net/link/library.h"
 
 namespace troupe::net {
 namespace {
 
-constexpr const char* kLibrary = "libtroupe_rpc.so";
-
-std::string executable_folder() {
-  std::array<char, 4096> path;
-  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
-  if (size <= 0) return {};
-  const std::string text(path.data(), std::size_t(size));
-  return text.substr(0, text.rfind('/'));
-}
-
-std::vector<std::string> candidates(const std::string& given) {
-  if (!given.empty()) return {given};
-  std::vector<std::string> list = {kLibrary};  // the loader's way: RUNPATH of the executable, then the system's folders
-  if (const auto folder = executable_folder(); !folder.empty()) {
-    list.push_back(folder + "/" + kLibrary);
-    list.push_back(folder + "/../lib/" + kLibrary);
-  }
-  return list;
-}
-
 /// The library stays open for good: gRPC's threads run in it.
 Result<abi::Factory> load_factory(const std::string& given) {
   std::string tried;
-  for (const auto& name : candidates(given)) {
+  for (const auto& name : library_candidates(library_places(given))) {
     ::dlerror();
     void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library) {
@@ -44,9 +23,10 @@ Result<abi::Factory> load_factory(const std::string& given) {
     const char* error = ::dlerror();
     tried += "\n  " + name + ": " + (error ? error : "no reason given");
   }
-  return RuntimeEnvError(
-      std::string("cannot open ") + kLibrary +
-      ", which connects nodes. Install it beside libtroupe, or name it with TROUPE_RPC_LIB. Tried:" + tried);
+  return RuntimeEnvError(std::string("cannot open ") + kRpcLibrary +
+                         ", which connects nodes. Link with -Wl,-rpath,FOLDER of where it is installed, or set "
+                         "TROUPE_RPC_LIB to its path. Tried:" +
+                         tried);
 }
 
 }  // namespace
@@ -64,7 +44,7 @@ Result<std::unique_ptr<Links>> open_links(LinkEvents& events, const LinksOptions
   }
   auto hub = std::make_unique<LinkHub>(events, own, std::move(*loop));
   if (!hub->start(*factory)) {
-    return RuntimeEnvError(std::string(kLibrary) +
+    return RuntimeEnvError(std::string(kRpcLibrary) +
                            " is of another version than this program; install both from one build");
   }
   return std::unique_ptr<Links>(std::move(hub));

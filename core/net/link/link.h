@@ -145,9 +145,9 @@ class Links {
   virtual Stats stats() const = 0;
 };
 
-/// Opens libtroupe_rpc (the given path; else its plain name, which the loader looks for in the RUNPATH; else beside the
-/// executable and in ../lib of that) and makes a Links. `events` must outlive it. RuntimeEnvError names what was tried.
-/// The process must not fork() any more without exec: gRPC's threads and locks do not survive it.
+/// Opens libtroupe_rpc (the given path, else where library.h says) and makes a Links. `events` must outlive it.
+/// RuntimeEnvError names what was tried. The process must not fork() any more without exec: gRPC's threads and locks do
+/// not survive it.
 Result<std::unique_ptr<Links>> open_links(LinkEvents& events, const LinksOptions& options);
 
 }  // namespace troupe::net

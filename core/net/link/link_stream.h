@@ -3,7 +3,7 @@
 // Thread rule: any thread; its mutex guards what is shared. No event and no function of the stream is called under the
 // mutex.
 //
-// Invariants: LK-1, LK-2, LK-4 of net/link.h, NLA-1 of net/link/abi.h.
+// Invariants: LK-1, LK-2, LK-4 of net/link/link.h, NLA-1 of net/link/abi.h.
 #pragma once
 #include <atomic>
 #include <condition_variable>

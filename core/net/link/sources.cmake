@@ -16,6 +16,7 @@ troupe_library(link
     ${folder}/data/server.cc
     ${folder}/link/hub.cc
     ${folder}/link/hub_dial.cc
+    ${folder}/link/library.cc
     ${folder}/link/link.cc
     ${folder}/link/link_stream.cc
     ${folder}/link/session.cc

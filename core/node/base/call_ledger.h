@@ -1,8 +1,8 @@
 // CallLedger: which of the calls that this daemon passed on to one worker had begun when it died.
 //
-// The worker notes on its ring to the daemon how many call frames of that ring it has begun (Endpoint::set_begun, in their
-// order). The ledger remembers who sent each, so that every source on another node can be told the token of the last of its
-// calls that began. Pure.
+// The worker notes on its ring to the daemon how many call frames of that ring it has begun (Endpoint::set_begun, in
+// their order). The ledger remembers who sent each, so that every source on another node can be told the token of the
+// last of its calls that began. Pure.
 //
 // Invariants
 //   CLG-1  last_begun names a source only if one of its calls began, with the token of the last such call.
@@ -23,7 +23,8 @@ namespace troupe::node {
 class CallLedger {
  public:
   void forwarded(ProcessId source, std::uint64_t token) { waiting_.push_back({source, token}); }
-  /// The worker has begun `count` calls of this ring in all; numbers that go back or ahead of what was sent are not believed.
+  /// The worker has begun `count` calls of this ring in all; numbers that go back or ahead of what was sent are not
+  /// believed.
   void begun(std::uint64_t count) {
     for (; begun_ < count && !waiting_.empty(); ++begun_) {
       last_[waiting_.front().first] = waiting_.front().second;

@@ -40,15 +40,17 @@ Result<net::PinnedBytes> Exports::open(const net::BufferKey& key) {
   const store::BufferId id{key.node, key.slot, key.generation};
   std::lock_guard lock(state_->mutex);
   auto it = state_->entries.find(id);
-  if (it == state_->entries.end()) return make_error<ObjectLostError>("buffer " + store::to_string(id) + " is not offered here");
+  if (it == state_->entries.end())
+    return make_error<ObjectLostError>("buffer " + store::to_string(id) + " is not offered here");
   it->second.in_use++;
-  auto keep = std::shared_ptr<const void>(static_cast<const void*>(it->second.bytes.data()), [state = state_, id](const void*) {
-    std::lock_guard inner(state->mutex);
-    auto entry = state->entries.find(id);
-    if (entry == state->entries.end()) return;
-    entry->second.in_use--;
-    state->drop_if_idle(id);
-  });
+  auto keep =
+      std::shared_ptr<const void>(static_cast<const void*>(it->second.bytes.data()), [state = state_, id](const void*) {
+        std::lock_guard inner(state->mutex);
+        auto entry = state->entries.find(id);
+        if (entry == state->entries.end()) return;
+        entry->second.in_use--;
+        state->drop_if_idle(id);
+      });
   return net::PinnedBytes{it->second.bytes, std::move(keep)};
 }
 

@@ -1,9 +1,9 @@
 // Exports: buffers of this node's store that other daemons are about to fetch, as the data server's threads see them.
 //
-//   absent --expose (loop)--> exposed --open (I/O thread): in use--> ... --withdraw (loop) and no longer in use--> absent
+//   absent --expose (loop)--> exposed --open (I/O thread): in use--> ... --withdraw (loop), not in use--> absent
 //
-// Thread rule: expose, withdraw and withdraw_all on the loop's thread; open and the end of a use on any thread. `released` runs
-// on the loop's thread.
+// Thread rule: expose, withdraw and withdraw_all on the loop's thread; open and the end of a use on any thread.
+// `released` runs on the loop's thread.
 //
 // Invariants
 //   EX-1  From expose to `released` the buffer does not move: the caller holds it in the store meanwhile.
@@ -23,7 +23,8 @@ namespace troupe::node {
 
 class Exports final : public net::DataSource {
  public:
-  Exports(Loop& loop, std::function<void(store::BufferId)> released) : state_(std::make_shared<State>(loop, std::move(released))) {}
+  Exports(Loop& loop, std::function<void(store::BufferId)> released)
+      : state_(std::make_shared<State>(loop, std::move(released))) {}
 
   /// True when it became exposed just now: the caller takes the store's hold.
   bool expose(store::BufferId id, std::span<const std::byte> bytes, std::uint32_t node);

@@ -17,7 +17,8 @@ Result<std::unique_ptr<Loop>> Loop::create() {
   std::unique_ptr<Loop> loop(new Loop);
   loop->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   loop->event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (loop->epoll_.get() < 0 || loop->event_.get() < 0) return make_error<Error>(std::string("epoll: ") + std::strerror(errno));
+  if (loop->epoll_.get() < 0 || loop->event_.get() < 0)
+    return make_error<Error>(std::string("epoll: ") + std::strerror(errno));
   Loop* self = loop.get();
   loop->watch(loop->event_.get(), EPOLLIN, [self](std::uint32_t) {
     std::uint64_t count = 0;

@@ -1,4 +1,5 @@
-// Loop: the daemon's one thread. Descriptors, timers, work posted by other threads, and a poller that is asked before sleeping.
+// Loop: the daemon's one thread. Descriptors, timers, work posted by other threads, and a poller that is asked before
+// sleeping.
 //
 // Thread rule: post and quit from any thread; everything else on the loop's own thread (handlers run there).
 //
@@ -38,7 +39,9 @@ class Loop {
 
   // ---- timers
   TimerId at(TimePoint when, Work work);
-  TimerId after(Duration delay, Work work) { return at(Clock::now() + std::chrono::duration_cast<Clock::duration>(delay), std::move(work)); }
+  TimerId after(Duration delay, Work work) {
+    return at(Clock::now() + std::chrono::duration_cast<Clock::duration>(delay), std::move(work));
+  }
   void cancel(TimerId id) { timers_.erase(id); }
 
   // ---- other threads
@@ -47,7 +50,8 @@ class Loop {
 
   /// `poll` does what is there to do outside of descriptors and says whether there was any. Returns quit's code.
   int run(const std::function<bool()>& poll, Duration spin);
-  /// One pass that does not sleep: posted work, due timers, ready descriptors. For whoever drives the loop by hand (tests).
+  /// One pass that does not sleep: posted work, due timers, ready descriptors. For whoever drives the loop by hand
+  /// (tests).
   void pass();
   TimePoint now() const { return Clock::now(); }
 

@@ -19,7 +19,8 @@ struct NodeOptions {
   std::map<std::string, std::string> labels = {};
   std::uint64_t object_store_memory = 0;            ///< bytes; 0: 30 % of memory
   std::string log_level = {};
-  std::uint64_t call_memory = 0;                    ///< bytes that open calls of one process may take; 0: 25 % of memory
+  /// bytes that open calls of one process may take; 0: 25 % of memory
+  std::uint64_t call_memory = 0;
   std::uint64_t ring_memory = 0;                    ///< bytes of all rings between processes of the node; 0: 64 MiB
   int max_suspended_workers = 512;
   std::uint64_t stack_size = 1 << 20;

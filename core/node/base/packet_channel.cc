@@ -11,7 +11,9 @@ PacketChannel::PacketChannel(Loop& loop, UniqueFd fd)
 
 PacketChannel::~PacketChannel() { close(); }
 
-void PacketChannel::set_handlers(Handlers handlers) { handlers_ = std::make_shared<const Handlers>(std::move(handlers)); }
+void PacketChannel::set_handlers(Handlers handlers) {
+  handlers_ = std::make_shared<const Handlers>(std::move(handlers));
+}
 
 void PacketChannel::close() {
   if (std::exchange(closed_, true)) return;
@@ -50,7 +52,8 @@ void PacketChannel::after_flush(PacketQueue::Flushed flushed) {
       after_flush(channel_.flush());
     });
   }
-  if (flushed == PacketQueue::Flushed::kFailed) {  // not from within send(): the caller may hold what `closed` takes apart
+  // not from within send(): the caller may hold what `closed` takes apart
+  if (flushed == PacketQueue::Flushed::kFailed) {
     if (again_) loop_.cancel(*again_);
     again_ = loop_.after(Duration::zero(), [this] {
       again_.reset();

@@ -1,11 +1,12 @@
-// PacketChannel: a PacketQueue on the daemon's loop: packets come as calls, and what the socket does not take is sent when it
-// does.
+// PacketChannel: a PacketQueue on the daemon's loop: packets come as calls, and what the socket does not take is sent
+// when it does.
 //
 // Thread rule: the loop's thread. A handler may destroy its channel or give it other handlers.
 //
 // Invariants
 //   PC-1  `closed` is called once, and nothing after it.
-//   PC-2  What send() has taken is sent in its order, or `closed` follows: no packet is left behind while the other side lives.
+//   PC-2  What send() has taken is sent in its order, or `closed` follows: no packet is left behind while the other
+//         side lives.
 #pragma once
 #include <functional>
 #include <memory>

@@ -1,10 +1,10 @@
 // ProcessTable: the processes of this node, living and lately dead.
 //
-//   kStarting --Hello (Welcome sent)--> kAlive --socket closed / killed / pidfd--> kDying --surely dead, drained--> gone
+//   kStarting --Hello (Welcome sent)--> kAlive --socket closed, killed, pidfd--> kDying --surely dead, drained--> gone
 //       `------------------ fork failed, died before Hello ------------------------------^
 //
-// A process is in the table from the moment its serial is given until its death is wholly handled; then its ProcessDied is kept
-// (the last kDeathsKept) for those who ask later.
+// A process is in the table from the moment its serial is given until its death is wholly handled; then its ProcessDied
+// is kept (the last kDeathsKept) for those who ask later.
 //
 // Thread rule: the loop's thread.
 //

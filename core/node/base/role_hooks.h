@@ -1,4 +1,5 @@
-// RoleHooks: what the roles of this executable that have no user code of their own (daemon, launcher) need of the runtime above.
+// RoleHooks: what the roles of this executable that have no user code of their own (daemon, launcher) need of the
+// runtime above.
 //
 // Thread rule: plain data; worker_main runs on the main thread of a worker, local_worker_main on a thread of its own.
 #pragma once
@@ -21,7 +22,8 @@ struct WorkerBoot {
 /// What the roles need to know from above.
 struct RoleHooks {
   std::function<int(WorkerBoot)> worker_main;       ///< runs a worker; its return value is the exit code
-  std::function<int(WorkerBoot)> local_worker_main; ///< the same on a thread (start_local); its wait status, as of a process
+  /// the same on a thread (start_local); its wait status, as of a process
+  std::function<int(WorkerBoot)> local_worker_main;
   std::string registry_digest;                      ///< of the functions registered in this executable
 };
 

@@ -3,7 +3,8 @@
 // Thread rule: one thread at a time.
 //
 // Invariants
-//   AH-1  A host's count is the number of light actors that were added and have not gone, whatever the order of the events.
+//   AH-1  A host's count is the number of light actors that were added and have not gone, whatever the order of the
+//         events.
 #pragma once
 #include <cstddef>
 #include <map>

@@ -14,7 +14,11 @@ void ActorStarts::start(wire::StartActor message) {
   parts_.jobs.with(job, creator, [this, key, job, need](Job* known) {
     if (!starts_.contains(key)) return;
     if (known) parts_.leases.queue().admit_actor(key.first, key.second, job, need, parts_.loop.now());
-    else failed(key, make_record(ErrorCode::kRuntimeEnv, "the program of job " + std::to_string(job) + " is not known on node " + node_id_), true);
+    else
+      failed(key,
+             make_record(ErrorCode::kRuntimeEnv,
+                         "the program of job " + std::to_string(job) + " is not known on node " + node_id_),
+             true);
     parts_.leases.apply();
   });
 }
@@ -72,10 +76,11 @@ void ActorStarts::construct_in(NodeProcess& process, const ActorKey& key) {
     hosts_.add(key, process.id);
   } else {
     process.title = spec.class_name;
-    parts_.logs.set_prefix(process.id, "(" + (spec.name.empty() ? spec.class_name : spec.name) + " pid=" + std::to_string(process.pid) +
-                                           ", node=" + node_id_ + ")");
+    parts_.logs.set_prefix(process.id, "(" + (spec.name.empty() ? spec.class_name : spec.name) +
+                                           " pid=" + std::to_string(process.pid) + ", node=" + node_id_ + ")");
   }
-  parts_.messenger.notice(kHead, wire::Method::kActorPlaced, wire::ActorStarted{spec.id, message.restarts, process.id, process.pid});
+  parts_.messenger.notice(kHead, wire::Method::kActorPlaced,
+                          wire::ActorStarted{spec.id, message.restarts, process.id, process.pid});
   parts_.messenger.notice(process.id, wire::Method::kConstructActor,
                           wire::ConstructActor{std::move(message.spec), message.restarts, std::move(message.checkpoint),
                                                std::move(node.mapped().gpu_ids)});
@@ -110,7 +115,9 @@ void ActorStarts::failed(const ActorKey& key, ErrorRecord error, bool retry_else
                           wire::StartActorFailed{key.first, key.second, std::move(error), retry_elsewhere});
 }
 
-void ActorStarts::give_back(const ActorKey& key) { parts_.leases.queue().actor_gone(key.first, key.second, parts_.loop.now()); }
+void ActorStarts::give_back(const ActorKey& key) {
+  parts_.leases.queue().actor_gone(key.first, key.second, parts_.loop.now());
+}
 
 void ActorStarts::exited(ProcessId from, const wire::ActorExited& exited) {
   const ActorKey key{exited.actor, exited.restarts};
@@ -138,7 +145,8 @@ NodeProcess* ActorStarts::dropped(ActorId actor) {
 }
 
 void ActorStarts::job_ended(JobId job, const std::set<ActorId>& kept) {
-  std::erase_if(starts_, [&](const auto& one) { return one.second.message.spec.job == job && !kept.contains(one.first.first); });
+  std::erase_if(starts_,
+                [&](const auto& one) { return one.second.message.spec.job == job && !kept.contains(one.first.first); });
 }
 
 }  // namespace troupe::node

@@ -1,7 +1,7 @@
-// ActorStarts: the head says which actor to start on this node; resources and a process are found for it, and its construction is
-// handed over.
+// ActorStarts: the head says which actor to start on this node; resources and a process are found for it, and its
+// construction is handed over.
 //
-//   kStartActor --> waits for resources --admitted--> waits for a process --ready--> kActorPlaced to the head, kConstructActor
+//   kStartActor --> waits for resources --admitted--> waits for a process --ready--> kActorPlaced, kConstructActor
 //        `-- no room in time, no image, no process --> kStartActorFailed
 //
 // Thread rule: the loop's thread.
@@ -51,7 +51,8 @@ class ActorStarts {
   /// From a hosting process, on its way to the head: the actor's resources come back, and its process may end.
   void exited(ProcessId from, const wire::ActorExited& exited);
   void process_died(const NodeProcess& gone);
-  /// The head gave the actor up before it was placed: a start that waits is dropped. The process that was to construct it, or null.
+  /// The head gave the actor up before it was placed: a start that waits is dropped. The process that was to construct
+  /// it, or null.
   NodeProcess* dropped(ActorId actor);
   void job_ended(JobId job, const std::set<ActorId>& kept);
 

@@ -15,21 +15,24 @@
 namespace troupe::node {
 namespace {
 
-constexpr Duration kHelloWait = std::chrono::seconds(10), kHeadWait = std::chrono::seconds(10), kAcceptPause = std::chrono::milliseconds(100);
+constexpr Duration kHelloWait = std::chrono::seconds(10), kHeadWait = std::chrono::seconds(10),
+                   kAcceptPause = std::chrono::milliseconds(100);
 
 constexpr std::string_view kDeleted = " (deleted)";
 
 std::string short_digest(const std::string& digest) { return digest.empty() ? "(none)" : digest.substr(0, 16); }
 
 ErrorRecord digest_error(const std::string& theirs, const std::string& ours) {
-  return make_record(ErrorCode::kUnauthenticated, "this process has other registered functions (digest " + short_digest(theirs) +
-                                                      ") than its job (digest " + short_digest(ours) +
+  return make_record(ErrorCode::kUnauthenticated, "this process has other registered functions (digest " +
+                                                      short_digest(theirs) + ") than its job (digest " +
+                                                      short_digest(ours) +
                                                       "): it was started from another build of the program");
 }
 
 ErrorRecord descriptors_error() {
-  return make_record(ErrorCode::kRuntimeEnv, "the daemon of this node has no file descriptor left for another process: raise its limit of "
-                                             "open files (ulimit -n) and start the node anew");
+  return make_record(ErrorCode::kRuntimeEnv,
+                     "the daemon of this node has no file descriptor left for another process: raise its limit of "
+                     "open files (ulimit -n) and start the node anew");
 }
 
 bool out_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
@@ -47,7 +50,8 @@ Program program_of(int pid, const std::string& said) {
   std::string path(text, length > 0 ? static_cast<std::size_t>(length) : 0);
   if (path.ends_with(kDeleted)) path.resize(path.size() - kDeleted.size());
   if (!said.empty() && said != path) {
-    // The kernel runs something that runs the program: valgrind, an emulator. Workers are started from the program itself.
+    // The kernel runs something that runs the program: valgrind, an emulator. Workers are started from the program
+    // itself.
     UniqueFd file(::open(said.c_str(), O_RDONLY | O_CLOEXEC));
     if (file) return {std::move(file), said};
   }
@@ -89,7 +93,7 @@ Status Admission::listen(const std::string& socket_path) {
   return {};
 }
 
-// ----------------------------------------------------------------------------------------------------------- connections
+// --------------------------------------------------------------------------------------------------------- connections
 
 void Admission::on_connection() {
   for (;;) {
@@ -151,8 +155,8 @@ void Admission::on_first_packet(int fd, BootPacket packet) {
   if (!hello.ok()) return refuse(*channel, hello.error().record());
   const auto bad = [&](const std::string& why) { refuse(*channel, make_record(ErrorCode::kInvalidArgument, why)); };
   if (hello->protocol != wire::kProtocolVersion)
-    return bad("this program speaks protocol " + std::to_string(hello->protocol) + ", the cluster " + std::to_string(wire::kProtocolVersion) +
-               ": rebuild it");
+    return bad("this program speaks protocol " + std::to_string(hello->protocol) + ", the cluster " +
+               std::to_string(wire::kProtocolVersion) + ": rebuild it");
   if (hello->role != wire::Role::kDriver && hello->role != wire::Role::kTool)
     return bad("only drivers and tools connect; workers are started by the daemon");
   if (packet.fds.size() != 2) return bad("a Hello needs a doorbell and an event descriptor");
@@ -174,18 +178,22 @@ void Admission::admit(std::unique_ptr<PacketChannel> channel, Peer peer, wire::H
     if (Status status = welcome(process); !status.ok()) refuse(*process.channel, status.error().record());
     return;
   }
-  const wire::RegisterJob job{id, peer.pid, hello.name_space, hello.image, hello.registry_digest};
-  auto registered = [this, id, hello = std::move(hello)](Result<Messenger::Bytes> reply) { driver_registered(id, hello, std::move(reply)); };
+  wire::RegisterJob job{id, peer.pid, hello.name_space, hello.image, hello.registry_digest};
+  job.image.environment.clear();  // the head starts nothing: what secrets it holds need not leave this node for it
+  auto registered = [this, id, hello = std::move(hello)](Result<Messenger::Bytes> reply) {
+    driver_registered(id, hello, std::move(reply));
+  };
   parts_.messenger.request(kHead, wire::Method::kRegisterJob, job, kHeadWait, std::move(registered));
 }
 
 void Admission::driver_registered(ProcessId id, const wire::Hello& hello, Result<Messenger::Bytes> bytes) {
-  Result<wire::RegisterJobReply> reply =
-      bytes.ok() ? wire::decode_message<wire::RegisterJobReply>(*bytes) : Result<wire::RegisterJobReply>(bytes.error_ptr());
+  Result<wire::RegisterJobReply> reply = bytes.ok() ? wire::decode_message<wire::RegisterJobReply>(*bytes)
+                                                    : Result<wire::RegisterJobReply>(bytes.error_ptr());
   NodeProcess* process = parts_.table.find(id);
   if (!process || process->state != NodeProcess::State::kStarting) {  // it went meanwhile
     if (reply.ok())
-      parts_.messenger.notice(kHead, wire::Method::kJobFinished, wire::JobFinished{reply->job, id, -1, "the driver ended at its start"});
+      parts_.messenger.notice(kHead, wire::Method::kJobFinished,
+                              wire::JobFinished{reply->job, id, -1, "the driver ended at its start"});
     return;
   }
   if (!reply.ok()) return refuse(*process->channel, reply.error().record());
@@ -203,7 +211,7 @@ void Admission::driver_registered(ProcessId id, const wire::Hello& hello, Result
   events_.driver_ready(job);
 }
 
-// --------------------------------------------------------------------------------------------------------------- workers
+// ------------------------------------------------------------------------------------------------------------- workers
 
 void Admission::on_worker_hello(NodeProcess& process, BootPacket packet) {
   Result<wire::Hello> hello = wire::decode_message<wire::Hello>(packet.payload);
@@ -212,7 +220,8 @@ void Admission::on_worker_hello(NodeProcess& process, BootPacket packet) {
   if (!hello.ok()) problem = hello.error().record();
   else if (packet.fds.size() != 2 || hello->serial != process.id.serial)
     problem = make_record(ErrorCode::kInvalidArgument, "a Hello that does not fit its fork");
-  else if (job && hello->registry_digest != job->registry_digest) problem = digest_error(hello->registry_digest, job->registry_digest);
+  else if (job && hello->registry_digest != job->registry_digest)
+    problem = digest_error(hello->registry_digest, job->registry_digest);
   const bool environment = problem && problem->code == ErrorCode::kUnauthenticated;
   if (!problem) {
     process.doorbell = std::move(packet.fds[0]);
@@ -225,7 +234,7 @@ void Admission::on_worker_hello(NodeProcess& process, BootPacket packet) {
   events_.worker_refused(process.id, problem->message, environment);
 }
 
-// --------------------------------------------------------------------------------------------------------------- welcome
+// ------------------------------------------------------------------------------------------------------------- welcome
 
 Status Admission::welcome(NodeProcess& process) {
   Result<UniqueFd> pair = net::Endpoint::create_pair({});
@@ -239,7 +248,8 @@ Status Admission::welcome(NodeProcess& process) {
 
   Result<store::StoreHandles> store = parts_.store.server().add_client(process.id);
   if (!store.ok()) return store.error_ptr();
-  for (UniqueFd* fd : {&store->arena_read, &store->arena_write, &store->index, &store->pins}) theirs.add(std::move(*fd));
+  for (UniqueFd* fd : {&store->arena_read, &store->arena_write, &store->index, &store->pins})
+    theirs.add(std::move(*fd));
   std::vector<UniqueFd> mine = ours.take();
   net::Attachment attachment{process.id, std::move(mine[0]), 0, std::move(mine[1]), std::move(mine[2])};
   if (Status status = parts_.endpoint.attach(std::move(attachment)); !status.ok()) {
@@ -279,14 +289,15 @@ void Admission::describe_node(wire::Welcome& welcome) const {
   welcome.log_level = config_.log_level;
 }
 
-// -------------------------------------------------------------------------------------------------------------- channels
+// ------------------------------------------------------------------------------------------------------------ channels
 
 void Admission::watch(NodeProcess& process) {
   const ProcessId id = process.id;
   const auto ending = [this, id] {
     if (NodeProcess* gone = parts_.table.find(id)) events_.closing(*gone);
   };
-  process.channel->set_handlers({[this, id](BootPacket packet) { on_packet(id, std::move(packet)); }, [ending](const std::string&) { ending(); }});
+  process.channel->set_handlers({[this, id](BootPacket packet) { on_packet(id, std::move(packet)); },
+                                 [ending](const std::string&) { ending(); }});
   if (!process.pidfd) return;
   parts_.loop.watch(process.pidfd.get(), EPOLLIN, [this, id, ending](std::uint32_t) {
     if (NodeProcess* gone = parts_.table.find(id)) parts_.loop.forget(gone->pidfd.get());
@@ -302,7 +313,8 @@ void Admission::forget(NodeProcess& process) {
 void Admission::on_packet(ProcessId id, BootPacket packet) {
   NodeProcess* process = parts_.table.find(id);
   if (!process || packet.kind != wire::BootKind::kHello) return;
-  if (process->state == NodeProcess::State::kStarting && process->role == wire::Role::kWorker) on_worker_hello(*process, std::move(packet));
+  if (process->state == NodeProcess::State::kStarting && process->role == wire::Role::kWorker)
+    on_worker_hello(*process, std::move(packet));
 }
 
 }  // namespace troupe::node

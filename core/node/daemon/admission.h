@@ -1,6 +1,6 @@
 // Admission: who connects to the daemon's unix socket, who is let in, and what a process is given when it is.
 //
-//   connected --Hello within kHelloWait--> driver: registered at the head; tool; forked worker: checked --Welcome--> alive
+//   connected --Hello within kHelloWait--> driver: registered at the head; worker: checked --Welcome--> alive
 //       `--no Hello, another user, another protocol, another program, no descriptors left--> Refused, closed
 //
 // Thread rule: the loop's thread.
@@ -8,7 +8,8 @@
 // Invariants
 //   AD-1  Only processes of this user come in; a worker only by the socket that it was forked with.
 //   AD-2  A process that is not let in is told why, also when this daemon has no descriptor left for it.
-//   AD-3  A process is alive here only when everything it needs was handed to its socket: nothing half-open is left otherwise.
+//   AD-3  A process is alive here only when everything it needs was handed to its socket: nothing half-open is left
+//         otherwise.
 #pragma once
 #include <functional>
 #include <map>
@@ -45,7 +46,8 @@ class Admission {
   ~Admission();
 
   Status listen(const std::string& socket_path);
-  /// A process of this node that has a channel (and a pidfd, when it is known): what comes there and its end are seen from now on.
+  /// A process of this node that has a channel (and a pidfd, when it is known): what comes there and its end are seen
+  /// from now on.
   void watch(NodeProcess& process);
   void forget(NodeProcess& process);
 
@@ -71,7 +73,8 @@ class Admission {
   const DaemonConfig& config_;
   const std::string node_id_;
   const Events events_;
-  UniqueFd listener_, spare_;                  ///< spare: given up for the moment of telling that no descriptor is left (AD-2)
+  /// spare: given up for the moment of telling that no descriptor is left (AD-2)
+  UniqueFd listener_, spare_;
   std::map<int, Connection> connections_;      ///< that have not said who they are
 };
 

@@ -60,7 +60,8 @@ std::uint64_t machine_memory() {
 }
 
 Status check_amount(const std::string& name, double amount) {
-  if (!std::isfinite(amount) || amount < 0) return InvalidArgumentError("the amount of " + name + " must be a number of at least 0");
+  if (!std::isfinite(amount) || amount < 0)
+    return InvalidArgumentError("the amount of " + name + " must be a number of at least 0");
   return {};
 }
 
@@ -79,19 +80,24 @@ constexpr rlim_t kOpenFilesMin = 256;
 Status check_limits(std::uint64_t store_bytes) {
   rlimit files{}, space{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < kOpenFilesMin)
-    return InvalidArgumentError("this process may open " + std::to_string(files.rlim_max) + " files (ulimit -n); a node needs at least " +
-                                std::to_string(kOpenFilesMin) + ": raise the limit");
+    return InvalidArgumentError("this process may open " + std::to_string(files.rlim_max) +
+                                " files (ulimit -n); a node needs at least " + std::to_string(kOpenFilesMin) +
+                                ": raise the limit");
   if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && store_bytes > space.rlim_cur / 2)
-    return InvalidArgumentError("this process may map " + std::to_string(space.rlim_cur) + " bytes of memory (ulimit -v), half of which an object store of " +
-                                std::to_string(store_bytes) + " bytes exceeds: ask for a smaller one (--object-store-memory, "
+    return InvalidArgumentError("this process may map " + std::to_string(space.rlim_cur) +
+                                " bytes of memory (ulimit -v), half of which an object store of " +
+                                std::to_string(store_bytes) +
+                                " bytes exceeds: ask for a smaller one (--object-store-memory, "
                                 "--troupe-object-store-memory), or raise the limit");
   return {};
 }
 
 Status check_bind(const NodeOptions& options) {
   if (is_loopback(options.bind) || options.plaintext_network) return {};
-  return InvalidArgumentError("listening at " + options.bind + " sends arguments, results and objects over the network unencrypted: whoever "
-                              "is on the path can read and change them; on a network that you trust say so with --plaintext-network");
+  return InvalidArgumentError(
+      "listening at " + options.bind +
+      " sends arguments, results and objects over the network unencrypted: whoever "
+      "is on the path can read and change them; on a network that you trust say so with --plaintext-network");
 }
 
 }  // namespace
@@ -108,7 +114,8 @@ Result<std::vector<std::byte>> read_config(int fd) {
   if (::fstat(fd, &info) != 0 || info.st_size < 0 || static_cast<std::size_t>(info.st_size) > kConfigMax)
     return make_error<InvalidArgumentError>("this process was started without its configuration");
   std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
-  if (::pread(fd, bytes.data(), bytes.size(), 0) != info.st_size) return make_error<Error>("reading the configuration failed");
+  if (::pread(fd, bytes.data(), bytes.size(), 0) != info.st_size)
+    return make_error<Error>("reading the configuration failed");
   return bytes;
 }
 
@@ -125,14 +132,19 @@ Result<DaemonConfig> resolve_node(const NodeOptions& options) {
   }
   for (const auto& [name, amount] : config.resources)
     if (Status status = check_amount(name, amount); !status.ok()) return status.error_ptr();
-  if (config.resources["GPU"] != std::floor(config.resources["GPU"])) return make_error<InvalidArgumentError>("a node has a whole number of GPUs");
+  if (config.resources["GPU"] != std::floor(config.resources["GPU"]))
+    return make_error<InvalidArgumentError>("a node has a whole number of GPUs");
   if (config.resources["GPU"] == 0) config.resources.erase("GPU");
-  if (options.max_suspended_workers < 1) return make_error<InvalidArgumentError>("max_suspended_workers must be at least 1");
-  config.object_store_memory = options.object_store_memory ? options.object_store_memory
-                                                           : static_cast<std::uint64_t>(kStoreFraction * static_cast<double>(machine_memory()));
+  if (options.max_suspended_workers < 1)
+    return make_error<InvalidArgumentError>("max_suspended_workers must be at least 1");
+  config.object_store_memory = options.object_store_memory
+                                   ? options.object_store_memory
+                                   : static_cast<std::uint64_t>(kStoreFraction * static_cast<double>(machine_memory()));
   if (config.object_store_memory > machine_memory())
-    return make_error<InvalidArgumentError>("an object store of " + std::to_string(config.object_store_memory) + " bytes does not fit this machine, which has " +
-                                            std::to_string(machine_memory()) + " bytes of memory: ask for less (--object-store-memory, --troupe-object-store-memory)");
+    return make_error<InvalidArgumentError>(
+        "an object store of " + std::to_string(config.object_store_memory) +
+        " bytes does not fit this machine, which has " + std::to_string(machine_memory()) +
+        " bytes of memory: ask for less (--object-store-memory, --troupe-object-store-memory)");
   if (Status status = check_limits(config.object_store_memory); !status.ok()) return status.error_ptr();
   config.labels = options.labels;
   config.log_level = options.log_level;
@@ -140,7 +152,9 @@ Result<DaemonConfig> resolve_node(const NodeOptions& options) {
   config.max_suspended_workers = options.max_suspended_workers;
   config.stack_size = options.stack_size;
   config.ring_memory = options.ring_memory ? options.ring_memory : kRingMemory;
-  config.call_memory = options.call_memory ? options.call_memory : static_cast<std::uint64_t>(kCallFraction * static_cast<double>(machine_memory()));
+  config.call_memory = options.call_memory
+                           ? options.call_memory
+                           : static_cast<std::uint64_t>(kCallFraction * static_cast<double>(machine_memory()));
   return config;
 }
 
@@ -152,7 +166,8 @@ Result<RoleProcess> begin_role(const RoleStart& start) {
   Result<UniqueFd> executable = open_own_executable();
   if (!executable.ok()) return executable.error_ptr();
   const UniqueFd log(::open(start.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (log.get() < 0) return make_error<InvalidArgumentError>("cannot write " + start.log_file + ": " + std::strerror(errno));
+  if (log.get() < 0)
+    return make_error<InvalidArgumentError>("cannot write " + start.log_file + ": " + std::strerror(errno));
 
   SpawnOptions options;
   options.executable = executable->get();
@@ -180,7 +195,8 @@ Result<ReadyReport> await_ready(const RoleProcess& process, const RoleStart& sta
     problem = packet.error().code() == ErrorCode::kGetTimeout ? "it did not answer in time" : "it ended";
   }
   const std::string tail = file_tail(start.log_file, 10);
-  return make_error<RuntimeEnvError>("the " + start.role + " did not start: " + problem + (tail.empty() ? "" : "; its last lines (" + start.log_file + "):" + tail));
+  return make_error<RuntimeEnvError>("the " + start.role + " did not start: " + problem +
+                                     (tail.empty() ? "" : "; its last lines (" + start.log_file + "):" + tail));
 }
 
 Result<RoleProcess> start_role(const RoleStart& start) {

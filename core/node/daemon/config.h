@@ -12,8 +12,8 @@
 
 namespace troupe::node {
 
-/// At this descriptor a daemon or head finds the socket on which it says that it is ready (ReadyReport, one packet). The other
-/// end's closing ends an embedded daemon or head; a packet "stop" ends any.
+/// At this descriptor a daemon or head finds the socket on which it says that it is ready (ReadyReport, one packet).
+/// The other end's closing ends an embedded daemon or head; a packet "stop" ends any.
 inline constexpr int kLifelineFd = 4;
 
 struct DaemonConfig {

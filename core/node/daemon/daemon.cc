@@ -43,7 +43,7 @@ int Daemon::run() {
   return code;
 }
 
-// -------------------------------------------------------------------------------------------------------------- starting
+// ------------------------------------------------------------------------------------------------------------ starting
 
 Status Daemon::begin() {
   Result<UniqueFd> lock = lock_session(config_.session_dir);
@@ -72,7 +72,8 @@ Status Daemon::begin() {
 }
 
 Status Daemon::start_head() {
-  HeadConfig head{config_.session_dir, config_.token_file, config_.bind, config_.head_port, config_.embedded, ::getpid(), config_.log_level};
+  HeadConfig head{config_.session_dir, config_.token_file, config_.bind,     config_.head_port,
+                  config_.embedded,    ::getpid(),         config_.log_level};
   RoleStart start;
   start.role = "head";
   start.config = wire::encode_message(head);
@@ -92,20 +93,24 @@ Status Daemon::open_links(const net::Token& token) {
   callbacks.frame = [this](std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
     if (parts_) parts_->on_link_frame(node, header, payload);
   };
-  callbacks.head_answer = [this](const net::FrameHeader& header, ByteView payload) { (void)membership_->take_answer(header, payload); };
+  callbacks.head_answer = [this](const net::FrameHeader& header, ByteView payload) {
+    (void)membership_->take_answer(header, payload);
+  };
   callbacks.head_up = [this] { membership_->link_up(); };
   callbacks.head_down = [this](const std::string& why) {
     if (!stopping_) membership_->link_down(why);
   };
-  callbacks.report = [this](std::uint32_t node, wire::LinkState state, const std::string& why) { membership_->report(node, state, why); };
+  callbacks.report = [this](std::uint32_t node, wire::LinkState state, const std::string& why) {
+    membership_->report(node, state, why);
+  };
   callbacks.never_sent = [this](std::uint32_t node, const std::vector<net::FrameHeader>& frames) {
     if (parts_) parts_->never_sent(node, frames);
   };
   callbacks.room = [this](std::uint32_t node) {
     if (parts_) parts_->room(node);
   };
-  Result<std::unique_ptr<DaemonLinks>> links =
-      DaemonLinks::open(*loop_, {.token = token}, std::move(callbacks), local_ ? local_->link_opener() : &net::open_links);
+  Result<std::unique_ptr<DaemonLinks>> links = DaemonLinks::open(*loop_, {.token = token}, std::move(callbacks),
+                                                                 local_ ? local_->link_opener() : &net::open_links);
   if (!links.ok()) return links.error_ptr();
   links_ = std::move(*links);
   Result<int> port = links_->listen(config_.bind);
@@ -113,8 +118,9 @@ Status Daemon::open_links(const net::Token& token) {
   link_address_ = config_.bind + ":" + std::to_string(*port);
 
   data_port_ = std::make_unique<DataPort>(
-      *loop_, Transfers::Surroundings{.others = [this] { return links_->linked(); },
-                                      .data_address = [this](std::uint32_t node) { return links_->data_address(node); }});
+      *loop_,
+      Transfers::Surroundings{.others = [this] { return links_->linked(); },
+                              .data_address = [this](std::uint32_t node) { return links_->data_address(node); }});
   if (local_) return {};  // there are no other nodes
   const auto rank_connected = [this](UniqueFd connection, ByteView body) {  // a thread of the data server
     Result<net::Introduction> who = net::decode_introduction(body);
@@ -160,7 +166,13 @@ void Daemon::make_membership() {
 Status Daemon::serve(const wire::RegisterNodeReply& reply) {
   node_ = reply.node;
   node_id_ = reply.node_id;
-  NodeParts::Outer outer{*loop_, *links_, *data_port_, *membership_, config_, local_.get(), owns_head_ && config_.embedded,
+  NodeParts::Outer outer{*loop_,
+                         *links_,
+                         *data_port_,
+                         *membership_,
+                         config_,
+                         local_.get(),
+                         owns_head_ && config_.embedded,
                          [this](const std::string& why) { stop(why); }};
   Result<std::unique_ptr<NodeParts>> parts = NodeParts::create(std::move(outer), reply, session_name_);
   if (!parts.ok()) return parts.error_ptr();
@@ -168,10 +180,16 @@ Status Daemon::serve(const wire::RegisterNodeReply& reply) {
   socket_path_ = config_.session_dir + "/" + config_.node_name + ".sock";
   if (Status status = parts_->listen(socket_path_); !status.ok()) return status;
   const std::vector<std::pair<std::string, std::string>> info{
-      {"address", config_.head_address}, {"socket", socket_path_}, {"node_id", node_id_}, {"pid", std::to_string(::getpid())},
-      {"embedded", config_.embedded ? "1" : "0"}, {"token", config_.token_file}};
+      {"address", config_.head_address},
+      {"socket", socket_path_},
+      {"node_id", node_id_},
+      {"pid", std::to_string(::getpid())},
+      {"embedded", config_.embedded ? "1" : "0"},
+      {"token", config_.token_file},
+      {"local", local_ ? "1" : "0"}};  // its head is a thread: no command reaches it
   for (const char* folder : {"/", "/events/"})  // the second stays when the session is over
-    if (Status status = write_info(config_.session_dir + folder + config_.node_name + ".info", info); !status.ok()) return status;
+    if (Status status = write_info(config_.session_dir + folder + config_.node_name + ".info", info); !status.ok())
+      return status;
   report_ready("");
   write_log(LogLevel::kInfo, "node {} ({}) serves {}", reply.node, node_id_, socket_path_);
   return {};
@@ -189,7 +207,7 @@ void Daemon::report_ready(const std::string& error) {
   if (lifeline_) (void)send_message(lifeline_.get(), wire::BootKind::kWelcome, report).ok();
 }
 
-// -------------------------------------------------------------------------------------------------------------- watching
+// ------------------------------------------------------------------------------------------------------------ watching
 
 void Daemon::watch_parent() {
   if (!config_.embedded || local_) return;
@@ -226,7 +244,7 @@ void Daemon::on_child_signal() {
   }
 }
 
-// -------------------------------------------------------------------------------------------------------------- stopping
+// ------------------------------------------------------------------------------------------------------------ stopping
 
 void Daemon::stop(const std::string& reason) {
   if (std::exchange(stopping_, true)) return;
@@ -268,14 +286,16 @@ int daemon_main(const RoleHooks&) {
   ::prctl(PR_SET_NAME, "troupe-daemon");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is met by the store's memory too: an error that says so, not a death
+  // a limit on the size of files is met by the store's memory too: an error that says so, not a death
+  ::signal(SIGXFSZ, SIG_IGN);
   keep_heap_small();
   raise_file_limit();
   for (int fd : {kRoleFd, kLifelineFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   const UniqueFd config_fd(kRoleFd);
   UniqueFd lifeline(kLifelineFd);
   Result<std::vector<std::byte>> bytes = read_config(config_fd.get());
-  Result<DaemonConfig> config = bytes.ok() ? wire::decode_message<DaemonConfig>(*bytes) : Result<DaemonConfig>(bytes.error_ptr());
+  Result<DaemonConfig> config =
+      bytes.ok() ? wire::decode_message<DaemonConfig>(*bytes) : Result<DaemonConfig>(bytes.error_ptr());
   if (!config.ok()) {
     std::fprintf(stderr, "%s\n", config.error().what());
     return 1;

@@ -1,7 +1,7 @@
-// Daemon: the life of a node: its head where it has one, its links and data port, its registration, and its end. What it does as a
-// registered node is NodeParts.
+// Daemon: the life of a node: its head where it has one, its links and data port, its registration, and its end. What
+// it does as a registered node is NodeParts.
 //
-//   starting --registered at the head, socket open--> serving --stop(), fenced, parent gone, head gone--> stopping --> exit
+//   starting --registered at the head, socket open--> serving --stop(), fenced, parent or head gone--> stopping--> exit
 //
 // Thread rule: the loop's thread (the process's main thread: launchers die with it). Link threads only post.
 //
@@ -47,7 +47,8 @@ class Daemon {
   void end_processes();
   void end_threads();
 
-  const std::shared_ptr<LocalNode> local_;  ///< null: processes. Shared with the launchers' threads, which may be left behind
+  /// null: processes. Shared with the launchers' threads, which may be left behind
+  const std::shared_ptr<LocalNode> local_;
   DaemonConfig config_;
   UniqueFd lifeline_, session_lock_, parent_pidfd_, signals_;
   std::string session_name_, socket_path_, node_id_, link_address_, data_address_;

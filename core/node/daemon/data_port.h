@@ -1,5 +1,5 @@
-// DataPort: bytes of buffers between nodes, by the data sockets. Others fetch what Exports offers; what a local process needs of
-// another node is fetched here.
+// DataPort: bytes of buffers between nodes, by the data sockets. Others fetch what Exports offers; what a local process
+// needs of another node is fetched here.
 //
 // How a fetch finds its way from one holder to the next: store/transfers.h.
 //

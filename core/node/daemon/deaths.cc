@@ -63,6 +63,7 @@ void Deaths::finish(ProcessId id) {
     }
   events_.lost(id);
   tell_everyone(death);
+  for (ProcessId forgotten : acks_.peer_died(id)) forget(forgotten);
   const bool nobody_drains = peers.empty();
   if (may_write && gone->pidfd) wait_for_end(id, std::move(gone->pidfd));
   if (acks_.died(id, std::move(peers), may_write)) forget(id);
@@ -73,14 +74,16 @@ void Deaths::finish(ProcessId id) {
   events_.after(*gone, death, for_actor);
 }
 
-/// Declared dead without a proof of its end: one on threads whose end was not reported, or a process that the kernel still holds.
+/// Declared dead without a proof of its end: one on threads whose end was not reported, or a process that the kernel
+/// still holds.
 bool Deaths::may_still_write(const NodeProcess& process) const {
   if (process.role != wire::Role::kWorker || process.pid <= 0 || process.wait_status) return false;
   return home_ == WorkerHome::kThreads || (process.pidfd && !has_ended(process.pidfd));
 }
 
 void Deaths::wait_for_end(ProcessId dead, UniqueFd pidfd) {
-  write_log(LogLevel::kWarn, "process {} was killed and has not ended yet: its memory is kept until it does", to_string(dead));
+  write_log(LogLevel::kWarn, "process {} was killed and has not ended yet: its memory is kept until it does",
+            to_string(dead));
   const int fd = pidfd.get();
   still_ending_[dead] = std::move(pidfd);
   parts_.loop.watch(fd, EPOLLIN, [this, dead, fd](std::uint32_t) {
@@ -100,11 +103,14 @@ wire::ProcessDied Deaths::describe(NodeProcess& process) {
   death.node_id = node_id_;
   death.log_tail = parts_.logs.finish(process.id);
   const std::uint64_t oom_kills = oom_kill_count();
-  const bool by_sigkill = process.wait_status && WIFSIGNALED(*process.wait_status) && WTERMSIG(*process.wait_status) == SIGKILL;
+  const bool by_sigkill =
+      process.wait_status && WIFSIGNALED(*process.wait_status) && WTERMSIG(*process.wait_status) == SIGKILL;
   death.out_of_memory = by_sigkill && !process.killed_by_us && oom_kills > oom_kills_;
   oom_kills_ = oom_kills;
   death.expected = process.expected;
-  death.cause = process.expected ? process.cause : death.out_of_memory ? DeathCause::kOutOfMemory : DeathCause::kCrashed;
+  death.cause = process.expected      ? process.cause
+                : death.out_of_memory ? DeathCause::kOutOfMemory
+                                      : DeathCause::kCrashed;
   death.reason = process.reason;
   if (!process.expected || process.reason.empty()) {
     const std::string how = describe_wait_status(death.wait_status);
@@ -128,7 +134,8 @@ void Deaths::tell_processes(wire::Method method, const Messenger::Bytes& bytes) 
 void Deaths::tell_everyone(const wire::ProcessDied& death) {
   const Messenger::Bytes bytes = wire::encode_message(death);
   tell_processes(wire::Method::kProcessDied, bytes);
-  for (std::uint32_t node : events_.linked()) parts_.messenger.send_notice(daemon_of(node), wire::Method::kProcessDied, bytes);
+  for (std::uint32_t node : events_.linked())
+    parts_.messenger.send_notice(daemon_of(node), wire::Method::kProcessDied, bytes);
   parts_.messenger.send_notice(kHead, wire::Method::kProcessDied, bytes);
 }
 

@@ -1,12 +1,14 @@
-// Deaths: what is done when a process of this node is surely dead (ProcessEnds says when), and when others are told dead.
+// Deaths: what is done when a process of this node is surely dead (ProcessEnds says when), and when others are told
+// dead.
 //
-//   dead --last messages delivered--> its ProcessDied is told to local processes, linked nodes, the head --drained by its
-//   peers (DeathAcks)--> the store forgets it
+//   dead --last messages delivered--> its ProcessDied is told to local processes, linked nodes, the head
+//        --drained by its peers (DeathAcks)--> the store forgets it
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   DA-1  A process is declared dead only when it is surely dead; its last messages are delivered before its ProcessDied leaves.
+//   DA-1  A process is declared dead only when it is surely dead; its last messages are delivered before its
+//         ProcessDied leaves.
 #pragma once
 #include <functional>
 #include <map>
@@ -34,7 +36,8 @@ class Deaths {
     std::function<void(const NodeProcess&, const wire::ProcessDied&)> drained;
     /// It is out of the table and everyone was told. `for_actor`: what `before` said.
     std::function<void(const NodeProcess& gone, const wire::ProcessDied&, bool for_actor)> after;
-    std::function<void(ProcessId)> lost;              ///< requests to it, and to processes of other nodes that died, end now
+    /// requests to it, and to processes of other nodes that died, end now
+    std::function<void(ProcessId)> lost;
     std::function<void(int workers)> left_behind;     ///< local mode: threads that cannot be killed run on
     std::function<std::vector<std::uint32_t>()> linked;  ///< nodes to tell
   };
@@ -58,7 +61,10 @@ class Deaths {
   /// A process of another node is dead, as that node's daemon says. False: that is known, or not for others to say.
   bool on_remote(const wire::ProcessDied& death);
   /// To every process of this node.
-  template <class M> void tell_processes(wire::Method method, const M& message) { tell_processes(method, wire::encode_message(message)); }
+  template <class M>
+  void tell_processes(wire::Method method, const M& message) {
+    tell_processes(method, wire::encode_message(message));
+  }
 
  private:
   void tell_processes(wire::Method method, const Messenger::Bytes& bytes);

@@ -15,12 +15,14 @@ std::uint8_t senders_of(Method method) {
   switch (method) {
     case Method::kConnect: return kLocal;
     case Method::kLeaseWanted: return kLocal;
+    case Method::kLeaseRenew:
     case Method::kLeaseReturned: return kProcesses;  // to the daemon that granted
     case Method::kWorkerBlocked: return kLocal;
     case Method::kLightHost: return kProcesses;
     case Method::kStoreLease:
     case Method::kStoreAllocate:
     case Method::kStoreFree:
+    case Method::kStoreWithdraw:
     case Method::kStoreFetch: return kLocal;
     case Method::kStoreHold:
     case Method::kStoreUnhold: return kProcesses | kDaemons;
@@ -33,6 +35,8 @@ std::uint8_t senders_of(Method method) {
     case Method::kShutdown: return kHeadOnly;
     case Method::kClusterView: return kHeadOnly;
     case Method::kStartActor: return kHeadOnly;
+    case Method::kKeep:
+    case Method::kKeepNoMore: return kHeadOnly;
     case Method::kJobEnded: return kHeadOnly;
     case Method::kKillActorProcess: return kHeadOnly;
     case Method::kPing: return kHeadOnly | kProcesses;
@@ -42,6 +46,7 @@ std::uint8_t senders_of(Method method) {
     case Method::kCongestion:
     case Method::kCopiesVoid: return kDaemons;
     case Method::kJobFinished: return kLocal;
+    case Method::kJobOutput: return kLocal | kDaemons;  // it shows a driver its own output
     case Method::kExpectRanks:
     case Method::kRankLeft: return kLocal;
     case Method::kRankDoor: return kProcesses;

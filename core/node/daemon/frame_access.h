@@ -1,13 +1,15 @@
-// FrameAccess: who may ask a daemon what. Pure: one table, checked at the door for every frame that is for the daemon itself, and
-// for what a process of this node sends to the head (docs/security.md shows it).
+// FrameAccess: who may ask a daemon what. Pure: one table, checked at the door for every frame that is for the daemon
+// itself, and for what a process of this node sends to the head (docs/security.md shows it).
 //
-// A worker runs user code; a mistake there, or a frame that is none, must not end a node, start processes or declare others dead.
+// A worker runs user code; a mistake there, or a frame that is none, must not end a node, start processes or declare
+// others dead.
 //
 // Thread rule: pure functions.
 //
 // Invariants
 //   FA-1  A method that is not in the table is refused.
-//   FA-2  Only the head ends, starts or fences: kShutdown, kStartActor, kKillActorProcess, kJobEnded, kNodeDied, kClusterView.
+//   FA-2  Only the head ends, starts or fences: kShutdown, kStartActor, kKillActorProcess, kJobEnded, kNodeDied,
+//         kClusterView.
 #pragma once
 #include <cstdint>
 

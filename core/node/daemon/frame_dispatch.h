@@ -1,5 +1,5 @@
-// FrameDispatch: frames that are for the daemon itself, from local processes, other daemons and the head, go to the part that
-// handles them. It decides nothing but who may send what
+// FrameDispatch: frames that are for the daemon itself, from local processes, other daemons and the head, go to the
+// part that handles them. It decides nothing but who may send what
 // (frame_access.h).
 //
 // Thread rule: the loop's thread.
@@ -25,6 +25,8 @@
 #include "core/node/daemon/rank_sockets.h"
 #include "core/node/daemon/ring_pairs.h"
 #include "core/node/daemon/state_queries.h"
+#include "core/node/logs/job_output.h"
+#include "core/node/store/keeper.h"
 #include "core/node/store/store_service.h"
 
 namespace troupe::node {
@@ -39,6 +41,7 @@ class FrameDispatch {
     Jobs& jobs;
     Leases& leases;
     StoreService& store;
+    Keeper& keeper;
     LightHosts& light_hosts;
     ActorStarts& starts;
     ProcessEnds& ends;
@@ -47,12 +50,14 @@ class FrameDispatch {
     RingPairs& pairs;
     RankSockets& ranks;
     StateQueries& queries;
+    JobOutput& output;
     Membership& membership;
   };
   FrameDispatch(Parts parts, std::string node_id, std::function<void(const std::string& why)> stop)
       : parts_(parts), node_id_(std::move(node_id)), stop_(std::move(stop)) {}
 
-  /// A frame from a ring of this node (from.node is this node) or from a link (from: {node, 0}). Forwarded when it is for others.
+  /// A frame from a ring of this node (from.node is this node) or from a link (from: {node, 0}). Forwarded when it is
+  /// for others.
   void on_frame(ProcessId from, const net::FrameHeader& header, ByteView payload);
 
  private:
@@ -65,6 +70,7 @@ class FrameDispatch {
   bool handle_head_notice(const net::FrameHeader& header, ByteView payload);
   bool handle_process_notice(const net::FrameHeader& header, ByteView payload);
   void read_actor_exit(const net::FrameHeader& header, ByteView payload);
+  void keep_what_is_named(const net::FrameHeader& header, ByteView payload);
   void kill_request(const net::FrameHeader& request, const wire::KillProcess& wanted);
   void kill_actor(const wire::KillProcess& wanted);
   template <class M> void with(const net::FrameHeader& header, ByteView payload, const std::function<void(M&)>& then);

@@ -5,8 +5,9 @@
 namespace troupe::node {
 
 void HandOvers::refuse(const net::Introduction& who, const std::string& name, const char* why) {
-  refusals_.push_back(fmt::format("closed a connection from rank {} to rank {} (channel {}) of {} {:016x}, epoch {}: {}", who.from, who.to, who.channel,
-                                  name.empty() ? "group" : "group '" + name + "'", who.group, who.epoch, why));
+  refusals_.push_back(
+      fmt::format("closed a connection from rank {} to rank {} (channel {}) of {} {:016x}, epoch {}: {}", who.from,
+                  who.to, who.channel, name.empty() ? "group" : "group '" + name + "'", who.group, who.epoch, why));
 }
 
 /// HOV-1. The pair is expected.
@@ -14,7 +15,8 @@ std::optional<HandOvers::Passed> HandOvers::judge(const net::Introduction& who, 
   const auto found = expected_.find(pair_of(who));
   const Expected& expected = found->second;
   if (expected.epoch != who.epoch || !net::proves(who, expected.key)) {
-    refuse(who, expected.name, expected.epoch != who.epoch ? "another epoch is expected" : "it does not know the key of this pair");
+    refuse(who, expected.name,
+           expected.epoch != who.epoch ? "another epoch is expected" : "it does not know the key of this pair");
     return std::nullopt;
   }
   Passed passed{expected.owner, {who.group, who.epoch, who.from, who.to, who.channel}, std::move(fd)};
@@ -24,7 +26,8 @@ std::optional<HandOvers::Passed> HandOvers::judge(const net::Introduction& who, 
 
 std::vector<HandOvers::Passed> HandOvers::expect(ProcessId owner, const wire::ExpectRanks& ranks) {
   for (const wire::ExpectedRank& rank : ranks.from)
-    expected_.insert_or_assign(Pair{ranks.group, ranks.rank, rank.from, rank.channel}, Expected{owner, ranks.epoch, rank.key, ranks.name});
+    expected_.insert_or_assign(Pair{ranks.group, ranks.rank, rank.from, rank.channel},
+                               Expected{owner, ranks.epoch, rank.key, ranks.name});
   std::vector<Passed> passed;
   for (auto at = early_.begin(); at != early_.end();) {
     if (at->who.group != ranks.group || !expected_.contains(pair_of(at->who))) {
@@ -48,7 +51,9 @@ std::optional<HandOvers::Passed> HandOvers::arrive(const net::Introduction& who,
 }
 
 void HandOvers::left(ProcessId owner, const wire::RankLeft& rank) {
-  std::erase_if(expected_, [&](const auto& one) { return one.second.owner == owner && std::get<0>(one.first) == rank.group && std::get<1>(one.first) == rank.rank; });
+  std::erase_if(expected_, [&](const auto& one) {
+    return one.second.owner == owner && std::get<0>(one.first) == rank.group && std::get<1>(one.first) == rank.rank;
+  });
 }
 
 void HandOvers::process_died(ProcessId owner) {
@@ -56,7 +61,8 @@ void HandOvers::process_died(ProcessId owner) {
 }
 
 void HandOvers::expire(TimePoint now) {
-  for (; !early_.empty() && early_.front().until <= now; early_.pop_front()) refuse(early_.front().who, "", "nobody expected it in time");
+  for (; !early_.empty() && early_.front().until <= now; early_.pop_front())
+    refuse(early_.front().who, "", "nobody expected it in time");
 }
 
 std::optional<HandOvers::TimePoint> HandOvers::next_deadline() const {

@@ -1,17 +1,19 @@
-// HandOvers: which ranks of collective groups are expected at this daemon's data port, and who has come before that. A worker
-// listens on nothing: it says whom it expects, and is given the connection of each that proves to be the one.
+// HandOvers: which ranks of collective groups are expected at this daemon's data port, and who has come before that. A
+// worker listens on nothing: it says whom it expects, and is given the connection of each that proves to be the one.
 //
 //   expected --a connection with the right proof--> passed on, the key is used up
 //   a connection that nobody expects --waits--> passed on when it is expected | closed: too long, or too many wait
 //
-// Pure: descriptors are kept and given out, never read. The caller passes on what comes back, and logs what was refused.
+// Pure: descriptors are kept and given out, never read. The caller passes on what comes back, and logs what was
+// refused.
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   HOV-1  A connection is passed on only to the process that expects exactly this pair of ranks, channel and epoch, with a proof
-//          by that pair's key; each key passes on one connection.
-//   HOV-2  At most kEarlyMax connections wait, each kEarlyWait at most; the oldest makes way. What is refused is closed.
+//   HOV-1  A connection is passed on only to the process that expects exactly this pair of ranks, channel and epoch,
+//          with a proof by that pair's key; each key passes on one connection.
+//   HOV-2  At most kEarlyMax connections wait, each kEarlyWait at most; the oldest makes way. What is refused is
+//          closed.
 //   HOV-3  Of a process that is gone or a rank that has left nothing is expected any more.
 #pragma once
 #include <chrono>

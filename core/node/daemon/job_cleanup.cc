@@ -16,14 +16,16 @@ void JobCleanup::end(const wire::JobEnded& ended) {
   Job* job = parts_.jobs.find(ended.job);
   if (!job) return;
   job->ended = true;
-  job->kept = {ended.keep_actors.begin(), ended.keep_actors.end()};  // the head says it again when the last of them has ended
+  // the head says it again when the last of them has ended
+  job->kept = {ended.keep_actors.begin(), ended.keep_actors.end()};
   const std::set<std::uint32_t> kept = kill_workers(*job, ended);
   parts_.starts.job_ended(ended.job, job->kept);
   parts_.leases.queue().job_ended(ended.job, parts_.loop.now());
   const std::string prefix = mark_of_job(session_name_, node_name_, ended.job);
   const bool keep_launcher = !job->kept.empty() || !kept.empty();
   kill_where(prefix, [&](const Marked& marked) {
-    const auto serial = static_cast<std::uint32_t>(std::strtoul(marked.mark.substr(prefix.size()).c_str(), nullptr, 16));
+    const auto serial =
+        static_cast<std::uint32_t>(std::strtoul(marked.mark.substr(prefix.size()).c_str(), nullptr, 16));
     return serial != 0 ? !kept.contains(serial) : !keep_launcher;
   });
   write_log(LogLevel::kInfo, "job {} ended: {}", ended.job, ended.reason);
@@ -48,7 +50,9 @@ std::set<std::uint32_t> JobCleanup::kill_workers(const Job& job, const wire::Job
 
 void JobCleanup::driver_drained(const NodeProcess& driver, const std::string& reason) {
   const Job* job = parts_.jobs.find(driver.job);
-  if (job) parts_.messenger.notice(kHead, wire::Method::kJobFinished, wire::JobFinished{job->id, driver.id, job->exit_code, reason});
+  if (job)
+    parts_.messenger.notice(kHead, wire::Method::kJobFinished,
+                            wire::JobFinished{job->id, driver.id, job->exit_code, reason});
 }
 
 void JobCleanup::driver_died(JobId id) {

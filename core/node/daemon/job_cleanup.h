@@ -1,6 +1,6 @@
 // JobCleanup: what of a job ends on this node when the job does, and when the job is forgotten here.
 //
-//   running --kJobEnded: all but its kept actors is killed--> ended --its last process and its launcher are gone--> forgotten
+//   running --kJobEnded: all but its kept actors is killed--> ended --last process and launcher gone--> forgotten
 //
 // Thread rule: the loop's thread.
 //

@@ -43,18 +43,23 @@ void Jobs::with(JobId id, ProcessId who_knows, std::function<void(Job*)> then) {
     if (!waiting) return;
     for (auto& wait : waiting.mapped()) wait(job);
   };
-  messenger_.request(daemon_of(who_knows.node), wire::Method::kJobImage, wire::JobImageRequest{id}, kImageWait, std::move(answered));
+  messenger_.request(daemon_of(who_knows.node), wire::Method::kJobImage, wire::JobImageRequest{id}, kImageWait,
+                     std::move(answered));
 }
 
-void Jobs::answer_image(const net::FrameHeader& request, const wire::JobImageRequest& wanted, const std::string& node_id) {
+void Jobs::answer_image(const net::FrameHeader& request, const wire::JobImageRequest& wanted,
+                        const std::string& node_id) {
   Job* job = find(wanted.job);
   if (!job || (job->ended && job->kept.empty()))
-    return messenger_.fail(request, make_record(ErrorCode::kNotFound, "job " + std::to_string(wanted.job) + " is not known on node " + node_id));
-  messenger_.respond(request, wire::JobImageReply{job->id, job->driver, job->name_space, job->registry_digest, job->image});
+    return messenger_.fail(request, make_record(ErrorCode::kNotFound, "job " + std::to_string(wanted.job) +
+                                                                          " is not known on node " + node_id));
+  messenger_.respond(request,
+                     wire::JobImageReply{job->id, job->driver, job->name_space, job->registry_digest, job->image});
 }
 
 void Jobs::warn(JobId id, const std::string& text) {
-  if (Job* job = find(id); job && !job->ended) messenger_.notice(job->driver, wire::Method::kWarning, wire::WarningText{text});
+  if (Job* job = find(id); job && !job->ended)
+    messenger_.notice(job->driver, wire::Method::kWarning, wire::WarningText{text});
 }
 
 }  // namespace troupe::node

@@ -1,5 +1,5 @@
-// Jobs: the jobs of which this node knows how their processes are started: those of local drivers, and those of other nodes as
-// soon as something of them is to run here.
+// Jobs: the jobs of which this node knows how their processes are started: those of local drivers, and those of other
+// nodes as soon as something of them is to run here.
 //
 //   unknown --a driver of this node registered--> known --ended, and nothing of it runs here--> forgotten
 //      `--with(): the daemon that knows it sends its image--^
@@ -25,7 +25,8 @@ struct Job {
   ProcessId driver;
   std::string name_space, registry_digest;
   wire::Image image;
-  UniqueFd executable;           ///< the very file that the driver runs; closed when no process of the job is to start any more
+  /// the very file that the driver runs; closed when no process of the job is to start any more
+  UniqueFd executable;
   bool ended = false;
   std::set<ActorId> kept;        ///< actors that outlive it
   std::int32_t exit_code = -1;   ///< as the driver said before it left
@@ -40,7 +41,8 @@ class Jobs {
   void forget(JobId id) { jobs_.erase(id); }
   std::map<JobId, Job>& all() { return jobs_; }
 
-  /// With the job: at once when it is known here, else when the daemon of `who_knows` has sent its image; null: it cannot be had.
+  /// With the job: at once when it is known here, else when the daemon of `who_knows` has sent its image; null: it
+  /// cannot be had.
   void with(JobId id, ProcessId who_knows, std::function<void(Job*)> then);
   /// To a daemon that asks for an image.
   void answer_image(const net::FrameHeader& request, const wire::JobImageRequest& wanted, const std::string& node_id);

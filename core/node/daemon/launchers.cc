@@ -27,14 +27,16 @@ std::uint32_t Launchers::of(Job& job) {
   if (local_) local_->start_launcher(std::move(sockets->second));
   else if (!start_process(job, id, launcher, sockets->second)) return 0;
   launcher.channel = std::make_unique<PacketChannel>(loop_, std::move(sockets->first));
-  launcher.channel->set_handlers({[this, id](BootPacket packet) { on_packet(id, packet); }, [this, id](const std::string&) { on_closed(id); }});
+  launcher.channel->set_handlers(
+      {[this, id](BootPacket packet) { on_packet(id, packet); }, [this, id](const std::string&) { on_closed(id); }});
   launchers_[id] = std::move(launcher);
   by_job_[job.id] = id;
   return id;
 }
 
 bool Launchers::start_process(const Job& job, std::uint32_t id, Launcher& launcher, const UniqueFd& socket) {
-  launcher.log_file = node_.session_dir + "/logs/launcher-" + std::to_string(node_.node) + "-" + std::to_string(id) + ".log";
+  launcher.log_file =
+      node_.session_dir + "/logs/launcher-" + std::to_string(node_.node) + "-" + std::to_string(id) + ".log";
   const UniqueFd log(::open(launcher.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
 
   SpawnOptions options;
@@ -43,7 +45,8 @@ bool Launchers::start_process(const Job& job, std::uint32_t id, Launcher& launch
   options.environment = job.image.environment;
   std::erase_if(options.environment, [](const std::string& e) { return e.starts_with("TROUPE_INTERNAL_"); });
   options.environment.push_back(std::string(kRoleVariable) + "=launcher");
-  options.environment.push_back(std::string(kMarkVariable) + "=" + mark_of(node_.session_name, node_.node_name, job.id, 0));
+  options.environment.push_back(std::string(kMarkVariable) + "=" +
+                                mark_of(node_.session_name, node_.node_name, job.id, 0));
   options.working_dir = job.image.working_dir;
   options.out = options.err = log.get();
   options.fds = {{socket.get(), kRoleFd}};
@@ -68,10 +71,12 @@ void Launchers::on_packet(std::uint32_t id, const BootPacket& packet) {
         on_ready(launchers_.at(id), *ready);
       break;
     case wire::BootKind::kForked:
-      if (Result<wire::Forked> forked = wire::decode_message<wire::Forked>(packet.payload); forked.ok()) events_.forked(*forked);
+      if (Result<wire::Forked> forked = wire::decode_message<wire::Forked>(packet.payload); forked.ok())
+        events_.forked(*forked);
       break;
     case wire::BootKind::kExited:
-      if (Result<wire::Exited> exited = wire::decode_message<wire::Exited>(packet.payload); exited.ok()) events_.exited(*exited);
+      if (Result<wire::Exited> exited = wire::decode_message<wire::Exited>(packet.payload); exited.ok())
+        events_.exited(*exited);
       break;
     default: write_log(LogLevel::kWarn, "a packet of kind {} from a launcher", static_cast<std::uint32_t>(packet.kind));
   }
@@ -82,8 +87,8 @@ void Launchers::on_ready(Launcher& launcher, const wire::LauncherReady& ready) {
   const Job* job = jobs_.find(launcher.job);
   if (!job || ready.registry_digest == job->registry_digest) return;
   std::string& problem = problems_[job->id];
-  problem = job->image.executable + " on node " + node_.node_id + " has other registered functions (digest " + digest_start(ready.registry_digest) +
-            ") than the driver (digest " + digest_start(job->registry_digest) +
+  problem = job->image.executable + " on node " + node_.node_id + " has other registered functions (digest " +
+            digest_start(ready.registry_digest) + ") than the driver (digest " + digest_start(job->registry_digest) +
             "): the file was changed, or is of another build; start the driver anew";
   write_log(LogLevel::kError, "job {}: {}", job->id, problem);
 }

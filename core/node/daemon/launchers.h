@@ -1,11 +1,12 @@
 // Launchers: one process for each job that forks its workers (launcher/launcher.h), started at the first fork.
 //
-//   none --start()--> started --LauncherReady--> ready --its socket closes--> none;  after kLauncherFailuresMax in a row: given up
+//   none --start()--> started --LauncherReady--> ready --its socket closes--> none; kLauncherFailuresMax: given up
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   NDF-1  A job has at most one launcher. A registry digest that is not the driver's gives the job up at once, with the reason.
+//   NDF-1  A job has at most one launcher. A registry digest that is not the driver's gives the job up at once, with
+//          the reason.
 #pragma once
 #include <functional>
 #include <map>

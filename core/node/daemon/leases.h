@@ -1,5 +1,5 @@
-// Leases: the lease queue (scheduler/lease_queue.h) on the daemon's loop: what it decides is carried out, and it is woken at its
-// deadlines.
+// Leases: the lease queue (scheduler/lease_queue.h) on the daemon's loop: what it decides is carried out, and it is
+// woken at its deadlines.
 //
 // Thread rule: the loop's thread.
 //

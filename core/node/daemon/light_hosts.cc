@@ -37,7 +37,8 @@ void LightHosts::changed(JobId job) {
   if (auto waiting = waiting_.extract(job))
     for (const net::FrameHeader& request : waiting.mapped()) {
       if (!reply.hosts.empty()) messenger_.respond(request, reply);
-      else messenger_.fail(request, make_record(ErrorCode::kRuntimeEnv, "no process for light actors could be started"));
+      else
+        messenger_.fail(request, make_record(ErrorCode::kRuntimeEnv, "no process for light actors could be started"));
     }
   settled_(job);
 }

@@ -44,17 +44,20 @@ void DaemonLinks::set_self(std::uint32_t node, const std::string& cluster_id) {
   links_->identify(identity_);
 }
 
-// ---------------------------------------------------------------------------------------------------------------- the head
+// ------------------------------------------------------------------------------------------------------------ the head
 
 Status DaemonLinks::dial_head(const std::string& address, Duration timeout) {
-  Result<net::LinkId> link = links_->dial({.address = address, .timeout = timeout, .retry = true, .expected = {.role = net::ProofRole::kHead}});
+  Result<net::LinkId> link = links_->dial(
+      {.address = address, .timeout = timeout, .retry = true, .expected = {.role = net::ProofRole::kHead}});
   if (!link.ok()) return link.error_ptr();
   open_[*link] = {0, true, false};
   head_link_ = *link;
   return {};
 }
 
-bool DaemonLinks::send_registration(const net::FrameHeader& header, ByteView payload) { return links_->send(head_link_, header, payload); }
+bool DaemonLinks::send_registration(const net::FrameHeader& header, ByteView payload) {
+  return links_->send(head_link_, header, payload);
+}
 
 void DaemonLinks::head_registered() {
   auto link = open_.find(head_link_);
@@ -70,10 +73,11 @@ void DaemonLinks::renew_head(Peer& head, std::uint64_t incarnation) {
   callbacks_.never_sent(0, std::move(never));
 }
 
-// --------------------------------------------------------------------------------------------------------------- the nodes
+// ----------------------------------------------------------------------------------------------------------- the nodes
 
 std::unique_ptr<net::Session> DaemonLinks::Peer::make_session() {
-  return std::make_unique<net::Session>(owner.identity_.incarnation, 0, *this, net::SessionOptions{.kept_bytes_max = kKeptBytesMax});
+  return std::make_unique<net::Session>(owner.identity_.incarnation, 0, *this,
+                                        net::SessionOptions{.kept_bytes_max = kKeptBytesMax});
 }
 
 DaemonLinks::Peer& DaemonLinks::peer_of(std::uint32_t node) {
@@ -112,7 +116,8 @@ std::string DaemonLinks::data_address(std::uint32_t node) const {
 bool DaemonLinks::send(std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
   if (dead_.contains(node)) return false;
   if (payload.size() > net::kPayloadMax) {  // nobody would take it, and what follows would wait behind it
-    write_log(LogLevel::kError, "a frame of {} bytes for node {} is dropped: it is longer than any may be", payload.size(), node);
+    write_log(LogLevel::kError, "a frame of {} bytes for node {} is dropped: it is longer than any may be",
+              payload.size(), node);
     return true;
   }
   Peer& peer = peer_of(node);
@@ -146,8 +151,10 @@ void DaemonLinks::seek_link(Peer& peer) {
   watch(peer);
   auto known = known_.find(peer.node);
   if (known == known_.end()) return;  // the view will name it, or the head says that it is dead
-  Result<net::LinkId> link = links_->dial(
-      {.address = known->second.address, .timeout = kDialTimeout, .retry = true, .expected = {.role = net::ProofRole::kNode}});
+  Result<net::LinkId> link = links_->dial({.address = known->second.address,
+                                           .timeout = kDialTimeout,
+                                           .retry = true,
+                                           .expected = {.role = net::ProofRole::kNode}});
   if (!link.ok()) {
     peer.last_error = link.error().message();
     return write_log(LogLevel::kWarn, "dialing node {}: {}", peer.node, peer.last_error);
@@ -181,9 +188,8 @@ void DaemonLinks::link_is_up(Peer& peer, net::LinkId link) {
 // ---- transport threads
 
 void DaemonLinks::on_open(net::LinkId link, const net::LinkPeer& peer) {
-  loop_.post([this, link, hello = std::string(peer.hello), outgoing = peer.outgoing, incarnation = peer.proven.incarnation] {
-    opened(link, hello, outgoing, incarnation);
-  });
+  loop_.post([this, link, hello = std::string(peer.hello), outgoing = peer.outgoing,
+              incarnation = peer.proven.incarnation] { opened(link, hello, outgoing, incarnation); });
 }
 
 void DaemonLinks::on_batch(net::LinkId link, ByteView frames) {
@@ -232,7 +238,9 @@ void DaemonLinks::batch(net::LinkId id, const std::vector<std::byte>& frames) {
       links_->abort(id, "a frame that does not decode");
       return;
     }
-    if (dead_.contains(peer.node) || !take(id, peer, *header, rest.subspan(sizeof(net::FrameHeader), header->payload_size))) return;
+    if (dead_.contains(peer.node) ||
+        !take(id, peer, *header, rest.subspan(sizeof(net::FrameHeader), header->payload_size)))
+      return;
     rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
   }
 }
@@ -278,7 +286,8 @@ void DaemonLinks::closed(net::LinkId id, const std::string& why) {
   if (dead_.contains(link.node)) return;
   if (!why.empty()) peer.last_error = why;
   if (peer.session->out_link() != 0) return;
-  if (const net::LinkId other = open_link(link.node)) return link_is_up(peer, other);  // which the other side has made meanwhile
+  // which the other side has made meanwhile
+  if (const net::LinkId other = open_link(link.node)) return link_is_up(peer, other);
   loop_.after(kRedialPause, [this, node = link.node] { seek_link(peer_of(node)); });
 }
 

@@ -1,22 +1,22 @@
-// DaemonLinks: this daemon's sessions (net/link/session.h) with the head and with each node that it talks to, and the links that
-// carry them, brought onto its loop.
+// DaemonLinks: this daemon's sessions (net/link/session.h) with the head and with each node that it talks to, and the
+// links that carry them, brought onto its loop.
 //
 //   a node's link:  none --a frame wants to go--> dialling --> up --broken--> none ...
-//                     `--none for kReportAfter: `unreachable`, again and again, while it is dialled--'     node_dead(): over
+//                     `--none for kReportAfter: `unreachable`, again and again, while dialled--'     node_dead(): over
 //
-// A link is never a verdict: what was sent waits for the next one, and only the head says who is dead (node_dead). The head's own
-// link is dialled by Membership; its session begins on it when the head has taken the registration.
+// A link is never a verdict: what was sent waits for the next one, and only the head says who is dead (node_dead). The
+// head's own link is dialled by Membership; its session begins on it when the head has taken the registration.
 //
 // Thread rule: everything on the loop's thread; the transport's threads only post to it.
 //
 // Invariants
 //   DL-1  Frames to one node arrive in the order of send(), once, whatever links carry them (NSE-1), until node_dead().
-//   DL-2  A frame is given up only at node_dead(): those that no link was ever given go to `never_sent`, the others are lost without
-//         a word, for they may have arrived.
+//   DL-2  A frame is given up only at node_dead(): those that no link was ever given go to `never_sent`, the others are
+//         lost without a word, for they may have arrived.
 //   DL-3  On a link to the head nothing is before the registration.
 //   DL-4  What is kept for a node is bounded as NSE-4 says, by whoever asks is_full() and waits for `room`.
-//   DL-5  While frames wait for a node without a link it is dialled, and told to `unreachable` every kReportAfter: nobody waits for
-//         ever without the head's knowing.
+//   DL-5  While frames wait for a node without a link it is dialled, and told to `unreachable` every kReportAfter:
+//         nobody waits for ever without the head's knowing.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -40,11 +40,13 @@ namespace troupe::node {
 inline constexpr Duration kReportAfter = std::chrono::seconds(3);
 
 struct LinkCallbacks {
-  std::function<void(std::uint32_t node, const net::FrameHeader&, ByteView)> frame;  ///< of a session; node 0: from the head
+  /// of a session; node 0: from the head
+  std::function<void(std::uint32_t node, const net::FrameHeader&, ByteView)> frame;
   std::function<void(const net::FrameHeader&, ByteView)> head_answer;                ///< to send_registration
   std::function<void()> head_up;
   std::function<void(const std::string& why)> head_down;
-  std::function<void(std::uint32_t node, wire::LinkState state, const std::string& why)> report;  ///< for the head: DL-5
+  /// for the head: DL-5
+  std::function<void(std::uint32_t node, wire::LinkState state, const std::string& why)> report;
   std::function<void(std::uint32_t node, std::vector<net::FrameHeader>)> never_sent;              ///< DL-2
   std::function<void(std::uint32_t node)> room;                                                   ///< DL-4
 };
@@ -82,7 +84,9 @@ class DaemonLinks final : public LinkPort, private net::LinkEvents {
     Peer(DaemonLinks& links, std::uint32_t number) : owner(links), node(number), session(make_session()) {}
     std::unique_ptr<net::Session> make_session();
     void transmit(std::uint64_t link, ByteView frames) override { (void)owner.links_->send_raw(link, frames); }
-    void deliver(const net::FrameHeader& header, ByteView payload) override { owner.callbacks_.frame(node, header, payload); }
+    void deliver(const net::FrameHeader& header, ByteView payload) override {
+      owner.callbacks_.frame(node, header, payload);
+    }
     DaemonLinks& owner;
     const std::uint32_t node;
     std::unique_ptr<net::Session> session;

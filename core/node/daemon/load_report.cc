@@ -21,7 +21,8 @@ void LoadReport::plan() {
 
 void LoadReport::send() {
   last_ = load();
-  messenger_.notice(kHead, wire::Method::kNodeLoad, wire::NodeLoad{node_, ++version_, last_.available, last_.pending, last_.starts});
+  messenger_.notice(kHead, wire::Method::kNodeLoad,
+                    wire::NodeLoad{node_, ++version_, last_.available, last_.pending, last_.starts});
 }
 
 }  // namespace troupe::node

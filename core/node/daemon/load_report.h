@@ -1,5 +1,5 @@
-// LoadReport: tells the head what is free on this node, what waits, and how many actor starts it has seen; when that changes, at
-// most every kLoadEvery.
+// LoadReport: tells the head what is free on this node, what waits, and how many actor starts it has seen; when that
+// changes, at most every kLoadEvery.
 //
 // Thread rule: the loop's thread.
 #pragma once

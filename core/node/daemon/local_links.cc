@@ -27,7 +27,8 @@ class LocalLinks final : public net::Links {
     std::lock_guard lock(switch_.mutex_);
     const std::string number = options.address.substr(options.address.rfind(':') + 1);
     int port = 0;
-    if (std::from_chars(number.data(), number.data() + number.size(), port).ec != std::errc()) return make_error<InvalidArgumentError>("no address: " + options.address);
+    if (std::from_chars(number.data(), number.data() + number.size(), port).ec != std::errc())
+      return make_error<InvalidArgumentError>("no address: " + options.address);
     const net::LinkId link = next_link_++;
     auto found = switch_.listeners_.find(port);
     if (found == switch_.listeners_.end()) {
@@ -98,7 +99,8 @@ class LocalLinks final : public net::Links {
   // ---- the switch's lock is held
   void meet(LocalLinks& other, net::LinkId mine) {
     if (!identity_.token.equals(other.identity_.token) ||
-        (!identity_.cluster_id.empty() && !other.identity_.cluster_id.empty() && identity_.cluster_id != other.identity_.cluster_id))
+        (!identity_.cluster_id.empty() && !other.identity_.cluster_id.empty() &&
+         identity_.cluster_id != other.identity_.cluster_id))
       return events_.on_closed(mine, UnauthenticatedError("the other side belongs to another cluster"));
     const net::LinkId theirs = other.next_link_++;
     links_[mine] = {&other, theirs};
@@ -106,7 +108,9 @@ class LocalLinks final : public net::Links {
     other.events_.on_open(theirs, {identity_.hello, false, proven(identity_)});
     events_.on_open(mine, {other.identity_.hello, true, proven(other.identity_)});
   }
-  static net::ProofPeer proven(const net::LinkIdentity& identity) { return {identity.role, identity.incarnation, identity.epoch}; }
+  static net::ProofPeer proven(const net::LinkIdentity& identity) {
+    return {identity.role, identity.incarnation, identity.epoch};
+  }
   void part(net::LinkId link, const Status& why, bool tell_me) {
     auto found = links_.find(link);
     if (found == links_.end()) return;

@@ -1,9 +1,10 @@
-// LocalLinks: net::Links between the head and the daemon of one process (local mode). A send hands the frame to the other
-// side's events at once, on the sender's thread: no library, no socket, no port is needed.
+// LocalLinks: net::Links between the head and the daemon of one process (local mode). A send hands the frame to the
+// other side's events at once, on the sender's thread: no library, no socket, no port is needed.
 //
-//   listen --> a number in the switch <--dial-- on_open on both sides --> frames --> close, abort or shutdown of either side
+//   listen --> a number in the switch <--dial-- on_open on both sides --> frames --> close, abort or shutdown of one
 //
-// Thread rule: as net::Links says; events run under the switch's lock, so they must not call back (head and daemon only post).
+// Thread rule: as net::Links says; events run under the switch's lock, so they must not call back (head and daemon only
+// post).
 //
 // Invariants
 //   LLK-1  LK-1 to LK-3 hold; a dial to a number where nobody listens is closed with NotFoundError.
@@ -18,7 +19,8 @@
 
 namespace troupe::node {
 
-using LinkOpener = std::function<Result<std::unique_ptr<net::Links>>(net::LinkEvents& events, const net::LinksOptions& options)>;
+using LinkOpener =
+    std::function<Result<std::unique_ptr<net::Links>>(net::LinkEvents& events, const net::LinksOptions& options)>;
 
 class LocalLinks;
 

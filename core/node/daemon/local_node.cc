@@ -43,7 +43,8 @@ class Ends {
 };
 
 /// What a worker's thread does. It owns all that it uses: it may be left behind.
-void run_worker(const std::shared_ptr<Ends>& ends, const std::function<int(WorkerBoot)>& worker_main, sigset_t mask, WorkerBoot boot) {
+void run_worker(const std::shared_ptr<Ends>& ends, const std::function<int(WorkerBoot)>& worker_main, sigset_t mask,
+                WorkerBoot boot) {
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   wire::Exited exited{boot.serial, ::getpid(), W_EXITCODE(1, 0)};
   name_thread("worker-" + std::to_string(boot.serial));
@@ -63,7 +64,8 @@ std::string problem_of(const wire::ForkRequest& request) {
 }  // namespace
 
 struct LocalNode::Launcher {
-  Launcher(const RoleHooks& hooks, const sigset_t& mask, UniqueFd socket) : hooks_(hooks), mask_(mask), socket_(std::move(socket)) {
+  Launcher(const RoleHooks& hooks, const sigset_t& mask, UniqueFd socket)
+      : hooks_(hooks), mask_(mask), socket_(std::move(socket)) {
     thread_ = std::thread([this] { run(); });
   }
   /// How many workers were left behind.
@@ -75,11 +77,15 @@ struct LocalNode::Launcher {
  private:
   void run() {
     name_thread("troupe-launcher");
-    if (send_message(socket_.get(), wire::BootKind::kLauncherReady, wire::LauncherReady{::getpid(), 1, hooks_.registry_digest}).ok())
+    if (send_message(socket_.get(), wire::BootKind::kLauncherReady,
+                     wire::LauncherReady{::getpid(), 1, hooks_.registry_digest})
+            .ok())
       while (step()) {}
-    const auto deadline = std::chrono::steady_clock::now() + kEndWait;  // their sockets are closed: they end, unless user code does not return
+    // their sockets are closed: they end, unless user code does not return
+    const auto deadline = std::chrono::steady_clock::now() + kEndWait;
     while (!workers_.empty()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
       if (left <= 0) break;
       pollfd poll{ends_->fd(), POLLIN, 0};
       ::poll(&poll, 1, static_cast<int>(left));
@@ -96,7 +102,8 @@ struct LocalNode::Launcher {
     if (!polls[0].revents) return true;
     Result<Received> received = receive_packet(socket_.get());
     if (!received.ok() || received->state == Received::State::kClosed) return false;
-    if (received->state == Received::State::kPacket && received->packet.kind == wire::BootKind::kFork) start_worker(std::move(received->packet));
+    if (received->state == Received::State::kPacket && received->packet.kind == wire::BootKind::kFork)
+      start_worker(std::move(received->packet));
     return true;
   }
 
@@ -117,9 +124,9 @@ struct LocalNode::Launcher {
   std::string start_thread(WorkerBoot boot) {
     const std::uint32_t serial = boot.serial;
     try {
-      workers_[serial] = std::thread([ends = ends_, worker_main = hooks_.local_worker_main, mask = mask_, boot = std::move(boot)]() mutable {
-        run_worker(ends, worker_main, mask, std::move(boot));
-      });
+      workers_[serial] =
+          std::thread([ends = ends_, worker_main = hooks_.local_worker_main, mask = mask_,
+                       boot = std::move(boot)]() mutable { run_worker(ends, worker_main, mask, std::move(boot)); });
       return {};
     } catch (const std::system_error& e) {
       workers_.erase(serial);
@@ -146,7 +153,8 @@ struct LocalNode::Launcher {
   std::thread thread_;
 };
 
-LocalNode::LocalNode(RoleHooks hooks, const sigset_t& workers_mask) : hooks_(std::move(hooks)), workers_mask_(workers_mask) {}
+LocalNode::LocalNode(RoleHooks hooks, const sigset_t& workers_mask)
+    : hooks_(std::move(hooks)), workers_mask_(workers_mask) {}
 
 LocalNode::~LocalNode() {
   (void)join_launchers();
@@ -159,7 +167,9 @@ void LocalNode::enter_thread(const std::string& name, const std::string& log_lev
 }
 
 LinkOpener LocalNode::link_opener() const {
-  return [shared = switch_](net::LinkEvents& events, const net::LinksOptions& options) { return shared->open(events, options); };
+  return [shared = switch_](net::LinkEvents& events, const net::LinksOptions& options) {
+    return shared->open(events, options);
+  };
 }
 
 Result<RoleProcess> LocalNode::start_head(const HeadConfig& config, Duration ready_timeout) {
@@ -178,7 +188,8 @@ Result<RoleProcess> LocalNode::start_head(const HeadConfig& config, Duration rea
     head::head_main(options);
   });
   RoleProcess process{0, std::move(sockets->first), {}};
-  Result<ReadyReport> report = await_ready(process, {.role = "head", .config = {}, .mark = {}, .log_file = {}, .ready_timeout = ready_timeout});
+  Result<ReadyReport> report =
+      await_ready(process, {.role = "head", .config = {}, .mark = {}, .log_file = {}, .ready_timeout = ready_timeout});
   if (!report.ok()) {
     process.lifeline.reset();
     join_head();
@@ -188,7 +199,9 @@ Result<RoleProcess> LocalNode::start_head(const HeadConfig& config, Duration rea
   return process;
 }
 
-void LocalNode::start_launcher(UniqueFd socket) { launchers_.push_back(std::make_unique<Launcher>(hooks_, workers_mask_, std::move(socket))); }
+void LocalNode::start_launcher(UniqueFd socket) {
+  launchers_.push_back(std::make_unique<Launcher>(hooks_, workers_mask_, std::move(socket)));
+}
 
 int LocalNode::join_launchers() {
   int left = 0;
@@ -203,8 +216,11 @@ void LocalNode::join_head() {
 
 void LocalNode::warn_of_left_behind(int count) {
   if (count == 0 || std::exchange(warned_, true)) return;
-  write_log(LogLevel::kWarn, "local mode: {} worker(s) that should have ended still run user code that neither returns nor waits; a thread "
-                             "cannot be killed: it is cut off from the cluster and left to itself", count);
+  write_log(
+      LogLevel::kWarn,
+      "local mode: {} worker(s) that should have ended still run user code that neither returns nor waits; a thread "
+      "cannot be killed: it is cut off from the cluster and left to itself",
+      count);
 }
 
 }  // namespace troupe::node

@@ -1,18 +1,20 @@
-// LocalNode: the roles of an embedded cluster as threads of the driver's process (local mode: debuggers, valgrind, sanitizers).
+// LocalNode: the roles of an embedded cluster as threads of the driver's process (local mode: debuggers, valgrind,
+// sanitizers).
 //
 //   start_local --> daemon's thread --start_head--> head's thread
-//                        `--start_launcher--> launcher's thread --ForkRequest--> a worker's thread, which starts its own
+//                     `--start_launcher--> launcher's thread --ForkRequest--> a worker's thread, which starts its own
 //
-// Head, daemon, launcher's protocol and workers are the real ones. Three things differ: links stay in memory (local_links.h); a
-// worker is ended by shutting its socket down, which is to it what SIGKILL is to a process (Process::cut_off,
-// core/process/process.h); and its end is known when its thread has returned from user code. A thread that never does cannot be killed: its worker is declared
-// dead all the same, what it may still touch in the store stays until it is over, and the end of the cluster leaves it behind.
+// Head, daemon, launcher's protocol and workers are the real ones. Three things differ: links stay in memory
+// (local_links.h); a worker is ended by shutting its socket down, which is to it what SIGKILL is to a process
+// (Process::cut_off, core/process/process.h); and its end is known when its thread has returned from user code. A
+// thread that never does cannot be killed: its worker is declared dead all the same, what it may still touch in the
+// store stays until it is over, and the end of the cluster leaves it behind.
 //
 // Thread rule: the daemon's thread, but for the constructor.
 //
 // Invariants
-//   LN-1  No process is started, no signal sent, no disposition, mask or log of the program changed; workers run with the
-//         signal mask of the thread that called start_local, all other threads take no signal.
+//   LN-1  No process is started, no signal sent, no disposition, mask or log of the program changed; workers run with
+//         the signal mask of the thread that called start_local, all other threads take no signal.
 //   LN-2  LA-1 holds: each Forked without error is followed by one Exited, when its thread has ended.
 //   LN-3  join_launchers returns after kEndWait at the latest; it says how many workers it has left behind.
 #pragma once
@@ -37,7 +39,8 @@ class LocalNode {
   ~LocalNode();
 
   LinkOpener link_opener() const;
-  /// What the roles' own threads do first. `log_level`: as the user gave it; where he gave none they speak from kWarn on.
+  /// What the roles' own threads do first. `log_level`: as the user gave it; where he gave none they speak from kWarn
+  /// on.
   static void enter_thread(const std::string& name, const std::string& log_level);
   /// pid is 0.
   Result<RoleProcess> start_head(const HeadConfig& config, Duration ready_timeout = std::chrono::seconds(20));

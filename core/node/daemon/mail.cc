@@ -8,9 +8,11 @@ namespace troupe::node {
 namespace {
 
 constexpr std::size_t kToldMax = 100'000;
-constexpr Duration kCloggedLook = std::chrono::milliseconds(20);  ///< between two looks whether a clogged process takes again
+/// between two looks whether a clogged process takes again
+constexpr Duration kCloggedLook = std::chrono::milliseconds(20);
 
-net::FrameHeader make_header(wire::FrameKind kind, ProcessId from, ProcessId to, std::uint64_t token, std::uint64_t arg0) {
+net::FrameHeader make_header(wire::FrameKind kind, ProcessId from, ProcessId to, std::uint64_t token,
+                             std::uint64_t arg0) {
   net::FrameHeader header;
   header.kind = static_cast<std::uint8_t>(kind);
   header.source = from;
@@ -25,12 +27,14 @@ bool is(const net::FrameHeader& header, wire::FrameKind kind) { return header.ki
 }  // namespace
 
 void Mail::send_notice(ProcessId to, wire::Method method, const Bytes& payload) {
-  const net::FrameHeader header = make_header(wire::FrameKind::kNotice, self(), to, 0, static_cast<std::uint64_t>(method));
+  const net::FrameHeader header =
+      make_header(wire::FrameKind::kNotice, self(), to, 0, static_cast<std::uint64_t>(method));
   (void)deliver(header, payload);
 }
 
 void Mail::send_response(const net::FrameHeader& request, bool failed, const Bytes& payload) {
-  const net::FrameHeader header = make_header(wire::FrameKind::kResponse, request.destination, request.source, request.token, failed ? 1 : 0);
+  const net::FrameHeader header =
+      make_header(wire::FrameKind::kResponse, request.destination, request.source, request.token, failed ? 1 : 0);
   if (request.source == self()) on_response(header, payload);
   else (void)deliver(header, payload);
 }
@@ -41,7 +45,8 @@ void Mail::send_request(ProcessId to, wire::Method method, const Bytes& payload,
     finish(token, make_error<GetTimeoutError>("no answer from " + to_string(to)));
   });
   pending_.emplace(token, Pending{to, std::move(done), timer});
-  const net::FrameHeader header = make_header(wire::FrameKind::kRequest, self(), to, token, static_cast<std::uint64_t>(method));
+  const net::FrameHeader header =
+      make_header(wire::FrameKind::kRequest, self(), to, token, static_cast<std::uint64_t>(method));
   if (!deliver(header, payload)) finish(token, make_error<WorkerCrashedError>("nobody is at " + to_string(to)));
 }
 
@@ -60,7 +65,8 @@ void Mail::on_response(const net::FrameHeader& header, ByteView payload) {
     return;
   }
   Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(payload);
-  finish(header.token, record.ok() ? Result<Bytes>(Error::make(std::move(*record))) : Result<Bytes>(record.error_ptr()));
+  finish(header.token,
+         record.ok() ? Result<Bytes>(Error::make(std::move(*record))) : Result<Bytes>(record.error_ptr()));
 }
 
 bool Mail::deliver(const net::FrameHeader& header, ByteView payload) {
@@ -78,7 +84,8 @@ bool Mail::deliver(const net::FrameHeader& header, ByteView payload) {
 
 bool Mail::route(ProcessId from_ring, const net::FrameHeader& header, ByteView payload) {
   if (from_ring.node == table_.node() && from_ring.serial != 0 && header.source != from_ring) {
-    write_log(LogLevel::kWarn, "{} sent a frame in the name of {}: dropped", to_string(from_ring), to_string(header.source));
+    write_log(LogLevel::kWarn, "{} sent a frame in the name of {}: dropped", to_string(from_ring),
+              to_string(header.source));
     return false;
   }
   if (header.destination == self()) return true;
@@ -88,34 +95,39 @@ bool Mail::route(ProcessId from_ring, const net::FrameHeader& header, ByteView p
   return false;
 }
 
-// ---------------------------------------------------------------------------------------------------------- bounds (ML-4)
+// ------------------------------------------------------------------------------------------------------- bounds (ML-4)
 
 void Mail::hold_back(ProcessId from_ring, const net::FrameHeader& header) {
-  const ProcessId to = header.destination;
-  const bool is_here = to.node == table_.node();
-  ProcessId cause = to;
-  if (is_here) {
+  const ProcessId to = header.destination, sender = header.source;
+  const bool to_here = to.node == table_.node(), from_here = sender.serial != 0 && from_ring == sender;
+  if (to_here) {
     const bool was_any = congestion_.any();
     if (!congestion_.waits(to, endpoint_.backlog(to))) return;
     if (!was_any) loop_.after(kCloggedLook, [this] { look_at_clogged(); });
-  } else if (links_.is_full(to.node)) {
-    cause = daemon_of(to.node);
-  } else if (!far_clogged_.contains(to)) {
+  } else if (from_here && links_.is_full(to.node)) {
+    if (held_.hold(sender, daemon_of(to.node))) endpoint_.pause(sender);
+    return;
+  } else if (!far_congestion_.is_clogged(to)) {
     return;
   }
-  const std::uint32_t sender = header.source.node;
-  if (sender == table_.node()) {
-    if (header.source.serial != 0 && from_ring == header.source && held_.hold(from_ring, cause)) endpoint_.pause(from_ring);
-  } else if (is_here && sender != kHead.node && congestion_.tell(to, sender)) {
-    notice(daemon_of(sender), wire::Method::kCongestion, wire::Congestion{to, true});
-  }
+  const bool is_forwarded = !from_here && to_here && sender.node != table_.node() && sender != kHead;
+  if (!from_here && !is_forwarded) return;
+  const ProcessId listener = from_here ? sender : daemon_of(sender.node);
+  Congestion& congestion = to_here ? congestion_ : far_congestion_;
+  if (congestion.tell(to, listener)) notice(listener, wire::Method::kCongestion, wire::Congestion{to, true});
+  const std::size_t bytes = sizeof header + header.payload_size;
+  if (from_here && held_.sent_all_the_same(sender, to, bytes)) endpoint_.pause(sender);
+}
+
+void Mail::tell_open(ProcessId process, const std::vector<ProcessId>& told) {
+  for (ProcessId listener : told) notice(listener, wire::Method::kCongestion, wire::Congestion{process, false});
+  let_go(held_.release(process));
 }
 
 void Mail::look_at_clogged() {
-  for (const Congestion::Opened& opened : congestion_.look([this](ProcessId process) { return endpoint_.backlog(process); })) {
-    for (std::uint32_t node : opened.told) notice(daemon_of(node), wire::Method::kCongestion, wire::Congestion{opened.process, false});
-    let_go(held_.release(opened.process));
-  }
+  for (const Congestion::Opened& opened :
+       congestion_.look([this](ProcessId process) { return endpoint_.backlog(process); }))
+    tell_open(opened.process, opened.told);
   if (congestion_.any()) loop_.after(kCloggedLook, [this] { look_at_clogged(); });
 }
 
@@ -126,17 +138,13 @@ void Mail::let_go(const HeldSenders::Senders& senders) {
 void Mail::room(std::uint32_t node) { let_go(held_.release(daemon_of(node))); }
 
 void Mail::congestion(const wire::Congestion& news) {
-  if (news.clogged) {
-    far_clogged_.insert(news.process);
-    return;
-  }
-  far_clogged_.erase(news.process);
-  let_go(held_.release(news.process));
+  if (news.clogged) far_congestion_.mark(news.process);
+  else tell_open(news.process, far_congestion_.open(news.process));
 }
 
 bool Mail::is_clogged(ProcessId process) const {
   if (process.node == table_.node()) return endpoint_.backlog(process) > Congestion::kHigh;
-  return far_clogged_.contains(process) || links_.is_full(process.node);
+  return far_congestion_.is_clogged(process) || links_.is_full(process.node);
 }
 
 void Mail::never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& frames) {
@@ -144,7 +152,8 @@ void Mail::never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& f
   std::map<std::pair<ProcessId, ProcessId>, std::uint64_t> first_calls;
   for (const net::FrameHeader& header : frames) {
     if (is(header, wire::FrameKind::kCall)) first_calls.try_emplace({header.source, header.destination}, header.token);
-    if (is(header, wire::FrameKind::kRequest)) fail(header, make_record(ErrorCode::kNodeDied, who + " died before this was sent there"));
+    if (is(header, wire::FrameKind::kRequest))
+      fail(header, make_record(ErrorCode::kNodeDied, who + " died before this was sent there"));
   }
   for (const auto& [pair, token] : first_calls) {
     wire::ProcessDied died;
@@ -160,15 +169,19 @@ void Mail::never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& f
 void Mail::refuse(const net::FrameHeader& header) {
   const wire::ProcessDied* death = table_.death(header.destination);
   if (is(header, wire::FrameKind::kRequest)) {
-    fail(header, death ? death_error(*death) : make_record(ErrorCode::kWorkerCrashed, "there is no process " + to_string(header.destination)));
+    fail(header, death
+                     ? death_error(*death)
+                     : make_record(ErrorCode::kWorkerCrashed, "there is no process " + to_string(header.destination)));
   }
   const bool is_answer = is(header, wire::FrameKind::kResponse) || is(header, wire::FrameKind::kNotice);
   if (is_answer) return;
-  if (!death && table_.find(header.destination)) return;  // it is dying: what it had begun is told with the news of it, to all
+  // it is dying: what it had begun is told with the news of it, to all
+  if (!death && table_.find(header.destination)) return;
   if (told_.size() >= kToldMax) told_.clear();
   if (!told_.insert({header.source, header.destination}).second) return;
   if (header.destination.node != table_.node()) {
-    notice(header.source, wire::Method::kNodeDied, wire::NodeDied{header.destination.node, "", "the node was declared dead"});
+    notice(header.source, wire::Method::kNodeDied,
+           wire::NodeDied{header.destination.node, "", "the node was declared dead"});
     return;
   }
   wire::ProcessDied unknown;
@@ -179,7 +192,7 @@ void Mail::refuse(const net::FrameHeader& header) {
 }
 
 void Mail::process_lost(ProcessId process) {
-  far_clogged_.erase(process);
+  (void)far_congestion_.open(process);  // of its death all hear
   let_go(held_.forget(process));
   std::vector<std::uint64_t> lost;
   for (const auto& [token, pending] : pending_) if (pending.to == process) lost.push_back(token);
@@ -187,10 +200,10 @@ void Mail::process_lost(ProcessId process) {
 }
 
 void Mail::node_lost(std::uint32_t node) {
-  std::erase_if(far_clogged_, [&](ProcessId process) {
-    if (process.node == node) let_go(held_.release(process));
-    return process.node == node;
-  });
+  for (ProcessId process : far_congestion_.of_node(node)) {
+    (void)far_congestion_.open(process);
+    let_go(held_.release(process));
+  }
   room(node);
   std::vector<std::uint64_t> lost;
   for (const auto& [token, pending] : pending_) if (pending.to.node == node) lost.push_back(token);

@@ -1,15 +1,17 @@
-// Mail: how the daemon talks, as itself and as a post office. Frames go by ring to local processes, by link to other nodes
-// and to the head; frames for others are forwarded unread. ML-3: messenger.h.
+// Mail: how the daemon talks, as itself and as a post office. Frames go by ring to local processes, by link to other
+// nodes and to the head; frames for others are forwarded unread. ML-3: messenger.h.
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   ML-1  A frame for a dead process is answered: its source gets the death notice of what it wanted to reach (once for each pair
-//         of processes), and a request also gets an error response. A link that is down is no death: its frames wait.
+//   ML-1  A frame for a dead process is answered: its source gets the death notice of what it wanted to reach (once for
+//         each pair of processes), and a request also gets an error response. A link that is down is no death: its
+//         frames wait.
 //   ML-2  A local process speaks only for itself: a frame with another source is dropped and logged.
-//   ML-4  The daemon waits for nobody, and what it keeps for a process that takes nothing, or for a node that acknowledges nothing,
-//         is bounded: the rings of the processes of this node that send there are not read meanwhile (so their frames wait in
-//         their own memory, those to others too), and other nodes are told to do the same.
+//   ML-4  The daemon waits for nobody, and what it keeps for a process that takes nothing, or for a node that
+//         acknowledges nothing, is bounded. Who sends to such a process is told, by way of its own daemon, and keeps
+//         its frames (CR-4); who goes on all the same, or sends to such a node, is held: its ring is not read
+//         meanwhile, so that its frames wait in its own memory.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -53,11 +55,12 @@ class Mail final : public Messenger {
   void send_request(ProcessId to, wire::Method method, const Bytes& payload, Duration timeout, Done done) override;
 
   // ---- as a post office
-  /// A frame that came in. True when it is for the daemon itself (the caller handles it); else it was forwarded or refused.
+  /// A frame that came in. True when it is for the daemon itself (the caller handles it); else it was forwarded or
+  /// refused.
   bool route(ProcessId from_ring, const net::FrameHeader& header, ByteView payload);
   bool deliver(const net::FrameHeader& header, ByteView payload);
-  /// The node is dead, and no link was ever given these: whoever sent them is told that they were not executed, before it hears of
-  /// the death. Node 0: there is another head.
+  /// The node is dead, and no link was ever given these: whoever sent them is told that they were not executed, before
+  /// it hears of the death. Node 0: there is another head.
   void never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& frames);
   /// The links take frames for the node again.
   void room(std::uint32_t node);
@@ -76,6 +79,7 @@ class Mail final : public Messenger {
   void finish(std::uint64_t token, Result<Bytes> result);
   void refuse(const net::FrameHeader& header);
   void hold_back(ProcessId from_ring, const net::FrameHeader& header);
+  void tell_open(ProcessId process, const std::vector<ProcessId>& told);
   void look_at_clogged();
   void let_go(const HeldSenders::Senders& senders);
 
@@ -86,8 +90,8 @@ class Mail final : public Messenger {
   std::unordered_map<std::uint64_t, Pending> pending_;
   std::set<std::pair<ProcessId, ProcessId>> told_;
   HeldSenders held_;
-  Congestion congestion_;           ///< of processes of this node
-  std::set<ProcessId> far_clogged_;  ///< of others, as their daemons say
+  Congestion congestion_;      ///< of processes of this node
+  Congestion far_congestion_;  ///< of others, as their daemons say
   std::uint64_t next_token_ = 1, forwarded_ = 0;
 };
 

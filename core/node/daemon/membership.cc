@@ -58,7 +58,8 @@ void Membership::on_registered(Result<wire::RegisterNodeReply> reply) {
 }
 
 void Membership::report(std::uint32_t node, wire::LinkState state, const std::string& why) {
-  if (state == wire::LinkState::kDown) write_log(LogLevel::kWarn, "no link to node {} for some seconds ({}): the head is told", node, why);
+  if (state == wire::LinkState::kDown)
+    write_log(LogLevel::kWarn, "no link to node {} for some seconds ({}): the head is told", node, why);
   net::FrameHeader header;
   header.kind = static_cast<std::uint8_t>(wire::FrameKind::kNotice);
   header.source = daemon_of(self_.registration.info.node);
@@ -83,7 +84,8 @@ void Membership::redial_head(const std::string& why) {
   const Duration left = *head_lost_ + kRedialHead - loop_.now();
   if (left <= Duration::zero()) return events_.stop("the head did not come back: " + why);
   loop_.after(kRedialPause, [this, left] {
-    if (Status status = links_.dial_head(self_.head_address, left); !status.ok()) events_.stop(status.error().message());
+    if (Status status = links_.dial_head(self_.head_address, left); !status.ok())
+      events_.stop(status.error().message());
   });
 }
 
@@ -98,7 +100,9 @@ void Membership::head_ended(const std::string& why) {
 }
 
 void Membership::on_node_died(const wire::NodeDied& death) {
-  if (death.node == self_.registration.info.node) return events_.stop("the head declared this node dead: " + death.reason);  // NDM-1
+  // NDM-1
+  if (death.node == self_.registration.info.node)
+    return events_.stop("the head declared this node dead: " + death.reason);
   if (links_.is_dead(death.node)) return;
   links_.node_dead(death.node);
   events_.node_died(death);

@@ -1,5 +1,5 @@
-// Membership: this node's place in the cluster: registration at the head, the loss of the head, and the head's verdict that a node
-// is dead.
+// Membership: this node's place in the cluster: registration at the head, the loss of the head, and the head's verdict
+// that a node is dead.
 //
 //   dialing --link up: kRegisterNode--> registered --link lost--> dialing again for kRedialHead --> registered | stop
 //       `--refused, not reached--> stop          `--head_ended(): the head was a child of ours--> stop
@@ -7,8 +7,8 @@
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   NDM-2  A lost link is not the head's death: it is dialled again. Only the end of its process is (head_ended), or that it did
-//          not come back within kRedialHead.
+//   NDM-2  A lost link is not the head's death: it is dialled again. Only the end of its process is (head_ended), or
+//          that it did not come back within kRedialHead.
 //   NDM-1  `stop` is called at most once for each reason; a node that the head declared dead ends (it is fenced).
 #pragma once
 #include <cstdint>

@@ -1,7 +1,7 @@
-// NodeParts: the parts of a node that the head has registered, and how they are wired. It decides nothing: what one part reports is
-// given to those whom it concerns, in an order that is written down here once.
+// NodeParts: the parts of a node that the head has registered, and how they are wired. It decides nothing: what one
+// part reports is given to those whom it concerns, in an order that is written down here once.
 //
-//   rings, links --frames--> Mail --for the daemon--> FrameDispatch --> Leases, ActorStarts, LightHosts, StoreService, RingPairs, ...
+//   rings, links --frames--> Mail --for the daemon--> FrameDispatch --> Leases, ActorStarts, RingPairs, ...
 //   sockets --> Admission --> Workers, ActorStarts --forks--> Launchers
 //   sockets, pidfds, wait statuses --> ProcessEnds --dead--> Deaths --> everyone
 //
@@ -38,14 +38,17 @@ class NodeParts final : private net::Handler {
     bool head_ends_with_us = false;
     std::function<void(const std::string& why)> stop;
   };
-  static Result<std::unique_ptr<NodeParts>> create(Outer outer, const wire::RegisterNodeReply& reply, const std::string& session_name);
+  static Result<std::unique_ptr<NodeParts>> create(Outer outer, const wire::RegisterNodeReply& reply,
+                                                   const std::string& session_name);
   ~NodeParts() override;
 
   /// Drivers and tools may connect from now on.
   Status listen(const std::string& socket_path) { return admission_.listen(socket_path); }
   /// Takes what lies in the rings; false when there was nothing.
   bool drain();
-  void on_link_frame(std::uint32_t node, const net::FrameHeader& header, ByteView payload) { dispatch_.on_frame({node, 0}, header, payload); }
+  void on_link_frame(std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
+    dispatch_.on_frame({node, 0}, header, payload);
+  }
   void never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& frames) { mail_.never_sent(node, frames); }
   void room(std::uint32_t node) { mail_.room(node); }
   void rank_arrived(const net::Introduction& who, UniqueFd connection) { ranks_.arrived(who, std::move(connection)); }
@@ -68,7 +71,9 @@ class NodeParts final : private net::Handler {
   };
   NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& reply, const std::string& session_name);
   void wire();
-  void on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) override { dispatch_.on_frame(from, header, payload); }
+  void on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) override {
+    dispatch_.on_frame(from, header, payload);
+  }
   void on_broken(ProcessId peer, const ErrorPtr& why) override;
   void send_log_lines(const Job& job, wire::LogLines lines);
   void after_death(const NodeProcess& gone, const wire::ProcessDied& death, bool for_actor);
@@ -83,6 +88,7 @@ class NodeParts final : private net::Handler {
   Mail& mail_;
   StoreService& store_;
   std::map<ProcessId, std::size_t> lines_not_shown_;  ///< by driver
+  Keeper keeper_;
   LogPumps logs_;
   Jobs jobs_;
   Leases leases_;
@@ -98,6 +104,7 @@ class NodeParts final : private net::Handler {
   RingPairs pairs_;
   RankSockets ranks_;
   StateQueries queries_;
+  JobOutput output_;
   LoadReport load_;
   FrameDispatch dispatch_;
 };

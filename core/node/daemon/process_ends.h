@@ -3,13 +3,14 @@
 //   kStarting, kAlive --its socket or pidfd closes, its wait status comes--> kDying --surely dead--> dead(id)
 //        `--kill(): SIGKILL--^
 //
-// Surely dead: its wait status came; or it is a driver or tool, which is gone for us with its socket; or it was killed after
-// kStatusWait without a status and kCloseWait has passed since. Deaths does the rest.
+// Surely dead: its wait status came; or it is a driver or tool, which is gone for us with its socket; or it was killed
+// after kStatusWait without a status and kCloseWait has passed since. Deaths does the rest.
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   DA-4  No lease is granted on a worker that is known to be dying: whose socket closed, whose launcher ended, that was killed.
+//   DA-4  No lease is granted on a worker that is known to be dying: whose socket closed, whose launcher ended, that
+//         was killed.
 #pragma once
 #include <functional>
 #include <string>
@@ -30,7 +31,8 @@ enum class WorkerHome { kProcesses, kThreads };
 class ProcessEnds {
  public:
   /// `dead` is called once for each process, from the loop or from within exited().
-  ProcessEnds(Loop& loop, ProcessTable& table, sched::LeaseQueue& leases, WorkerHome home, std::function<void(ProcessId)> dead)
+  ProcessEnds(Loop& loop, ProcessTable& table, sched::LeaseQueue& leases, WorkerHome home,
+              std::function<void(ProcessId)> dead)
       : loop_(loop), table_(table), leases_(leases), home_(home), dead_(std::move(dead)) {}
 
   void kill(NodeProcess& process, const EndReason& why);

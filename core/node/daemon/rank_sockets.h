@@ -1,5 +1,5 @@
-// RankSockets: connections of ranks of collective groups that come to this daemon's data port go to the processes that expect
-// them. HandOvers decides; this part passes the sockets on, and wakes at the deadlines.
+// RankSockets: connections of ranks of collective groups that come to this daemon's data port go to the processes that
+// expect them. HandOvers decides; this part passes the sockets on, and wakes at the deadlines.
 //
 // Thread rule: the loop's thread.
 #pragma once

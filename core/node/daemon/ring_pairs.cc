@@ -12,12 +12,14 @@ void RingPairs::connect(const net::FrameHeader& request, const wire::ConnectRequ
   NodeProcess* from = table_.find_alive(request.source);
   if (!from) return;
   if (wanted.peer.node != table_.node() || wanted.peer.serial == 0 || wanted.peer == from->id)
-    return messenger_.fail(request, make_record(ErrorCode::kInvalidArgument, to_string(wanted.peer) + " is not another process of this node"));
+    return messenger_.fail(request, make_record(ErrorCode::kInvalidArgument,
+                                                to_string(wanted.peer) + " is not another process of this node"));
   NodeProcess* peer = table_.find_alive(wanted.peer);
   if (!peer) return refuse_unknown(request, wanted.peer);
   if (from->paired.contains(peer->id)) return messenger_.respond(request, wire::ConnectReply{});
   const wire::ConnectReply through_daemon{.through_daemon = true};
-  if ((table_.pairs() + 1) * net::Endpoint::pair_bytes({}) > memory_) return messenger_.respond(request, through_daemon);
+  if ((table_.pairs() + 1) * net::Endpoint::pair_bytes({}) > memory_)
+    return messenger_.respond(request, through_daemon);
   Result<UniqueFd> pair = net::Endpoint::create_pair({});
   if (!pair.ok()) return messenger_.respond(request, through_daemon);
 
@@ -31,17 +33,20 @@ void RingPairs::connect(const net::FrameHeader& request, const wire::ConnectRequ
   for (Side& side : sides)
     for (int fd : {pair->get(), side.other->doorbell.get(), side.other->event.get()}) {
       side.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-      if (side.fds.back().get() < 0) return messenger_.respond(request, through_daemon);  // NDP-1: no descriptor is left
+      // NDP-1: no descriptor is left
+      if (side.fds.back().get() < 0) return messenger_.respond(request, through_daemon);
     }
   from->paired.insert(peer->id);
   peer->paired.insert(from->id);
-  for (Side& side : sides) side.to->channel->send(wire::BootKind::kPair, wire::PairOffer{side.other->id, side.number}, std::move(side.fds));
+  for (Side& side : sides)
+    side.to->channel->send(wire::BootKind::kPair, wire::PairOffer{side.other->id, side.number}, std::move(side.fds));
   messenger_.respond(request, wire::ConnectReply{});
 }
 
 void RingPairs::refuse_unknown(const net::FrameHeader& request, ProcessId peer) {
   const wire::ProcessDied* death = table_.death(peer);
-  if (!death) return messenger_.fail(request, make_record(ErrorCode::kWorkerCrashed, "there is no process " + to_string(peer)));
+  if (!death)
+    return messenger_.fail(request, make_record(ErrorCode::kWorkerCrashed, "there is no process " + to_string(peer)));
   messenger_.notice(request.source, wire::Method::kProcessDied, *death);
   messenger_.fail(request, death_error(*death));
 }

@@ -17,7 +17,8 @@ namespace troupe::node {
 
 class RingPairs {
  public:
-  RingPairs(ProcessTable& table, Messenger& messenger, std::uint64_t memory) : table_(table), messenger_(messenger), memory_(memory) {}
+  RingPairs(ProcessTable& table, Messenger& messenger, std::uint64_t memory)
+      : table_(table), messenger_(messenger), memory_(memory) {}
   void connect(const net::FrameHeader& request, const wire::ConnectRequest& wanted);
 
  private:

@@ -1,7 +1,8 @@
 #include "core/node/daemon/state_queries.h"
 
-#include <iterator>
 #include <memory>
+
+#include "core/wire/rows.h"
 
 namespace troupe::node {
 namespace {
@@ -10,6 +11,7 @@ constexpr Duration kQueryWait = std::chrono::milliseconds(800);
 
 void StateQueries::answer(const net::FrameHeader& request, const wire::StateQuery& query) {
   if (query.kind == wire::StateKind::kWorkers) messenger_.respond(request, workers(query));
+  else if (query.kind == wire::StateKind::kStores) messenger_.respond(request, stores(query));
   else ask_processes(request, query);
 }
 
@@ -28,6 +30,19 @@ wire::StateReply StateQueries::workers(const wire::StateQuery& query) const {
     reply.rows.push_back({{"worker_id", to_string(process->id)}, {"node_id", node_id_}, {"state", state_of(*process)},
                           {"pid", std::to_string(process->pid)}});
   }
+  wire::select_rows(query, reply);
+  return reply;
+}
+
+wire::StateReply StateQueries::stores(const wire::StateQuery& query) const {
+  const wire::StoreUsageReply usage = store_.usage();
+  wire::StateReply reply;
+  reply.rows.push_back({{"node_id", node_id_},
+                        {"capacity", std::to_string(usage.capacity)},
+                        {"used", std::to_string(usage.used)},
+                        {"spilled", std::to_string(usage.spilled)},
+                        {"objects", std::to_string(usage.objects)}});
+  wire::select_rows(query, reply);
   return reply;
 }
 
@@ -40,26 +55,27 @@ void StateQueries::ask_processes(const net::FrameHeader& request, const wire::St
   std::vector<ProcessId> asked;
   for (auto& [serial, process] : table_.all()) {
     const bool answers = process->state == NodeProcess::State::kAlive && process->role != wire::Role::kTool;
-    const bool knows = query.kind != wire::StateKind::kActors || process->light_host;  // the head has the others' actors
+    // the head has the others' actors
+    const bool knows = query.kind != wire::StateKind::kActors || process->light_host;
     if (answers && knows && (query.job == 0 || process->job == query.job)) asked.push_back(process->id);
   }
   gathered->open = asked.size();
   if (asked.empty()) return messenger_.respond(request, gathered->reply);
   for (ProcessId id : asked) {
-    messenger_.request(id, wire::Method::kQueryState, query, kQueryWait, [this, gathered, request, id, query](Result<Messenger::Bytes> bytes) {
-      Result<wire::StateReply> part =
-          bytes.ok() ? wire::decode_message<wire::StateReply>(*bytes) : Result<wire::StateReply>(bytes.error_ptr());
-      wire::StateReply& all = gathered->reply;
-      if (part.ok()) {
-        std::move(part->rows.begin(), part->rows.end(), std::back_inserter(all.rows));
-        std::move(part->warnings.begin(), part->warnings.end(), std::back_inserter(all.warnings));
-      } else if (table_.find_alive(id)) {
-        all.warnings.push_back("process " + to_string(id) + " of node " + node_id_ + " did not answer");
-      }
-      if (--gathered->open > 0) return;
-      if (query.limit >= 0 && all.rows.size() > static_cast<std::size_t>(query.limit)) all.rows.resize(static_cast<std::size_t>(query.limit));
-      messenger_.respond(request, all);
-    });
+    messenger_.request(
+        id, wire::Method::kQueryState, query, kQueryWait,
+        [this, gathered, request, id, query](Result<Messenger::Bytes> bytes) {
+          Result<wire::StateReply> part =
+              bytes.ok() ? wire::decode_message<wire::StateReply>(*bytes) : Result<wire::StateReply>(bytes.error_ptr());
+          wire::StateReply& all = gathered->reply;
+          if (part.ok()) {
+            wire::merge_rows(query, std::move(*part), all);
+          } else if (table_.find_alive(id)) {
+            all.warnings.push_back("process " + to_string(id) + " of node " + node_id_ + " did not answer");
+          }
+          if (--gathered->open > 0) return;
+          messenger_.respond(request, all);
+        });
   }
 }
 

@@ -1,7 +1,7 @@
-// WorkerStock: of how many plain workers of each job a fork is under way that no request has asked for: the stock of idle ones
-// that is kept so that a task or an actor finds a process that runs already. Pure.
+// WorkerStock: of how many plain workers of each job a fork is under way that no request has asked for: the stock of
+// idle ones that is kept so that a task or an actor finds a process that runs already. Pure.
 //
-//   missing() forks are begun --begun()--> starting --ready | failed--> out;  a request takes one that is on its way --claim()-->
+//   missing() forks are begun --begun()--> starting --ready, failed, claim() by a request--> out
 //
 // Thread rule: one thread at a time.
 //

@@ -14,7 +14,8 @@
 namespace troupe::node {
 namespace {
 
-constexpr Duration kIdleKept = std::chrono::seconds(5), kRetireWait = std::chrono::seconds(5), kRefillDelay = std::chrono::milliseconds(20);
+constexpr Duration kIdleKept = std::chrono::seconds(5), kRetireWait = std::chrono::seconds(5),
+                   kRefillDelay = std::chrono::milliseconds(20);
 
 struct Pipe {
   UniqueFd read, write;
@@ -22,13 +23,14 @@ struct Pipe {
 
 Result<Pipe> make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return make_error<Error>(std::string("a pipe for a worker's output: ") + std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return make_error<Error>(std::string("a pipe for a worker's output: ") + std::strerror(errno));
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 }  // namespace
 
-// ----------------------------------------------------------------------------------------------------------------- forks
+// --------------------------------------------------------------------------------------------------------------- forks
 
 NodeProcess* Workers::fork(Job& job, const sched::WorkerKind& kind) {
   const std::uint32_t launcher = parts_.launchers.of(job);
@@ -84,7 +86,8 @@ void Workers::on_forked(const wire::Forked& forked) {
 }
 
 void Workers::on_launcher_gone(std::uint32_t launcher, JobId job, const std::string& log_tail) {
-  // Forked ones die with it (LA-2): no lease goes to them from now on; their ends come by SIGCHLD. Those not forked yet never come.
+  // Forked ones die with it (LA-2): no lease goes to them from now on; their ends come by SIGCHLD. Those not forked yet
+  // never come.
   std::vector<ProcessId> never_forked;
   for (auto& [serial, process] : parts_.table.all()) {
     if (process->launcher != launcher) continue;
@@ -99,15 +102,16 @@ void Workers::on_launcher_gone(std::uint32_t launcher, JobId job, const std::str
 void Workers::failed(ProcessId id, const std::string& error, bool environment) {
   NodeProcess* process = parts_.table.find(id);
   if (!process) return;
-  const ErrorRecord record =
-      make_record(environment ? ErrorCode::kRuntimeEnv : ErrorCode::kWorkerCrashed, "a worker could not be started: " + error);
+  const ErrorRecord record = make_record(environment ? ErrorCode::kRuntimeEnv : ErrorCode::kWorkerCrashed,
+                                         "a worker could not be started: " + error);
   if (process->actor || process->light_host) {
     events_.actor_failed(*process, record, environment);
   } else {
     if (process->kind.plain()) stock_.failed(process->job);  // nobody may wait for what will not come
     const bool hopeless = environment || !parts_.jobs.find(process->job) || parts_.launchers.given_up(process->job);
     if (process->state != NodeProcess::State::kAlive)
-      parts_.leases.queue().worker_failed(process->kind, hopeless ? std::optional<ErrorRecord>(record) : std::nullopt, parts_.loop.now());
+      parts_.leases.queue().worker_failed(process->kind, hopeless ? std::optional<ErrorRecord>(record) : std::nullopt,
+                                          parts_.loop.now());
   }
   process->expected = true;
   process->reason = "did not start: " + error;
@@ -136,20 +140,23 @@ void Workers::needed(const sched::NeedWorkers& need) {
     std::string why = "the program of job " + std::to_string(need.kind.job) + " is not known on this node";
     if (job) why = parts_.launchers.problem(job->id);
     if (why.empty()) why = "no worker can be started on node " + node_id_ + "; see logs/ in the session folder";
-    parts_.leases.queue().worker_failed(need.kind, make_record(ErrorCode::kRuntimeEnv, std::move(why)), parts_.loop.now());
+    parts_.leases.queue().worker_failed(need.kind, make_record(ErrorCode::kRuntimeEnv, std::move(why)),
+                                        parts_.loop.now());
   }
 }
 
 void Workers::died(const NodeProcess& gone, const wire::ProcessDied& death, bool for_actor) {
-  const bool never_ready = !gone.doorbell && gone.role == wire::Role::kWorker && !gone.expected && !gone.actor && !gone.light_host && !for_actor;
+  const bool never_ready = !gone.doorbell && gone.role == wire::Role::kWorker && !gone.expected && !gone.actor &&
+                           !gone.light_host && !for_actor;
   if (!never_ready) return;
   if (gone.kind.plain()) stock_.failed(gone.job);
   parts_.launchers.worker_failed(gone.job);
   const bool hopeless = !parts_.jobs.find(gone.job) || parts_.launchers.given_up(gone.job);
-  parts_.leases.queue().worker_failed(gone.kind, hopeless ? std::optional<ErrorRecord>(death_error(death)) : std::nullopt, parts_.loop.now());
+  parts_.leases.queue().worker_failed(
+      gone.kind, hopeless ? std::optional<ErrorRecord>(death_error(death)) : std::nullopt, parts_.loop.now());
 }
 
-// ----------------------------------------------------------------------------------------------------------------- stock
+// --------------------------------------------------------------------------------------------------------------- stock
 
 void Workers::refill(Job& job) {
   if (job.ended) return;
@@ -171,22 +178,24 @@ void Workers::plan_refills() {
 }
 
 void Workers::retire_idle() {
-  for (ProcessId id : parts_.leases.queue().surplus(static_cast<std::size_t>(stock_.size()), parts_.loop.now() - kIdleKept)) {
+  for (ProcessId id :
+       parts_.leases.queue().surplus(static_cast<std::size_t>(stock_.size()), parts_.loop.now() - kIdleKept)) {
     parts_.leases.queue().take_worker(id);
     NodeProcess* process = parts_.table.find_alive(id);
     if (!process) continue;
     process->expected = true;
     process->reason = "retired";
     process->cause = DeathCause::kFinished;
-    parts_.messenger.request(id, wire::Method::kProcessRetire, wire::Empty{}, kRetireWait, [this, id](Result<Messenger::Bytes> reply) {
-      NodeProcess* kept = parts_.table.find_alive(id);
-      if (reply.ok() || !kept || kept->killed_by_us) return;
-      kept->expected = false;  // WK-2: it has work, or others hold what it owns
-      kept->reason.clear();
-      kept->cause = DeathCause::kCrashed;
-      parts_.leases.queue().worker_ready(id, kept->pid, kept->kind, parts_.loop.now());
-      parts_.leases.apply();
-    });
+    parts_.messenger.request(id, wire::Method::kProcessRetire, wire::Empty{}, kRetireWait,
+                             [this, id](Result<Messenger::Bytes> reply) {
+                               NodeProcess* kept = parts_.table.find_alive(id);
+                               if (reply.ok() || !kept || kept->killed_by_us) return;
+                               kept->expected = false;  // WK-2: it has work, or others hold what it owns
+                               kept->reason.clear();
+                               kept->cause = DeathCause::kCrashed;
+                               parts_.leases.queue().worker_ready(id, kept->pid, kept->kind, parts_.loop.now());
+                               parts_.leases.apply();
+                             });
   }
   parts_.loop.after(kIdleKept, [this] { retire_idle(); });
 }

@@ -1,5 +1,5 @@
-// Workers: how worker processes come to be and are let go: forks by the job's launcher, the stock of idle ones (WorkerStock), and
-// retiring those that nobody has used for a while.
+// Workers: how worker processes come to be and are let go: forks by the job's launcher, the stock of idle ones
+// (WorkerStock), and retiring those that nobody has used for a while.
 //
 //   fork() --Forked--> has a pid --Hello, welcomed--> ready() --> lease queue, actor or light host
 //      `--an error, or its end, before that--> failed(): whoever waits for it is told

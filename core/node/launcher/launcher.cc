@@ -81,11 +81,17 @@ class Launcher {
     ::sigprocmask(SIG_BLOCK, &child, &mask_before_);
     signals_ = UniqueFd(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::fflush(nullptr);  // what was printed before run is printed once, not by each fork
     threads_ = thread_count();
     if (threads_ > 1)
-      std::fprintf(stderr, "this program has %d threads before troupe::run (a library starts them at load time): each worker is started "
-                           "anew instead of forked, which takes longer\n", threads_);
-    if (!send_message(socket_.get(), wire::BootKind::kLauncherReady, wire::LauncherReady{parent_, threads_, hooks_.registry_digest}).ok())
+      std::fprintf(
+          stderr,
+          "this program has %d threads before troupe::run (a library starts them at load time): each worker is started "
+          "anew instead of forked, which takes longer\n",
+          threads_);
+    if (!send_message(socket_.get(), wire::BootKind::kLauncherReady,
+                      wire::LauncherReady{parent_, threads_, hooks_.registry_digest})
+             .ok())
       return 1;
     while (step()) {}
     end_children();
@@ -104,7 +110,8 @@ class Launcher {
     if (!polls[0].revents) return true;
     Result<Received> received = receive_packet(socket_.get());
     if (!received.ok() || received->state == Received::State::kClosed) return false;
-    if (received->state == Received::State::kPacket && received->packet.kind == wire::BootKind::kFork) fork_worker(std::move(received->packet));
+    if (received->state == Received::State::kPacket && received->packet.kind == wire::BootKind::kFork)
+      fork_worker(std::move(received->packet));
     return true;
   }
 
@@ -156,7 +163,9 @@ class Launcher {
     const std::vector<std::byte> bytes = wire::encode_message(request);
     const UniqueFd memfd(::memfd_create("troupe-fork-request", MFD_CLOEXEC));
     Result<UniqueFd> executable = open_own_executable();
-    if (memfd.get() < 0 || !executable.ok() || ::write(memfd.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) return -1;
+    if (memfd.get() < 0 || !executable.ok() ||
+        ::write(memfd.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+      return -1;
     SpawnOptions options;
     options.executable = executable->get();
     options.argv = own_argv();
@@ -230,7 +239,8 @@ int exec_worker_main(const RoleHooks& hooks) {
   UniqueFd socket = take_role_fd(kRoleFd);
   const UniqueFd memfd = take_role_fd(kRequestFd);
   struct stat info {};
-  if (::fstat(memfd.get(), &info) != 0 || info.st_size < 0 || static_cast<std::size_t>(info.st_size) > kPacketMax) return 1;
+  if (::fstat(memfd.get(), &info) != 0 || info.st_size < 0 || static_cast<std::size_t>(info.st_size) > kPacketMax)
+    return 1;
   std::vector<std::byte> bytes(static_cast<std::size_t>(info.st_size));
   if (::pread(memfd.get(), bytes.data(), bytes.size(), 0) != info.st_size) return 1;
   Result<wire::ForkRequest> request = wire::decode_message<wire::ForkRequest>(bytes);

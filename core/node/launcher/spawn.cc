@@ -107,7 +107,8 @@ Result<int> spawn(const SpawnOptions& options) {
   if (pid < 0) return make_error<Error>(std::string("starting a process: ") + std::strerror(fork_error));
   if (plan.error != 0) {
     ::waitpid(pid, nullptr, 0);
-    return make_error<Error>("starting " + (options.argv.empty() ? std::string("a process") : options.argv[0]) + ": " + std::strerror(plan.error));
+    return make_error<Error>("starting " + (options.argv.empty() ? std::string("a process") : options.argv[0]) + ": " +
+                             std::strerror(plan.error));
   }
   return static_cast<int>(pid);
 }
@@ -140,8 +141,10 @@ void raise_file_limit() {
 }
 
 void keep_heap_small() {
-  ::mallopt(M_ARENA_MAX, 2);               // the transport has many threads: an arena for each would keep the peak of each
-  ::mallopt(M_MMAP_THRESHOLD, 128 * 1024);  // fixed: otherwise it grows with the largest batch, and such batches stay in the heap
+  // the transport has many threads: an arena for each would keep the peak of each
+  ::mallopt(M_ARENA_MAX, 2);
+  // fixed: otherwise it grows with the largest batch, and such batches stay in the heap
+  ::mallopt(M_MMAP_THRESHOLD, 128 * 1024);
 }
 
 }  // namespace troupe::node

@@ -1,9 +1,11 @@
 // Starting programs from a process that has threads: vfork and exec, nothing between them that allocates or locks.
 //
-// Thread rule: any thread; but the child of `die_with_parent` dies with the *thread* that started it (PR_SET_PDEATHSIG).
+// Thread rule: any thread; but the child of `die_with_parent` dies with the *thread* that started it
+// (PR_SET_PDEATHSIG).
 //
 // Invariants
-//   SP-1  The child gets exactly the descriptors named, at the numbers named; signals are unblocked and at their defaults.
+//   SP-1  The child gets exactly the descriptors named, at the numbers named; signals are unblocked and at their
+//         defaults.
 //   SP-2  An exec that fails is reported by spawn, with its errno; no child is left then.
 #pragma once
 #include <string>

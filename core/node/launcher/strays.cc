@@ -56,7 +56,8 @@ std::vector<int> own_children() {
     const std::size_t name_end = text.rfind(')');  // the name may hold anything
     char state = 0;
     int parent = 0;
-    if (name_end != std::string::npos && std::sscanf(text.c_str() + name_end + 1, " %c %d", &state, &parent) == 2 && parent == ::getpid())
+    if (name_end != std::string::npos && std::sscanf(text.c_str() + name_end + 1, " %c %d", &state, &parent) == 2 &&
+        parent == ::getpid())
       result.push_back(pid);
   }
   return result;

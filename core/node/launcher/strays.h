@@ -1,8 +1,8 @@
 // Finding and ending every process that a session, node, job or worker started, by the mark in its environment.
 //
-// The mark is TROUPE_INTERNAL_MARK=<session>/<node name>/<job, 8 hex>/<serial, 8 hex>. It is in the environment that launchers
-// are exec'd with; a forked worker writes its own serial over the last digits in place, so that /proc/PID/environ of the worker
-// and of everything that it forks or execs, double-forked or not, tells whose it is.
+// The mark is TROUPE_INTERNAL_MARK=<session>/<node name>/<job, 8 hex>/<serial, 8 hex>. It is in the environment that
+// launchers are exec'd with; a forked worker writes its own serial over the last digits in place, so that
+// /proc/PID/environ of the worker and of everything that it forks or execs, double-forked or not, tells whose it is.
 //
 // Thread rule: any thread. Cost: one pass over /proc, about 20 us a process.
 //
@@ -34,8 +34,8 @@ int kill_marked(std::string_view prefix, Duration limit);
 /// One pass with a predicate on the mark; returns how many were hit.
 int kill_where(std::string_view prefix, const std::function<bool(const Marked&)>& choose);
 
-/// For a subreaper at its end: SIGKILL to all children and reaping them, until none is left: orphans of theirs become ours and
-/// are next. `signals` is a signalfd that takes SIGCHLD.
+/// For a subreaper at its end: SIGKILL to all children and reaping them, until none is left: orphans of theirs become
+/// ours and are next. `signals` is a signalfd that takes SIGCHLD.
 void end_children(int signals, Duration limit);
 
 }  // namespace troupe::node

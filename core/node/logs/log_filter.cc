@@ -68,7 +68,8 @@ void LogFilter::line(std::string text, TimePoint now, std::vector<std::string>& 
 
 void LogFilter::say_counts(std::vector<std::string>& out) {
   if (repeated_ > 0) out.push_back("... repeated " + std::to_string(repeated_) + " times");
-  if (dropped_ > 0) out.push_back("... " + std::to_string(dropped_) + " lines not shown (too many at once; they are in the log file)");
+  if (dropped_ > 0)
+    out.push_back("... " + std::to_string(dropped_) + " lines not shown (too many at once; they are in the log file)");
   repeated_ = dropped_ = 0;
 }
 

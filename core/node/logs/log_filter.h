@@ -1,8 +1,8 @@
 // LogFilter: what of a worker's output goes to the driver's terminal. Bytes in, lines out. Pure: the clock is given.
 //
-// Lines are cut at newlines (and at kLineMax), control characters other than tab are escaped as \xNN. A line equal to the one
-// before is counted instead of shown: "... repeated N times" follows when another line comes or at the next flush. More than
-// burst lines at once are dropped, with a count, at a refill of lines_per_second.
+// Lines are cut at newlines (and at kLineMax), control characters other than tab are escaped as \xNN. A line equal to
+// the one before is counted instead of shown: "... repeated N times" follows when another line comes or at the next
+// flush. More than burst lines at once are dropped, with a count, at a refill of lines_per_second.
 //
 // Invariants
 //   LF-1  No byte below 0x20 but tab, and no 0x7f, ever comes out: output cannot move the terminal's cursor.

@@ -54,7 +54,8 @@ bool LogPumps::read_some(ProcessId id, Pump& pump, int which) {
     return false;
   }
   const std::string_view bytes(block, static_cast<std::size_t>(n));
-  if (!stream.file) stream.file.reset(::open(stream.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!stream.file)
+    stream.file.reset(::open(stream.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   const ssize_t written = stream.file ? ::write(stream.file.get(), bytes.data(), bytes.size()) : 0;
   bytes_lost_ += bytes.size() - static_cast<std::size_t>(std::max<ssize_t>(0, written));
   show(id, pump, which, stream.filter.push(bytes, loop_.now()));
@@ -68,12 +69,23 @@ void LogPumps::plan_flush(ProcessId id, Pump& pump) {
     auto it = pumps_.find(id);
     if (it == pumps_.end()) return;
     it->second.flush_planned = false;
-    for (int which = 0; which < 2; ++which) show(id, it->second, which, it->second.streams[which].filter.flush(loop_.now(), false));
+    for (int which = 0; which < 2; ++which)
+      show(id, it->second, which, it->second.streams[which].filter.flush(loop_.now(), false));
   });
 }
 
 void LogPumps::show(ProcessId id, const Pump& pump, int which, std::vector<std::string> lines) {
   if (!lines.empty()) sink_(id, wire::LogLines{pump.prefix, std::move(lines), which == 1});
+}
+
+void LogPumps::read_all(ProcessId id, Pump& pump, int which) {
+  for (int i = 0; i < kReadsAtEnd && read_some(id, pump, which); ++i) {}
+  show(id, pump, which, pump.streams[which].filter.flush(loop_.now(), true));
+}
+
+void LogPumps::drain(ProcessId id) {
+  auto it = pumps_.find(id);
+  for (int which = 0; it != pumps_.end() && which < 2; ++which) read_all(id, it->second, which);
 }
 
 std::vector<std::string> LogPumps::finish(ProcessId id) {
@@ -83,8 +95,7 @@ std::vector<std::string> LogPumps::finish(ProcessId id) {
   std::vector<std::string> tail;
   for (int which = 0; which < 2; ++which) {
     // The writers are dead; a stray that still holds the pipe cannot keep us here.
-    for (int i = 0; i < kReadsAtEnd && read_some(id, pump, which); ++i) {}
-    show(id, pump, which, pump.streams[which].filter.flush(loop_.now(), true));
+    read_all(id, pump, which);
     if (pump.streams[which].pipe) loop_.forget(pump.streams[which].pipe.get());
     const auto& lines = pump.streams[which].filter.tail();
     tail.insert(tail.end(), lines.begin(), lines.end());

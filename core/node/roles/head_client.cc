@@ -16,7 +16,8 @@ Result<std::unique_ptr<HeadClient>> HeadClient::connect(const Options& options) 
   Result<std::unique_ptr<net::Links>> opened = net::open_links(*client, links);
   if (!opened.ok()) return opened.error_ptr();
   client->links_ = std::move(*opened);
-  Result<net::LinkId> link = client->links_->connect({.address = options.address, .timeout = options.timeout, .expected = {.role = net::ProofRole::kHead}});
+  Result<net::LinkId> link = client->links_->connect(
+      {.address = options.address, .timeout = options.timeout, .expected = {.role = net::ProofRole::kHead}});
   if (!link.ok()) return link.error_ptr();
   client->link_ = *link;
   return client;
@@ -33,9 +34,11 @@ Result<std::vector<std::byte>> HeadClient::exchange(wire::Method method, const s
   header.destination = kHead;
   header.token = ++last_token_;
   header.arg0 = static_cast<std::uint64_t>(method);
-  if (!links_->send(link_, header, question)) return make_error<NodeDiedError>("the link to the head at " + options_.address + " is lost");
+  if (!links_->send(link_, header, question))
+    return make_error<NodeDiedError>("the link to the head at " + options_.address + " is lost");
   std::unique_lock lock(mutex_);
-  const bool came = changed_.wait_for(lock, options_.timeout, [&] { return ended_ || answers_.contains(header.token); });
+  const bool came =
+      changed_.wait_for(lock, options_.timeout, [&] { return ended_ || answers_.contains(header.token); });
   if (auto answer = answers_.extract(header.token)) return std::move(answer.mapped());
   if (came) return ended_;
   return make_error<GetTimeoutError>("the head at " + options_.address + " did not answer in time");
@@ -61,7 +64,8 @@ void HeadClient::on_batch(net::LinkId, ByteView rest) {
 
 void HeadClient::on_closed(net::LinkId, const Status& why) {
   std::lock_guard lock(mutex_);
-  ended_ = why.ok() ? make_error<NodeDiedError>("the head at " + options_.address + " closed the link") : why.error_ptr();
+  ended_ =
+      why.ok() ? make_error<NodeDiedError>("the head at " + options_.address + " closed the link") : why.error_ptr();
   changed_.notify_all();
 }
 

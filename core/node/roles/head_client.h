@@ -1,12 +1,14 @@
-// HeadClient: asks the head of a cluster something, from any machine that has its address and its token: as a tool, which is no
-// node, driver or job, and changes nothing there.
+// HeadClient: asks the head of a cluster something, from any machine that has its address and its token: as a tool,
+// which is no node, driver or job, and changes nothing there.
 //
 //   connect() --link open, both sides proven--> ask() ... --destroyed--> the link is closed
 //
-// Thread rule: one thread at a time; it waits, at most for the timeout given. The transport's threads only hand answers over.
+// Thread rule: one thread at a time; it waits, at most for the timeout given. The transport's threads only hand answers
+// over.
 //
 // Invariants
-//   HQ-1  ask() returns the answer, the head's error, GetTimeoutError, or what ended the link; never later than its timeout.
+//   HQ-1  ask() returns the answer, the head's error, GetTimeoutError, or what ended the link; never later than its
+//         timeout.
 #pragma once
 #include <condition_variable>
 #include <map>

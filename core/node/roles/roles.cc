@@ -29,8 +29,8 @@ constexpr int kDaemonEndWait = 2000;  // milliseconds; RO-2 promises 5 s for eve
 /// RO-2: when the daemon beside an embedded head was killed, the head is the last one: it ends what is left.
 void clean_after_daemon(const HeadConfig& config, int daemon_pidfd, int lifeline) {
   if (!config.embedded) return;
-  // A dying process closes its sockets before its end shows at its pidfd: whoever has hung up is waited for. A daemon that ends
-  // in order keeps the lifeline until this process is gone.
+  // A dying process closes its sockets before its end shows at its pidfd: whoever has hung up is waited for. A daemon
+  // that ends in order keeps the lifeline until this process is gone.
   pollfd hung_up{lifeline, 0, 0}, ended{daemon_pidfd, POLLIN, 0};
   const bool leaving = ::poll(&hung_up, 1, 0) > 0;
   if (daemon_pidfd >= 0 && ::poll(&ended, 1, leaving ? kDaemonEndWait : 0) <= 0) return;
@@ -47,12 +47,14 @@ int head_role() {
   for (int fd : {kRoleFd, kLifelineFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   const UniqueFd config_fd(kRoleFd), lifeline(kLifelineFd);
   Result<std::vector<std::byte>> bytes = read_config(config_fd.get());
-  Result<HeadConfig> config = bytes.ok() ? wire::decode_message<HeadConfig>(*bytes) : Result<HeadConfig>(bytes.error_ptr());
+  Result<HeadConfig> config =
+      bytes.ok() ? wire::decode_message<HeadConfig>(*bytes) : Result<HeadConfig>(bytes.error_ptr());
   if (!config.ok()) {
     std::fprintf(stderr, "%s\n", config.error().what());
     return 1;
   }
-  const UniqueFd daemon(config->parent_pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, config->parent_pid, 0)) : -1);
+  const UniqueFd daemon(config->parent_pid > 0 ? static_cast<int>(::syscall(SYS_pidfd_open, config->parent_pid, 0))
+                                               : -1);
   head::ServerOptions options;
   options.bind = config->bind;
   options.port = config->port;
@@ -60,7 +62,9 @@ int head_role() {
   options.parent_pid = config->parent_pid;
   options.stop_fd = lifeline.get();
   options.end_on_hangup = config->embedded;
-  options.log = {.file = config->session_dir + "/logs/head.log", .label = "head", .level = log_level_of(config->log_level, LogLevel::kInfo)};
+  options.log = {.file = config->session_dir + "/logs/head.log",
+                 .label = "head",
+                 .level = log_level_of(config->log_level, LogLevel::kInfo)};
   options.on_ready = [&](const Result<std::string>& address) { report_head(lifeline.get(), address); };
   const int code = head::head_main(options);
   clean_after_daemon(*config, daemon.get(), lifeline.get());

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -81,7 +82,11 @@ Result<OwnNode> make_own_node(const EmbeddedOptions& options) {
   return OwnNode{std::move(*config), std::move(*session)};
 }
 
-struct FoundNode { std::string session, socket, address, node_id, token_file; int pid = 0; bool embedded = false; };
+struct FoundNode {
+  std::string session, socket, address, node_id, token_file;
+  int pid = 0;
+  bool embedded = false, local = false;
+};
 
 /// What the session folders say, the oldest session first; daemons that were killed are still among them.
 Result<std::vector<FoundNode>> find_nodes(const std::string& session_root) {
@@ -93,8 +98,14 @@ Result<std::vector<FoundNode>> find_nodes(const std::string& session_root) {
     for (const auto& file : fs::directory_iterator(session, ignored)) {
       if (file.path().extension() != ".info") continue;
       const auto lines = read_info(file.path().string());
-      FoundNode node{session, info_value(lines, "socket"), info_value(lines, "address"), info_value(lines, "node_id"),
-                     info_value(lines, "token"), std::atoi(info_value(lines, "pid").c_str()), info_value(lines, "embedded") == "1"};
+      FoundNode node{session,
+                     info_value(lines, "socket"),
+                     info_value(lines, "address"),
+                     info_value(lines, "node_id"),
+                     info_value(lines, "token"),
+                     std::atoi(info_value(lines, "pid").c_str()),
+                     info_value(lines, "embedded") == "1",
+                     info_value(lines, "local") == "1"};
       if (node.pid > 0) result.push_back(std::move(node));
     }
   return result;
@@ -116,7 +127,7 @@ std::string read_address(const std::string& given) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------------------- embedded
+// ------------------------------------------------------------------------------------------------------------ embedded
 
 struct Embedded::Impl {
   Session session;
@@ -194,7 +205,7 @@ Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& ho
   return Embedded(std::move(impl));
 }
 
-// ------------------------------------------------------------------------------------------------------ the troupe command
+// -------------------------------------------------------------------------------------------------- the troupe command
 
 Result<std::string> find_local_daemon(const std::string& address, const std::string& session_root) {
   std::error_code ignored;
@@ -204,8 +215,32 @@ Result<std::string> find_local_daemon(const std::string& address, const std::str
   if (!nodes.ok()) return nodes.error_ptr();
   for (const FoundNode& node : *nodes)
     if (node.address == wanted && serves(node)) return node.socket;
-  return make_error<NotFoundError>("no node of the cluster at " + wanted + " runs on this machine for this user: start one with `troupe start --address " +
+  return make_error<NotFoundError>("no node of the cluster at " + wanted +
+                                   " runs on this machine for this user: start one with `troupe start --address " +
                                    wanted + "`");
+}
+
+Result<std::vector<LocalCluster>> local_clusters(const std::string& session_root) {
+  Result<std::vector<FoundNode>> nodes = find_nodes(session_root);
+  if (!nodes.ok()) return nodes.error_ptr();
+  std::vector<LocalCluster> clusters;
+  for (auto node = nodes->rbegin(); node != nodes->rend(); ++node) {
+    if (node->address.empty() || node->local || !serves(*node)) continue;
+    auto same = std::find_if(clusters.begin(), clusters.end(),
+                             [&](const LocalCluster& one) { return one.address == node->address; });
+    if (same == clusters.end()) clusters.push_back({node->address, 1, node->embedded});
+    else ++same->nodes;
+  }
+  return clusters;
+}
+
+std::string cluster_address(const std::string& given, const std::string& session_root) {
+  std::error_code ignored;
+  if (!fs::is_socket(given, ignored)) return read_address(given);
+  if (Result<std::vector<FoundNode>> nodes = find_nodes(session_root); nodes.ok())
+    for (const FoundNode& node : *nodes)
+      if (fs::equivalent(node.socket, given, ignored)) return node.address;
+  return given;
 }
 
 Result<std::string> find_token(const std::string& address, const std::string& session_root) {
@@ -214,19 +249,22 @@ Result<std::string> find_token(const std::string& address, const std::string& se
   if (!nodes.ok()) return nodes.error_ptr();
   for (const FoundNode& node : *nodes)
     if (node.address == address && fs::exists(node.token_file)) return node.token_file;
-  return make_error<UnauthenticatedError>("the token of the cluster at " + address +
-                                          " is not known on this machine: copy it from the session folder of the cluster's first node, and set "
-                                          "TROUPE_TOKEN_FILE to its path");
+  return make_error<UnauthenticatedError>(
+      "the token of the cluster at " + address +
+      " is not known on this machine: copy it from the session folder of the cluster's first node, and set "
+      "TROUPE_TOKEN_FILE (or --token-file) to its path");
 }
 
 Result<StartedNode> start_node(const StartOptions& options) {
   Result<DaemonConfig> config = resolve_node(options.node);
   if (!config.ok()) return config.error_ptr();
-  if (options.head == !options.address.empty()) return make_error<InvalidArgumentError>("either start a head, or give the address of one");
+  if (options.head == !options.address.empty())
+    return make_error<InvalidArgumentError>("either start a head, or give the address of one");
   std::string token_file;
   if (!options.head) {
     config->head_address = read_address(options.address);
-    Result<std::string> found = find_token(config->head_address, options.session_root);
+    Result<std::string> found = options.token_file.empty() ? find_token(config->head_address, options.session_root)
+                                                           : Result<std::string>(options.token_file);
     if (!found.ok()) return found.error_ptr();
     token_file = std::move(*found);
   }
@@ -239,7 +277,8 @@ Result<StartedNode> start_node(const StartOptions& options) {
     if (Status status = write_token(config->token_file); !status.ok()) return status.error_ptr();
   Result<RoleProcess> daemon = start_daemon(*config, *session, options.ready_timeout);
   if (!daemon.ok()) return daemon.error_ptr();
-  StartedNode started{daemon->report.address, session->dir, daemon->report.socket_path, daemon->report.node_id, daemon->pid};
+  StartedNode started{daemon->report.address, session->dir, daemon->report.socket_path, daemon->report.node_id,
+                      daemon->pid};
   if (!options.address_file.empty()) {
     const std::string draft = options.address_file + ".new";
     std::ofstream(draft) << started.address << "\n";

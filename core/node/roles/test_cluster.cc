@@ -25,7 +25,8 @@ int port_of(const std::string& address) {
 
 }  // namespace
 
-Result<std::unique_ptr<TestCluster>> TestCluster::start(const std::vector<NodeOptions>& nodes, const std::string& session_root) {
+Result<std::unique_ptr<TestCluster>> TestCluster::start(const std::vector<NodeOptions>& nodes,
+                                                        const std::string& session_root) {
   if (nodes.empty()) return make_error<InvalidArgumentError>("a cluster needs at least one node");
   std::unique_ptr<TestCluster> cluster(new TestCluster);
   Result<Session> session = create_session(session_root);

@@ -18,7 +18,8 @@ namespace troupe::node {
 
 class TestCluster {
  public:
-  static Result<std::unique_ptr<TestCluster>> start(const std::vector<NodeOptions>& nodes, const std::string& session_root = {});
+  static Result<std::unique_ptr<TestCluster>> start(const std::vector<NodeOptions>& nodes,
+                                                    const std::string& session_root = {});
   ~TestCluster();
 
   Result<std::size_t> add_node(const NodeOptions& options);

@@ -19,6 +19,8 @@ struct Cluster::Impl { std::unique_ptr<node::TestCluster> cluster; };
 namespace {
 
 node::NodeOptions options_of(const NodeSpec& spec) {
+  if (!spec.spill_dir.empty())
+    throw InvalidArgumentError("a node's spill_dir: objects are not written to disk, give it more object_store_memory");
   node::NodeOptions options;
   options.cpus = spec.cpus;
   options.gpus = spec.gpus;
@@ -63,7 +65,8 @@ bool Cluster::wait_for_nodes(std::size_t n, Duration timeout) {
   for (;;) {
     if (nodes({.filter = {{"state", "ALIVE"}}}).size() == n) return true;
     if (timeout != kForever && std::chrono::steady_clock::now() - start >= timeout) return false;
-    sleep_for(std::chrono::milliseconds(20));  // asked again: the head tells processes of a node's death, and of no other change
+    // asked again: the head tells processes of a node's death, and of no other change
+    sleep_for(std::chrono::milliseconds(20));
   }
 }
 

@@ -37,8 +37,10 @@ std::string hex_random(std::size_t bytes) {
 /// SE-1
 Status check_folder(const std::string& path) {
   struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return InvalidArgumentError("the session folder " + path + ": " + std::strerror(errno));
-  if (!S_ISDIR(info.st_mode)) return InvalidArgumentError("the session folder " + path + " is not a directory (a symbolic link is refused)");
+  if (::lstat(path.c_str(), &info) != 0)
+    return InvalidArgumentError("the session folder " + path + ": " + std::strerror(errno));
+  if (!S_ISDIR(info.st_mode))
+    return InvalidArgumentError("the session folder " + path + " is not a directory (a symbolic link is refused)");
   if (info.st_uid != ::getuid()) return InvalidArgumentError("the session folder " + path + " belongs to another user");
   if ((info.st_mode & 077) != 0 && ::chmod(path.c_str(), 0700) != 0)
     return InvalidArgumentError("the session folder " + path + " is open to others: " + std::strerror(errno));
@@ -193,7 +195,8 @@ std::vector<std::pair<std::string, std::string>> read_info(const std::string& pa
   std::vector<std::pair<std::string, std::string>> lines;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
-    if (const std::size_t space = line.find(' '); space != std::string::npos) lines.emplace_back(line.substr(0, space), line.substr(space + 1));
+    if (const std::size_t space = line.find(' '); space != std::string::npos)
+      lines.emplace_back(line.substr(0, space), line.substr(space + 1));
   return lines;
 }
 

@@ -1,4 +1,5 @@
-// The session folder: <root>/troupe-<uid>/<session>/, with sockets, token, logs and event history of one cluster on this machine.
+// The session folder: <root>/troupe-<uid>/<session>/, with sockets, token, logs and event history of one cluster on
+// this machine.
 //
 //   lock        flock'd (shared) by every process that keeps the session alive; gone once the session was cleaned
 //   NAME.sock   the daemon NAME; NAME.info what commands need to find it
@@ -8,8 +9,8 @@
 // Thread rule: any thread; operations on one root exclude each other between processes by an flock'd file.
 //
 // Invariants
-//   SE-1  The user's folder and the session are 0700 and ours; a symlink or a foreign owner is refused, and nothing below it is
-//         read, killed for or removed.
+//   SE-1  The user's folder and the session are 0700 and ours; a symlink or a foreign owner is refused, and nothing
+//         below it is read, killed for or removed.
 //   SE-2  A session whose lock is held is never cleaned by others.
 //   SE-3  A cleaned session holds logs and events only; at most kSessionsKept dead sessions are left after a sweep.
 #pragma once
@@ -38,9 +39,11 @@ struct Session {
 Result<Session> create_session(const std::string& root);
 /// The same session, locked by this process too. NotFoundError when it is over.
 Result<UniqueFd> lock_session(const std::string& dir);
-/// Removes everything but logs and events. `mine`: our own hold on the lock, given up first; nothing is done when others hold it.
+/// Removes everything but logs and events. `mine`: our own hold on the lock, given up first; nothing is done when
+/// others hold it.
 void clean_session(const std::string& dir, UniqueFd mine);
-/// InvalidArgumentError when the folder is not ours (SE-1); nothing is touched then. One that is not there is swept already.
+/// InvalidArgumentError when the folder is not ours (SE-1); nothing is touched then. One that is not there is swept
+/// already.
 Status sweep_sessions(const std::string& folder);
 /// The sessions of this user, the oldest first: only folders that are ours in a folder that is ours (SE-1).
 Result<std::vector<std::string>> list_sessions(const std::string& folder);

@@ -4,14 +4,9 @@
 
 #include "core/base/log.h"
 #include "core/node/base/exports.h"
+#include "core/node/store/buffer_names.h"
 
 namespace troupe::node {
-namespace {
-
-store::BufferId id_of(const wire::BufferDesc& desc) { return {desc.node, desc.slot, desc.generation}; }
-wire::BufferDesc desc_of(store::BufferId id, std::uint64_t size) { return {id.node, id.slot, id.generation, size}; }
-
-}  // namespace
 
 Result<std::unique_ptr<StoreService>> StoreService::create(Loop& loop, Messenger& mail, Options options) {
   store::StoreServerOptions server_options;
@@ -51,12 +46,12 @@ void StoreService::start_pages() {
   pages_ = std::make_unique<PageThread>(server_->arena(), std::move(hooks));
 }
 
-// ------------------------------------------------------------------------------------------------------------- requests
+// ------------------------------------------------------------------------------------------------------------ requests
 
 void StoreService::lease(const net::FrameHeader& request, const wire::StoreLeaseRequest& wanted) {
   const store::Token token = next_token_++;
   requests_[token] = request;
-  server_->lease(request.source, token, {wanted.bytes, wanted.slots}, loop_.now() + kStoreWait);
+  server_->lease(request.source, token, {wanted.bytes, wanted.slots, wanted.ahead}, loop_.now() + kStoreWait);
   apply();
 }
 
@@ -67,13 +62,27 @@ void StoreService::allocate(const net::FrameHeader& request, const wire::StoreAl
   apply();
 }
 
+void StoreService::withdraw(ProcessId client, const wire::StoreWithdraw& withdrawn) {
+  const auto found = std::find_if(requests_.begin(), requests_.end(), [&](const auto& one) {
+    return one.second.source == client && one.second.token == withdrawn.token;
+  });
+  if (found == requests_.end()) return;  // answered: the grant is the client's to give back
+  const auto [token, request] = *found;
+  if (server_->cancel_request(client, token)) {
+    requests_.erase(token);
+    mail_.fail(request, make_record(ErrorCode::kCancelled, "the request for memory was withdrawn"));
+  }
+  apply();
+}
+
 void StoreService::free(ProcessId client, const wire::StoreFree& freed) {
   std::vector<store::BufferId> ids;
   for (const auto& [slot, generation] : freed.slots) ids.push_back({server_->layout().node, slot, generation});
   if (!ids.empty()) server_->maybe_free(client, ids);
   std::vector<store::ReturnedChunk> chunks;
   for (std::size_t i = 0; i < freed.chunks.size(); ++i)
-    chunks.push_back({static_cast<std::uint32_t>(freed.chunks[i]), i < freed.chunk_shared.size() ? freed.chunk_shared[i] : 0});
+    chunks.push_back(
+        {static_cast<std::uint32_t>(freed.chunks[i]), i < freed.chunk_shared.size() ? freed.chunk_shared[i] : 0});
   if (!chunks.empty() || !freed.unused_slots.empty()) server_->give_back(client, chunks, freed.unused_slots);
   apply();
 }
@@ -83,7 +92,8 @@ void StoreService::hold(const net::FrameHeader& request, const wire::StoreHoldRe
   for (std::size_t i = 0; i < wanted.buffers.size(); ++i) {
     if (server_->hold(wanted.holder, id_of(wanted.buffers[i]))) continue;
     for (std::size_t k = 0; k < i; ++k) server_->release(wanted.holder, id_of(wanted.buffers[k]));
-    mail_.fail(request, make_record(ErrorCode::kObjectLost, "buffer " + store::to_string(id_of(wanted.buffers[i])) + " is no longer there"));
+    mail_.fail(request, make_record(ErrorCode::kObjectLost,
+                                    "buffer " + store::to_string(id_of(wanted.buffers[i])) + " is no longer there"));
     return apply();
   }
   mail_.respond(request, wire::Empty{});
@@ -114,7 +124,8 @@ void StoreService::unexport(store::BufferId id) {
 
 void StoreService::unhold(const wire::StoreHoldRequest& wanted) {
   if (wanted.holder.is_daemon()) {
-    for (const wire::BufferDesc& buffer : wanted.buffers) if (exports_) exports_->withdraw(id_of(buffer), wanted.holder.node);
+    for (const wire::BufferDesc& buffer : wanted.buffers)
+      if (exports_) exports_->withdraw(id_of(buffer), wanted.holder.node);
     return;
   }
   for (const wire::BufferDesc& buffer : wanted.buffers)
@@ -122,9 +133,9 @@ void StoreService::unhold(const wire::StoreHoldRequest& wanted) {
   apply();
 }
 
-void StoreService::usage(const net::FrameHeader& request) {
+wire::StoreUsageReply StoreService::usage() const {
   const store::StoreUsage usage = server_->usage();
-  mail_.respond(request, wire::StoreUsageReply{usage.capacity, usage.used, usage.spilled, usage.objects});
+  return {usage.capacity, usage.used, usage.spilled, usage.objects};
 }
 
 void StoreService::copies_void(const wire::StoreHoldRequest& freed) {
@@ -132,31 +143,46 @@ void StoreService::copies_void(const wire::StoreHoldRequest& freed) {
   apply();
 }
 
-// --------------------------------------------------------------------------------------------------------------- copies
+// -------------------------------------------------------------------------------------------------------------- copies
 
 void StoreService::fetch(const net::FrameHeader& request, const wire::StoreFetchRequest& wanted) {
   const store::BufferId remote = id_of(wanted.buffer);
   if (remote.node == server_->layout().node) {
     if (server_->contains(remote)) return hand_out(request, remote, wanted.buffer.size);
-    return mail_.fail(request, make_record(ErrorCode::kObjectLost, "buffer " + store::to_string(remote) + " is no longer there"));
+    return mail_.fail(
+        request, make_record(ErrorCode::kObjectLost, "buffer " + store::to_string(remote) + " is no longer there"));
   }
   if (auto it = copying_.find(remote); it != copying_.end()) {
     it->second.waiting.push_back(request);  // SV-2
     return;
   }
-  Result<store::StoreServer::CopyTicket> ticket = server_->begin_copy(remote, wanted.buffer.size, loop_.now() + kStoreWait);
+  Result<store::StoreServer::CopyTicket> ticket =
+      server_->begin_copy(remote, wanted.buffer.size, loop_.now() + kStoreWait);
   if (!ticket.ok()) return mail_.fail(request, ticket.error().record());
   using State = store::StoreServer::CopyTicket::State;
   if (ticket->state == State::kPresent) {
     hand_out(request, ticket->local, wanted.buffer.size);
     return apply();
   }
-  copying_[remote] = {{request}, wanted.buffer.size};
+  copying_[remote] = {.waiting = {request}, .size = wanted.buffer.size};
   if (ticket->state == State::kStarted) start_fetch(remote, ticket->bytes);
+  else say_why_it_waits(remote);
   apply();
 }
 
+/// Those who wait for memory of their own say so themselves (StoreRequests); a reader does not know of the copy's.
+void StoreService::say_why_it_waits(store::BufferId remote) {
+  loop_.after(kSaysWhyAfter, [this, remote, alive = std::weak_ptr<const bool>(alive_)] {
+    if (alive.expired()) return;
+    const auto found = copying_.find(remote);
+    if (found == copying_.end() || found->second.has_room) return;
+    write_log(LogLevel::kWarn, "a copy of buffer {} waits for {} bytes of the object store, which is full",
+              store::to_string(remote), found->second.size);
+  });
+}
+
 void StoreService::start_fetch(store::BufferId remote, std::span<std::byte> bytes) {
+  if (const auto found = copying_.find(remote); found != copying_.end()) found->second.has_room = true;
   if (!fetch_) return fetched(remote, ObjectLostError("no way to fetch from node " + std::to_string(remote.node)));
   fetch_(remote, bytes, [this, remote](Status status) { fetched(remote, status); });
 }
@@ -174,7 +200,7 @@ void StoreService::fetched(store::BufferId remote, const Status& status) {
   }
   server_->hold(mail_.self(), *local);
   if (auto node = copying_.extract(remote); node)
-    for (const net::FrameHeader& request : node.mapped().waiting) hand_out(request, *local, node.mapped().size);
+    finish_waiting(node.mapped(), *local);
   server_->release(mail_.self(), *local);  // with nobody waiting, one whose origin is gone goes now
   apply();
 }
@@ -183,6 +209,33 @@ void StoreService::fail_copy(store::BufferId remote, const Error& error) {
   auto node = copying_.extract(remote);
   if (!node) return;
   for (const net::FrameHeader& request : node.mapped().waiting) mail_.fail(request, error.record());
+  for (const Brought& done : node.mapped().brought) done(Error::make(error.record()));
+}
+
+void StoreService::finish_waiting(const Copying& copying, store::BufferId local) {
+  for (const net::FrameHeader& request : copying.waiting) hand_out(request, local, copying.size);
+  for (const Brought& done : copying.brought) done(local);
+}
+
+void StoreService::bring(const wire::BufferDesc& buffer, Brought done) {
+  const store::BufferId remote = id_of(buffer);
+  // SV-2
+  if (auto it = copying_.find(remote); it != copying_.end()) return void(it->second.brought.push_back(std::move(done)));
+  Result<store::StoreServer::CopyTicket> ticket = server_->begin_copy(remote, buffer.size, loop_.now() + kKeepWait);
+  if (!ticket.ok()) return done(ticket.error_ptr());
+  using State = store::StoreServer::CopyTicket::State;
+  if (ticket->state == State::kPresent) {
+    done(ticket->local);
+    return apply();
+  }
+  copying_[remote] = {.size = buffer.size, .brought = {std::move(done)}};
+  if (ticket->state == State::kStarted) start_fetch(remote, ticket->bytes);
+  apply();
+}
+
+void StoreService::release_for(ProcessId holder, store::BufferId id) {
+  server_->release(holder, id);
+  apply();
 }
 
 /// One of this client's copies of that buffer is pinned by it, or never will be. False: none was handed to it.
@@ -206,10 +259,11 @@ void StoreService::hand_out(const net::FrameHeader& request, store::BufferId loc
   mail_.respond(request, wire::StoreFetchReply{desc_of(local, size)});
 }
 
-// -------------------------------------------------------------------------------------------------------------- effects
+// ------------------------------------------------------------------------------------------------------------- effects
 
 void StoreService::apply() {
-  for (std::vector<store::StoreEffect> effects = server_->take_effects(); !effects.empty(); effects = server_->take_effects())
+  for (std::vector<store::StoreEffect> effects = server_->take_effects(); !effects.empty();
+       effects = server_->take_effects())
     for (const store::StoreEffect& effect : effects) std::visit([this](const auto& e) { perform(e); }, effect);
   if (!freed_exports_.empty()) {
     const wire::StoreHoldRequest freed{mail_.self(), std::exchange(freed_exports_, {})};
@@ -233,6 +287,7 @@ void StoreService::perform(const store::LeaseGranted& effect) {
   reply.offset = effect.lease.range.offset;
   reply.size = effect.lease.range.size;
   reply.chunk = effect.lease.chunk;
+  reply.tight = effect.lease.tight;
   for (std::uint32_t slot : effect.lease.slots) reply.slots.emplace_back(slot, 0);  // generations stand in the index
   mail_.respond(*request, reply);
 }
@@ -241,11 +296,13 @@ void StoreService::perform(const store::BufferGranted& effect) {
   const std::optional<net::FrameHeader> request = take_request(effect.token);
   if (!request) return;
   const store::Grant& grant = effect.grant;
-  mail_.respond(*request, wire::StoreAllocateReply{grant.id.slot, grant.id.generation, grant.range.offset, grant.range.size});
+  mail_.respond(*request,
+                wire::StoreAllocateReply{grant.id.slot, grant.id.generation, grant.range.offset, grant.range.size});
 }
 
 void StoreService::perform(const store::RequestFailed& effect) {
-  if (const std::optional<net::FrameHeader> request = take_request(effect.token)) mail_.fail(*request, effect.error->record());
+  if (const std::optional<net::FrameHeader> request = take_request(effect.token))
+    mail_.fail(*request, effect.error->record());
 }
 
 void StoreService::perform(const store::CopyGranted& effect) { start_fetch(effect.remote, effect.bytes); }
@@ -253,7 +310,9 @@ void StoreService::perform(const store::CopyFailed& effect) { fail_copy(effect.r
 void StoreService::perform(const store::ExportedFreed& effect) { freed_exports_.push_back(desc_of(effect.id, 0)); }
 void StoreService::perform(const store::PagesWanted& effect) { pages_->want(effect.ticket, effect.range); }
 void StoreService::perform(const store::PagesUnwanted& effect) { pages_->drop(effect.ticket); }
-void StoreService::perform(const store::TrimAsked& effect) { mail_.notice(effect.client, wire::Method::kStoreTrim, wire::Empty{}); }
+void StoreService::perform(const store::TrimAsked& effect) {
+  mail_.notice(effect.client, wire::Method::kStoreTrim, wire::Empty{});
+}
 
 void StoreService::plan_expiry() {
   const std::optional<store::TimePoint> next = server_->next_deadline();
@@ -266,7 +325,7 @@ void StoreService::plan_expiry() {
   });
 }
 
-// ------------------------------------------------------------------------------------------------------- life and death
+// ------------------------------------------------------------------------------------------------------ life and death
 
 void StoreService::client_closing(ProcessId client) {
   server_->client_closing(client);
@@ -296,11 +355,12 @@ void StoreService::node_gone(std::uint32_t node) {
   apply();
 }
 
-// ------------------------------------------------------------------------------------------------------------- populate
+// ------------------------------------------------------------------------------------------------------------ populate
 
 void StoreService::plan_populate() {
   if (populating_) return;
-  const std::optional<store::Range> range = server_->populate_ahead(std::min(kPopulateAhead, server_->layout().capacity / 4));
+  const std::optional<store::Range> range =
+      server_->populate_ahead(std::min(kPopulateAhead, server_->layout().capacity / 4));
   if (!range) return;
   populating_ = true;
   pages_->ahead(*range);

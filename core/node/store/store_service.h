@@ -4,13 +4,15 @@
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   SV-1  Each request is answered once: by the grant or an error; never when its client dies or withdraws it first.
+//   SV-1  Each request is answered once: by the grant or an error, also one that is withdrawn; never when its client
+//         dies first. What is withdrawn is granted to nobody.
 //   SV-2  One transfer at a time for one remote buffer; all who ask meanwhile share it.
-//   SV-3  A copy handed to a client is held for it until it says kStoreUnhold, dies, or kCopyHold has passed: time to pin
-//         it.
-//   SV-4  Copies of a dead node's buffers are kept for kCopyHold: time for the processes that refer to one, which hear of
-//         the death now, to pin it. Then they go with their last pin.
-//   SV-5  A daemon that asks for a buffer of another node gets this node's copy of it, if there is one, by the same name.
+//   SV-3  A copy handed to a client is held for it until it says kStoreUnhold, dies, or kCopyHold has passed: time to
+//         pin it.
+//   SV-4  Copies of a dead node's buffers are kept for kCopyHold: time for the processes that refer to one, which hear
+//         of the death now, to pin it. Then they go with their last pin.
+//   SV-5  A daemon that asks for a buffer of another node gets this node's copy of it, if there is one, by the same
+//         name.
 #pragma once
 #include <functional>
 #include <memory>
@@ -26,6 +28,9 @@
 namespace troupe::node {
 
 inline constexpr Duration kStoreWait = std::chrono::seconds(60), kCopyHold = std::chrono::seconds(10);
+inline constexpr Duration kSaysWhyAfter = std::chrono::seconds(5);  ///< a copy that waits for room
+/// What is kept for actors waits so long for room: it must not hold up those who need memory to go on.
+inline constexpr Duration kKeepWait = std::chrono::seconds(2);
 inline constexpr std::uint64_t kPopulateAhead = 64 << 20;
 
 /// Brings the bytes of a remote buffer into `to`. done runs on the loop's thread, exactly once.
@@ -51,12 +56,21 @@ class StoreService {
   // ---- messages
   void lease(const net::FrameHeader& request, const wire::StoreLeaseRequest& wanted);
   void allocate(const net::FrameHeader& request, const wire::StoreAllocateRequest& wanted);
+  /// Nobody waits for this lease or buffer any more (SV-1).
+  void withdraw(ProcessId client, const wire::StoreWithdraw& withdrawn);
   void free(ProcessId client, const wire::StoreFree& freed);
   void fetch(const net::FrameHeader& request, const wire::StoreFetchRequest& wanted);
   void hold(const net::FrameHeader& request, const wire::StoreHoldRequest& wanted);
   void unhold(const wire::StoreHoldRequest& wanted);
-  void usage(const net::FrameHeader& request);
+  wire::StoreUsageReply usage() const;
   void copies_void(const wire::StoreHoldRequest& freed);
+
+  // ---- for the keeper
+  using Brought = std::function<void(Result<store::BufferId>)>;
+  /// A copy of another node's buffer, to be held in the turn in which it is told.
+  void bring(const wire::BufferDesc& buffer, Brought done);
+  bool hold_for(ProcessId holder, store::BufferId id) { return server_->hold(holder, id); }
+  void release_for(ProcessId holder, store::BufferId id);
 
   // ---- life and death
   void client_closing(ProcessId client);
@@ -68,7 +82,12 @@ class StoreService {
 
  private:
   struct HandOut { ProcessId client; Loop::TimerId expiry; };
-  struct Copying { std::vector<net::FrameHeader> waiting; std::uint64_t size = 0; };
+  struct Copying {
+    std::vector<net::FrameHeader> waiting = {};
+    std::uint64_t size = 0;
+    bool has_room = false;
+    std::vector<Brought> brought = {};
+  };
   StoreService(Loop& loop, Messenger& mail, std::unique_ptr<store::StoreServer> server);
   void start_pages();
   void offer(const net::FrameHeader& request, const wire::StoreHoldRequest& wanted);
@@ -83,11 +102,13 @@ class StoreService {
   void perform(const store::PagesWanted& effect);
   void perform(const store::PagesUnwanted& effect);
   std::optional<net::FrameHeader> take_request(store::Token token);
+  void say_why_it_waits(store::BufferId remote);
   void start_fetch(store::BufferId remote, std::span<std::byte> bytes);
   void fetched(store::BufferId remote, const Status& status);
   void hand_out(const net::FrameHeader& request, store::BufferId local, std::uint64_t size);
   bool end_hand_out(ProcessId client, store::BufferId local);
   void fail_copy(store::BufferId remote, const Error& error);
+  void finish_waiting(const Copying& copying, store::BufferId local);
   void plan_expiry();
   void plan_populate();
 

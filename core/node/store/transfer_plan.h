@@ -5,8 +5,8 @@
 //                 v                                v
 //              ask all others, who may have a copy; draw from the next that offers one; the origin again, if it lives
 //
-// Every holder is asked to keep the buffer while it is drawn (Ask), and told when it need not any more (Release): also one
-// that never answered, for its answer may be on its way.
+// Every holder is asked to keep the buffer while it is drawn (Ask), and told when it need not any more (Release): also
+// one that never answered, for its answer may be on its way.
 //
 // Assumptions: bytes that came damaged or half say nothing about the bytes that are still there, so a transfer that
 // failed is begun again, from another holder where there is one. Only two answers are final: the origin's own "it is no

@@ -9,12 +9,14 @@ namespace troupe::node {
 
 void Transfers::fetch(store::BufferId remote, std::span<std::byte> to, Done done) {
   const std::uint64_t id = ++last_;
-  const Loop::TimePoint deadline = loop_.now() + std::chrono::duration_cast<Loop::TimePoint::duration>(
-                                                     kFetchWait + std::chrono::seconds(to.size() / kSlowestBytesPerSecond));
+  const Loop::TimePoint deadline =
+      loop_.now() + std::chrono::duration_cast<Loop::TimePoint::duration>(
+                        kFetchWait + std::chrono::seconds(to.size() / kSlowestBytesPerSecond));
   const Loop::TimerId timer = loop_.at(deadline, [this, id] {
     if (auto found = open_.find(id); found != open_.end()) perform(id, found->second.plan.late());
   });
-  auto [at, fresh] = open_.emplace(id, Transfer{TransferPlan(remote.node), remote, to, deadline, timer, false, {}, std::move(done)});
+  auto [at, fresh] =
+      open_.emplace(id, Transfer{TransferPlan(remote.node), remote, to, deadline, timer, false, {}, std::move(done)});
   perform(id, at->second.plan.begin());
 }
 
@@ -50,7 +52,8 @@ void Transfers::ask(std::uint64_t id, const Transfer& transfer, std::uint32_t no
 void Transfers::draw(std::uint64_t id, Transfer& transfer, std::uint32_t node) {
   transfer.drawing = true;
   const store::BufferId& remote = transfer.remote;
-  net::Fetch fetch{surroundings_.data_address(node), {remote.node, remote.slot, remote.generation}, transfer.to, transfer.deadline};
+  net::Fetch fetch{
+      surroundings_.data_address(node), {remote.node, remote.slot, remote.generation}, transfer.to, transfer.deadline};
   client_.fetch(std::move(fetch), [this, id, node](const Status& status) {
     loop_.post([this, id, node, status] {
       auto found = open_.find(id);
@@ -58,7 +61,8 @@ void Transfers::draw(std::uint64_t id, Transfer& transfer, std::uint32_t node) {
       found->second.drawing = false;
       if (found->second.result) return finish(id, *found->second.result);
       if (!status.ok())
-        write_log(LogLevel::kInfo, "buffer {} could not be drawn from node {}: {}", store::to_string(found->second.remote), node, status.error().message());
+        write_log(LogLevel::kInfo, "buffer {} could not be drawn from node {}: {}",
+                  store::to_string(found->second.remote), node, status.error().message());
       perform(id, found->second.plan.drawn(status, surroundings_.others()));
     });
   });

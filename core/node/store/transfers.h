@@ -4,8 +4,8 @@
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   TF-1  done is called once for each fetch, at its deadline at the latest: kFetchWait, and longer for what cannot come
-//         in that time at kSlowestBytesPerSecond. Nobody writes to `to` afterwards.
+//   TF-1  done is called once for each fetch, at its deadline at the latest: kFetchWait, and longer for what cannot
+//         come in that time at kSlowestBytesPerSecond. Nobody writes to `to` afterwards.
 #pragma once
 #include <cstdint>
 #include <functional>

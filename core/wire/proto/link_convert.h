@@ -19,7 +19,9 @@ inline void to_proto(const net::abi::Hello& from, proto::Hello& to) {
 
 /// False when a field is longer than it may be.
 inline bool from_proto(const proto::Hello& from, net::abi::Hello& to) {
-  if (from.cluster_id().size() > kHelloTextMax || from.build().size() > kHelloTextMax || from.payload().size() > kHelloPayloadMax) return false;
+  if (from.cluster_id().size() > kHelloTextMax || from.build().size() > kHelloTextMax ||
+      from.payload().size() > kHelloPayloadMax)
+    return false;
   to.protocol = from.protocol();
   to.cluster_id = from.cluster_id();
   to.build = from.build();

@@ -1,9 +1,9 @@
 // The part of CUDA that kernels/cuda uses, on the CPU: the same sources run in a test where no GPU is.
 //
-// A launch runs its blocks one after the other on the calling thread; the threads of a block are coroutines. A thread runs
-// until it ends or waits; a barrier opens when every thread of the block (or of the warp) that still runs has come to it.
-// So indices, barriers and sums are those of a device; time, races between barriers and the memory model are not.
-// __shared__ memory is static: one launch at a time in a process. Memory of cudaMalloc starts out as NaNs.
+// A launch runs its blocks one after the other on the calling thread; the threads of a block are coroutines. A thread
+// runs until it ends or waits; a barrier opens when every thread of the block (or of the warp) that still runs has come
+// to it. So indices, barriers and sums are those of a device; time, races between barriers and the memory model are
+// not. __shared__ memory is static: one launch at a time in a process. Memory of cudaMalloc starts out as NaNs.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,8 @@ inline dim3 threadIdx, blockIdx, blockDim, gridDim;  // of the thread that runs
 using cudaError_t = int;
 using cudaStream_t = void*;
 using cudaEvent_t = void*;
-inline constexpr cudaError_t cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorInsufficientDriver = 35, cudaErrorNoDevice = 100;
+inline constexpr cudaError_t cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorInsufficientDriver = 35,
+                             cudaErrorNoDevice = 100;
 enum cudaMemcpyKind { cudaMemcpyDefault };
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -86,7 +87,8 @@ inline float atomicAdd(float* to, float value) {
 template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... arguments) {
   const unsigned threads = config->blockDim.x * config->blockDim.y * config->blockDim.z;
-  if (threads == 0 || threads > 1024 || config->gridDim.y > 65535 || (sizeof(P) + ... + 0) > 4096) return cudaErrorInvalidValue;
+  if (threads == 0 || threads > 1024 || config->gridDim.y > 65535 || (sizeof(P) + ... + 0) > 4096)
+    return cudaErrorInvalidValue;
   auto thread = [&] { kernel(static_cast<P>(arguments)...); };
   emulation::run(config->gridDim, config->blockDim, [](void* f) { (*static_cast<decltype(thread)*>(f))(); }, &thread);
   return cudaSuccess;

@@ -1,5 +1,5 @@
-// The scheduler of the emulation's threads, and its runtime calls. Threads are coroutines, kept between launches: entered once
-// by a ucontext, from then on by _longjmp, which unlike swapcontext makes no system call.
+// The scheduler of the emulation's threads, and its runtime calls. Threads are coroutines, kept between launches:
+// entered once by a ucontext, from then on by _longjmp, which unlike swapcontext makes no system call.
 #undef _FORTIFY_SOURCE  // its longjmp refuses to jump into another stack
 #include "tests/gpu/emulation/cuda_runtime.h"
 
@@ -98,7 +98,8 @@ void run_block(Machine& m, unsigned count) {
       alive |= m.threads[i]->state != State::kEnded;
     }
     if (!alive) return;
-    for (unsigned warp = 0; warp < count; warp += 32) moved |= open_barrier(m, warp, std::min(warp + 32, count), State::kAtWarp);
+    for (unsigned warp = 0; warp < count; warp += 32)
+      moved |= open_barrier(m, warp, std::min(warp + 32, count), State::kAtWarp);
     moved |= open_barrier(m, 0, count, State::kAtBlock);
     if (!moved) {
       std::fputs("threads of a block wait for each other at different barriers\n", stderr);
@@ -171,7 +172,9 @@ cudaError_t cudaMemsetAsync(void* to, int byte, std::size_t bytes, cudaStream_t)
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return *event = new double{0}, cudaSuccess; }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete static_cast<double*>(event), cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) { return *static_cast<double*>(event) = now_ms(), cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  return *static_cast<double*>(event) = now_ms(), cudaSuccess;
+}
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   *milliseconds = static_cast<float>(*static_cast<double*>(end) - *static_cast<double*>(start));

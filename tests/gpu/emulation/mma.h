@@ -53,10 +53,12 @@ template <class Use, class T, class Layout>
 void load_matrix_sync(fragment<Use, 16, 16, 16, T, Layout>& f, const T* p, unsigned stride) {
   load(f, p, stride, std::is_same_v<Layout, row_major>);
 }
-inline void load_matrix_sync(fragment<accumulator, 16, 16, 16, float>& f, const float* p, unsigned stride, layout_t layout) {
+inline void load_matrix_sync(fragment<accumulator, 16, 16, 16, float>& f, const float* p, unsigned stride,
+                             layout_t layout) {
   load(f, p, stride, layout == mem_row_major);
 }
-inline void store_matrix_sync(float* p, const fragment<accumulator, 16, 16, 16, float>& f, unsigned stride, layout_t layout) {
+inline void store_matrix_sync(float* p, const fragment<accumulator, 16, 16, 16, float>& f, unsigned stride,
+                              layout_t layout) {
   check_place(p, stride * sizeof(float));
   __syncwarp();
   if (threadIdx.x % 32 == 0) {

@@ -24,7 +24,7 @@ template <class T> class RefStream;
 
 namespace troupe::detail {
 
-// ------------------------------------------------------------------------------------------------------------- signatures
+// ---------------------------------------------------------------------------------------------------------- signatures
 
 template <class R, class... P> struct Signature {
   using Return = R;
@@ -37,13 +37,25 @@ template <class F> struct SignatureOf;
 template <class R, class... P> struct SignatureOf<R (*)(P...)> : Signature<R, P...> {};
 template <class R, class... P> struct SignatureOf<R (*)(P...) noexcept> : Signature<R, P...> {};
 template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...)> : Signature<R, P...> { using Class = C; };
-template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...) const> : Signature<R, P...> { using Class = C; };
-template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...) noexcept> : Signature<R, P...> { using Class = C; };
-template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...) const noexcept> : Signature<R, P...> { using Class = C; };
+template <class C, class R, class... P>
+struct SignatureOf<R (C::*)(P...) const> : Signature<R, P...> {
+  using Class = C;
+};
+template <class C, class R, class... P>
+struct SignatureOf<R (C::*)(P...) noexcept> : Signature<R, P...> {
+  using Class = C;
+};
+template <class C, class R, class... P>
+struct SignatureOf<R (C::*)(P...) const noexcept> : Signature<R, P...> {
+  using Class = C;
+};
 template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...) &> : Signature<R, P...> { using Class = C; };
-template <class C, class R, class... P> struct SignatureOf<R (C::*)(P...) const&> : Signature<R, P...> { using Class = C; };
+template <class C, class R, class... P>
+struct SignatureOf<R (C::*)(P...) const&> : Signature<R, P...> {
+  using Class = C;
+};
 
-// ----------------------------------------------------------------------------------------------------------- return types
+// -------------------------------------------------------------------------------------------------------- return types
 
 template <class R> struct ReturnTraits {                       // a plain value
   using Remote = ObjectRef<R>;
@@ -68,10 +80,11 @@ template <class T> struct ReturnTraits<Generator<T>> {
 template <class T> struct ReturnTraits<Result<T>> : ReturnTraits<T> {};
 template <class R> using Returns = ReturnTraits<std::remove_cvref_t<R>>;
 
-// -------------------------------------------------------------------------------------------------------------- arguments
+// ----------------------------------------------------------------------------------------------------------- arguments
 
 /// A ref given for a value parameter: resolved before the call.
-template <class A, class P> inline constexpr bool kIsDependency = kIsRef<A> && !std::convertible_to<A, std::remove_cvref_t<P>>;
+template <class A, class P>
+inline constexpr bool kIsDependency = kIsRef<A> && !std::convertible_to<A, std::remove_cvref_t<P>>;
 
 template <class A, class P> consteval bool accepts() {
   using To = std::remove_cvref_t<P>;
@@ -90,10 +103,12 @@ template <class... P, class... A>
 struct AcceptsAll<std::tuple<P...>, A...> : std::bool_constant<(accepts<A, P>() && ...)> {};
 
 template <class List> struct AllSerializable;
-template <class... P> struct AllSerializable<std::tuple<P...>> : std::bool_constant<(Serializable<std::remove_cvref_t<P>> && ...)> {};
+template <class... P>
+struct AllSerializable<std::tuple<P...>> : std::bool_constant<(Serializable<std::remove_cvref_t<P>> && ...)> {};
 
 /// The function's parameters and result can travel.
-template <class S> concept RemoteSignature = AllSerializable<typename S::Parameters>::value && Returns<typename S::Return>::kValid;
+template <class S>
+concept RemoteSignature = AllSerializable<typename S::Parameters>::value && Returns<typename S::Return>::kValid;
 /// These arguments, values or refs, fit the parameters.
 template <class S, class... A> concept CallableWith = AcceptsAll<typename S::Parameters, A...>::value;
 
@@ -135,7 +150,8 @@ template <class P, class A> struct EncodedArgument {
   template <class Archive> void operator()(Archive& ar) const {
     if constexpr (kIsDependency<A, P>) {
       using From = typename IsRef<std::remove_cvref_t<A>>::Value;
-      if constexpr (std::is_same_v<From, std::remove_cvref_t<P>>) ar(std::uint8_t(ArgumentTag::kDependency), dependency);
+      if constexpr (std::is_same_v<From, std::remove_cvref_t<P>>)
+        ar(std::uint8_t(ArgumentTag::kDependency), dependency);
       else ar(std::uint8_t(ArgumentTag::kConverted), dependency, Converter<From, std::remove_cvref_t<P>>::node.index);
     } else {
       ar(std::uint8_t(ArgumentTag::kInline), argument);
@@ -158,7 +174,8 @@ struct RawBytes {
 };
 
 template <class... P, class... A, std::size_t... I>
-void encode_arguments(OutgoingCall& call, RawBytes prefix, std::tuple<P...>*, std::index_sequence<I...>, const A&... arguments) {
+void encode_arguments(OutgoingCall& call, RawBytes prefix, std::tuple<P...>*, std::index_sequence<I...>,
+                      const A&... arguments) {
   [[maybe_unused]] std::uint32_t indices[sizeof...(P) + 1] = {};
   (collect<P>(call, arguments, indices[I]), ...);
   Sizer sizer;
@@ -180,7 +197,9 @@ template <class S, class... A> void prepare(OutgoingCall& call, RawBytes prefix,
   call.returns = Returns<typename S::Return>::kCount;
   call.stream = Returns<typename S::Return>::kStream;
   [&]<std::size_t... I>(std::index_sequence<I...> all) {
-    [[maybe_unused]] auto encode = [&](const auto&... converted) { encode_arguments(call, prefix, static_cast<Parameters*>(nullptr), all, converted...); };
+    [[maybe_unused]] auto encode = [&](const auto&... converted) {
+      encode_arguments(call, prefix, static_cast<Parameters*>(nullptr), all, converted...);
+    };
     [[maybe_unused]] auto one = []<class P, class X>(std::type_identity<P>, X&& x) -> decltype(auto) {
       if constexpr (kIsDependency<X, P>) return static_cast<const std::remove_cvref_t<X>&>(x);
       else return as_parameter<P>(std::forward<X>(x));
@@ -195,7 +214,8 @@ template <class T> void decode_argument(Reader& ar, Invocation& in, T& out) {
   if (tag == std::uint8_t(ArgumentTag::kInline)) return ar(out);
   std::uint32_t index = 0;
   ar(index);
-  if (ar.failed() || tag > std::uint8_t(ArgumentTag::kConverted) || index >= in.dependencies.size()) return ar.fail("a bad argument tag");
+  if (ar.failed() || tag > std::uint8_t(ArgumentTag::kConverted) || index >= in.dependencies.size())
+    return ar.fail("a bad argument tag");
   if (tag == std::uint8_t(ArgumentTag::kDependency)) { out = decode_value<T>(*in.dependencies[index]); return; }
   std::uint32_t converter = 0;
   ar(converter);
@@ -215,7 +235,7 @@ template <class... D> std::tuple<D...> decode_arguments(Invocation& in, std::siz
   return values;
 }
 
-// ----------------------------------------------------------------------------------------------------------------- results
+// ------------------------------------------------------------------------------------------------------------- results
 
 template <class R> void store_result(Invocation& in, R&& result) {
   using T = std::remove_cvref_t<R>;
@@ -237,13 +257,15 @@ template <class R> void store_result(Invocation& in, R&& result) {
 template <class S, class Function> void invoke_decoded(Invocation& in, std::size_t skip, Function&& function) {
   auto values = decode_arguments(in, skip, static_cast<typename S::Decayed*>(nullptr));
   [&]<std::size_t... I>(std::index_sequence<I...>) {
-    auto call = [&]() -> decltype(auto) { return function(static_cast<std::tuple_element_t<I, typename S::Parameters>&&>(std::get<I>(values))...); };
+    auto call = [&]() -> decltype(auto) {
+      return function(static_cast<std::tuple_element_t<I, typename S::Parameters>&&>(std::get<I>(values))...);
+    };
     if constexpr (std::is_void_v<typename S::Return>) call();
     else store_result(in, call());
   }(std::make_index_sequence<S::kArity>{});
 }
 
-// ------------------------------------------------------------------------------------------------------------ the entries
+// --------------------------------------------------------------------------------------------------------- the entries
 
 template <auto F> struct FunctionEntry {
   using S = SignatureOf<decltype(F)>;
@@ -269,7 +291,8 @@ template <class A, auto M> struct MethodEntry {
   using S = SignatureOf<decltype(M)>;
   static void invoke(Invocation& in) {
     A& self = *static_cast<A*>(in.instance);
-    invoke_decoded<S>(in, 0, [&self]<class... X>(X&&... x) -> decltype(auto) { return (self.*M)(std::forward<X>(x)...); });
+    invoke_decoded<S>(in, 0,
+                      [&self]<class... X>(X&&... x) -> decltype(auto) { return (self.*M)(std::forward<X>(x)...); });
   }
   static const char* pretty() { return __PRETTY_FUNCTION__; }  // at class scope the macro has no name
   static inline FunctionNode node{FunctionKind::kMethod, &invoke, pretty()};
@@ -278,16 +301,19 @@ template <class A, auto M> struct MethodEntry {
 template <class A> struct ClassEntry {
   static void destroy(void* instance) { delete static_cast<A*>(instance); }
   static void checkpoint(const void* instance, Value& out) {
-    if constexpr (requires(const A& a) { a.checkpoint(); }) encode_to(out, static_cast<const A*>(instance)->checkpoint());
+    if constexpr (requires(const A& a) { a.checkpoint(); })
+      encode_to(out, static_cast<const A*>(instance)->checkpoint());
   }
   static void restore(void* instance, const Value& state) {
     if constexpr (requires(const A& a) { a.checkpoint(); }) {
       using State = std::remove_cvref_t<decltype(std::declval<const A&>().checkpoint())>;
-      if constexpr (requires(A& a, State s) { a.restore(std::move(s)); }) static_cast<A*>(instance)->restore(decode_value<State>(state));
+      if constexpr (requires(A& a, State s) { a.restore(std::move(s)); })
+        static_cast<A*>(instance)->restore(decode_value<State>(state));
     }
   }
   static constexpr bool kHasState = requires(const A& a, A& b) { b.restore(a.checkpoint()); };
-  static constexpr ClassOperations operations{&destroy, kHasState ? &checkpoint : nullptr, kHasState ? &restore : nullptr};
+  static constexpr ClassOperations operations{&destroy, kHasState ? &checkpoint : nullptr,
+                                              kHasState ? &restore : nullptr};
 };
 
 template <class A, class... D> struct ConstructorEntry {

@@ -34,8 +34,8 @@ struct Invocation {
   void* constructed = nullptr;                        ///< constructors: the new object
 };
 
-/// Memory for an encoded value of `size` bytes: in place, on the heap, or (above 100 KiB) in the store, where it may throw
-/// ObjectStoreFullError. seal_value ends the writing.
+/// Memory for an encoded value of `size` bytes: in place, on the heap, or (above 100 KiB) in the store, where it may
+/// throw ObjectStoreFullError. seal_value ends the writing.
 std::byte* open_value(Value& value, std::size_t size);
 void seal_value(Value& value);
 

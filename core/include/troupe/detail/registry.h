@@ -1,8 +1,8 @@
 // The registry of remote functions: one writable node a function, linked into a list before main.
 //
-// The id of a function on the wire is its dense 32-bit index after `run` has sorted and frozen the list. The sort key is
-// (build id of the module, offset of the node in it): a node is writable data, so it is neither folded nor duplicated by the
-// linker, as identical functions may be. Names are for messages only.
+// The id of a function on the wire is its dense 32-bit index after `run` has sorted and frozen the list. The sort key
+// is (build id of the module, offset of the node in it): a node is writable data, so it is neither folded nor
+// duplicated by the linker, as identical functions may be. Names are for messages only.
 //
 // Invariants
 //   RY-1  After freeze(), nodes and indices do not change. A module opened later cannot register: its calls say so.
@@ -28,7 +28,8 @@ struct ClassOperations {
 };
 
 struct FunctionNode {
-  FunctionNode(FunctionKind kind, Invoke invoke, const char* pretty, const ClassOperations* operations = nullptr) noexcept;
+  FunctionNode(FunctionKind kind, Invoke invoke, const char* pretty,
+               const ClassOperations* operations = nullptr) noexcept;
   FunctionNode(const FunctionNode&) = delete;
   FunctionNode& operator=(const FunctionNode&) = delete;
 

@@ -1,12 +1,13 @@
-// The three archives of troupe/serialize.h: Sizer adds up, Writer fills memory of exactly that size, Reader takes apart.
+// The three archives of troupe/serialize.h: Sizer adds up, Writer fills memory of exactly that size, Reader takes
+// apart.
 //
 // Thread rule: an archive belongs to one thread; it is made for one value (or row of values) and then dropped.
 //
 // Invariants
-//   SR-1  Sizer and Writer agree to the byte. A value that changes between the two passes gives a SerializationError, never
-//         a write outside the memory given.
-//   SR-2  Reader never reads outside its bytes and never throws by itself: its first failure is kept, everything decoded
-//         after it is empty.
+//   SR-1  Sizer and Writer agree to the byte. A value that changes between the two passes gives a SerializationError,
+//         never a write outside the memory given.
+//   SR-2  Reader never reads outside its bytes and never throws by itself: its first failure is kept, everything
+//         decoded after it is empty.
 //   SR-3  No count is believed before it is held against the bytes left, no nesting deeper than kMaxDepth is followed.
 #pragma once
 #include <cstddef>
@@ -162,7 +163,8 @@ class Reader {
   bool failed() const { return reason_ != nullptr; }
   const char* reason() const { return reason_; }
   std::size_t left() const { return static_cast<std::size_t>(end_ - at_); }
-  /// Called after the last value: a SerializationError that names `type` when something was wrong or bytes are left over.
+  /// Called after the last value: a SerializationError that names `type` when something was wrong or bytes are left
+  /// over.
   Status finish(std::string_view type);
   Attachments* attachments() const { return attachments_; }
 

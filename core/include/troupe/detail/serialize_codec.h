@@ -1,12 +1,13 @@
-// Codec<T>: what a T looks like in bytes. The primary template knows scalars, classes with a serialize function, aggregates
-// and attached types; serialize_std.h specializes it for the standard library.
+// Codec<T>: what a T looks like in bytes. The primary template knows scalars, classes with a serialize function,
+// aggregates and attached types; serialize_std.h specializes it for the standard library.
 //
 // Each Codec has
 //   supported<Open...>()   can a T be sent? Open: aggregates whose check is under way, so that recursive types end
 //   fixed()                its size when all Ts have one size, else kNotFixed;  min()  the least size
 //   kBulk                  its memory is its encoding (on this little-endian machine)
 //   size, write, read      for the three archives
-//   store, load            only with a fixed size: unchecked access to that many bytes; load says whether they made sense
+//   store, load            only with a fixed size: unchecked access to that many bytes; load says whether they made
+//                          sense
 #pragma once
 #include <bit>
 #include <concepts>
@@ -19,7 +20,8 @@
 
 namespace troupe::detail {
 
-static_assert(std::endian::native == std::endian::little, "the encoding is little-endian and copied as it lies in memory");
+static_assert(std::endian::native == std::endian::little,
+              "the encoding is little-endian and copied as it lies in memory");
 
 inline constexpr std::size_t kNotFixed = std::numeric_limits<std::size_t>::max();
 
@@ -120,12 +122,13 @@ template <class T> struct PlainCodec<T, Kind::kNone> {
 };
 
 template <class T> constexpr void require_serializable() {
-  static_assert(kSupported<T>,
-                "troupe cannot serialize this type: it must be a scalar, enum, string, standard container, optional, variant, "
-                "pair, tuple, unique_ptr or chrono duration of serializable types; an aggregate (no constructors, bases or "
-                "private members, at most 64 serializable fields); or a default constructible class with "
-                "`template <class Archive> void serialize(Archive& ar)`. Pointers, references, views and threads mean nothing in "
-                "another process.");
+  static_assert(
+      kSupported<T>,
+      "troupe cannot serialize this type: it must be a scalar, enum, string, standard container, optional, variant, "
+      "pair, tuple, unique_ptr or chrono duration of serializable types; an aggregate (no constructors, bases or "
+      "private members, at most 64 serializable fields); or a default constructible class with "
+      "`template <class Archive> void serialize(Archive& ar)`. Pointers, references, views and threads mean nothing in "
+      "another process.");
 }
 
 template <class T> constexpr bool is_flag() {
@@ -172,8 +175,8 @@ template <class T> struct PlainCodec<T, Kind::kAttached> {
   static void read(Reader& reader, T& value) { Attached<T>::read(reader, value); }
 };
 
-/// Classes with invariants say themselves what they consist of. One function serves reading and writing, hence the cast:
-/// with a Sizer or Writer it cannot change the value through the archive, which takes const references.
+/// Classes with invariants say themselves what they consist of. One function serves reading and writing, hence the
+/// cast: with a Sizer or Writer it cannot change the value through the archive, which takes const references.
 template <class T> struct UserCodec {
   template <class...> static constexpr bool supported() { return true; }
   static constexpr std::size_t fixed() { return kNotFixed; }

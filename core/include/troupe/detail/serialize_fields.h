@@ -1,10 +1,10 @@
 // How many fields an aggregate has, and a visit to all of them, without macros in user code.
 //
-// Arity: `T{ {}, {}, ... }` is well formed for exactly as many empty braces as T has elements, whatever their types: braces
-// are never elided, so nested aggregates, std::array and C arrays count as one each, and no conversion is involved, so
-// std::optional, std::any or a class with a greedy constructor cannot be ambiguous. Only a field that cannot be made from
-// `{}` (an explicit default constructor behind a default member initializer) needs the older trick with a value that
-// converts to anything.
+// Arity: `T{ {}, {}, ... }` is well formed for exactly as many empty braces as T has elements, whatever their types:
+// braces are never elided, so nested aggregates, std::array and C arrays count as one each, and no conversion is
+// involved, so std::optional, std::any or a class with a greedy constructor cannot be ambiguous. Only a field that
+// cannot be made from `{}` (an explicit default constructor behind a default member initializer) needs the older trick
+// with a value that converts to anything.
 //
 // The local macros below spell 64 specializations; they are undefined at the end.
 #pragma once
@@ -30,7 +30,8 @@ template <class T> struct AnyBaseOf {
   operator U() const;
 };
 
-/// kInits<T>, kMore<T>: can T be made from N empty braces, from N and one thing more? visit(t, f): f(field, ...) for a T of N fields.
+/// kInits<T>, kMore<T>: can T be made from N empty braces, from N and one thing more? visit(t, f): f(field, ...) for a
+/// T of N fields.
 template <int N> struct Fields;
 
 template <> struct Fields<0> {

@@ -1,12 +1,13 @@
 // Codecs of the standard library's types. Layouts:
-//   containers       count, then the elements; an element that may be empty takes one zero byte besides, so that a count can
+//   containers       count, then the elements; an element that may be empty takes one zero byte besides, so that a
+//                    count can
 //                    always be held against the bytes left
 //   count            u32, or 0xFFFFFFFF and u64 for more
 //   vector<bool>     count, then bits, the first in the lowest place, the last byte filled up with zeros
-//   optional, unique_ptr   u8 0, or u8 1 and the value;      variant   u8 index (u16 from 256 alternatives on) and the value
+//   optional, unique_ptr   u8 0, or u8 1 and the value;      variant   u8 index (u16 from 256 alternatives on) and the
+//                                                                      value
 //   pair, tuple, array     their members;                    duration, system time point   their count of ticks
 #pragma once
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <deque>
@@ -45,7 +46,8 @@ template <class... Ts> struct Elements {
     } else {
       sizer.enter();
       if (kPad) sizer.add(container.size());
-      for (const auto& element : container) split(element, [&](const Ts&... values) { Values::size(sizer, values...); });
+      for (const auto& element : container)
+        split(element, [&](const Ts&... values) { Values::size(sizer, values...); });
       sizer.leave();
     }
   }
@@ -71,7 +73,8 @@ template <class... Ts> struct Elements {
     const std::size_t n = reader.count(kMinSize);
     // A small element may unfold into a large object: reserve no more than the bytes left could hold as they are.
     if constexpr (requires { container.reserve(n); }) {
-      container.reserve(std::min(n, Values::kHasFixed ? n : reader.left() / sizeof(typename C::value_type) + 1));
+      const std::size_t most = Values::kHasFixed ? n : reader.left() / sizeof(typename C::value_type) + 1;
+      container.reserve(n < most ? n : most);  // std::min would cost <algorithm>, which is a sixth of troupe.h
     }
     reader.enter();
     for (std::size_t i = 0; i < n && !reader.failed(); ++i) {
@@ -124,7 +127,8 @@ template <class C> struct SequenceCodec : VariableCodec {
 template <class T, class A> struct Codec<std::vector<T, A>> : SequenceCodec<std::vector<T, A>> {};
 template <class T, class A> struct Codec<std::deque<T, A>> : SequenceCodec<std::deque<T, A>> {};
 template <class T, class A> struct Codec<std::list<T, A>> : SequenceCodec<std::list<T, A>> {};
-template <class T, class R, class A> struct Codec<std::basic_string<T, R, A>> : SequenceCodec<std::basic_string<T, R, A>> {};
+template <class T, class R, class A>
+struct Codec<std::basic_string<T, R, A>> : SequenceCodec<std::basic_string<T, R, A>> {};
 
 template <class A> struct Codec<std::vector<bool, A>> : VariableCodec {
   using C = std::vector<bool, A>;
@@ -138,7 +142,7 @@ template <class A> struct Codec<std::vector<bool, A>> : VariableCodec {
     writer.count(value.size());
     for (std::size_t i = 0; i < value.size(); i += 8) {
       unsigned bits = 0;
-      for (std::size_t j = i; j < std::min(i + 8, value.size()); ++j) bits |= unsigned(value[j]) << (j - i);
+      for (std::size_t j = i; j < i + 8 && j < value.size(); ++j) bits |= unsigned(value[j]) << (j - i);
       writer.byte(static_cast<std::uint8_t>(bits));
     }
   }
@@ -184,7 +188,10 @@ template <class C> struct MapCodec : VariableCodec {
   using V = typename C::mapped_type;
   static constexpr auto kParts = [](const auto& element, auto&& use) { use(element.first, element.second); };
 
-  template <class... Open> static constexpr bool supported() { return kSupported<K, Open...> && kSupported<V, Open...>; }
+  template <class... Open>
+  static constexpr bool supported() {
+    return kSupported<K, Open...> && kSupported<V, Open...>;
+  }
   static constexpr std::size_t min() { return 4; }
   static void size(Sizer& sizer, const C& value) { Elements<K, V>::size(sizer, value, kParts); }
   static void write(Writer& writer, const C& value) { Elements<K, V>::write(writer, value, kParts); }
@@ -249,7 +256,9 @@ template <class T, std::size_t... I> struct TupleCodec {
   static void write(Writer& writer, [[maybe_unused]] const T& value) { Values::write(writer, std::get<I>(value)...); }
   static void read(Reader& reader, [[maybe_unused]] T& value) { Values::read(reader, std::get<I>(value)...); }
   static void store(std::byte* to, [[maybe_unused]] const T& value) { Values::store(to, std::get<I>(value)...); }
-  static bool load(const std::byte* from, [[maybe_unused]] T& value) { return Values::load(from, std::get<I>(value)...); }
+  static bool load(const std::byte* from, [[maybe_unused]] T& value) {
+    return Values::load(from, std::get<I>(value)...);
+  }
 };
 template <class T, class Indices> struct TupleCodecOf;
 template <class T, std::size_t... I> struct TupleCodecOf<T, std::index_sequence<I...>> : TupleCodec<T, I...> {};
