@@ -86,6 +86,8 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
     if (decision.node != 0 && std::holds_alternative<Spread>(c.scheduling)) last_spread_ = decision.node;
   }
   request.reason = decision.reason;
+  request.awaits_node = decision.unknown_node && now < request.since + options_.unknown_node_wait;  // LQ-9
+  if (request.awaits_node) return false;
   if (decision.kind == Decision::Kind::kInfeasible) {
     refuse(key, infeasible_error(decision.reason));
     return false;
@@ -261,6 +263,7 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
   for (const auto& [key, request] : requests_) {
     if (request.wanted.wanted == 0) continue;
     if (!is_origin(request)) offer(request.since + options_.give_back_after);
+    if (request.awaits_node) offer(request.since + options_.unknown_node_wait);
     if (!request.warned && !request.reason.empty()) offer(request.since + options_.warn_after);
   }
   if (guessed_at_) offer(*guessed_at_ + options_.guess_life);

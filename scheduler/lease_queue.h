@@ -27,6 +27,8 @@
 //   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
 //         the node's report not have replaced it: what came and went between two reports is never reported.
 //   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends.
+//   LQ-9  A hard affinity to a node that the view does not name is refused after unknown_node_wait: whoever asks may
+//         have heard of a node before this one's view has.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -67,6 +69,7 @@ struct LeaseQueueOptions {
   std::map<std::string, std::string> labels;
   int max_suspended_workers = 512;
   Duration warn_after = std::chrono::seconds(2);
+  Duration unknown_node_wait = std::chrono::seconds(1);
   Duration give_back_after = std::chrono::milliseconds(100);
   Duration guess_life = std::chrono::milliseconds(300);
   Duration actor_wait = std::chrono::milliseconds(500);  ///< then the head may try elsewhere
@@ -152,6 +155,7 @@ class LeaseQueue {
     TimePoint since{};                                 ///< when the first of those that wait began to
     std::string reason;
     bool warned = false;
+    bool awaits_node = false;                          ///< LQ-9
   };
   struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; };
   struct Lease {

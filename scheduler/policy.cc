@@ -109,7 +109,11 @@ Decision affinity(const ClusterView& view, const Request& request, const NodeAff
   const NodeView* node = view.find_id(wanted.node_id);
   std::string why = node ? never_on(*node, request) : "no living node has this id";
   if (why.empty()) return request.resources.fits(node->available) ? chosen(node->node, asker) : wait();
-  if (!wanted.soft) return infeasible("hard affinity to node " + wanted.node_id + " can never hold: " + why);
+  if (!wanted.soft) {
+    Decision never = infeasible("hard affinity to node " + wanted.node_id + " can never hold: " + why);
+    never.unknown_node = node == nullptr;
+    return never;
+  }
   Candidates able = candidates(view, request);
   return able.none ? *able.none : hybrid(able.nodes, request, asker);
 }

@@ -241,14 +241,20 @@ TEST(LeaseQueue, ARequestLargerThanAnyNodeWaitsWithOneWarning) {
   EXPECT_EQ(b.queue.pending(), 1u);
 }
 
-TEST(LeaseQueue, AHardAffinityToAnUnknownNodeIsRefused) {
+TEST(LeaseQueue, LQ9_AHardAffinityToAnUnknownNodeIsRefusedAfterAWhile) {
   Bench b(2);
   wire::LeaseWanted w = b.request(kDriver, 1, 1);
   w.lease_class.scheduling = NodeAffinity{"nowhere", false};
   b.queue.wanted(w, b.now);
   b.collect();
+  EXPECT_TRUE(b.refused.empty()) << "news of it may be on the way";
+  ASSERT_TRUE(b.queue.next_deadline().has_value());
+  b.now = *b.queue.next_deadline();
+  b.queue.tick(b.now);
+  b.collect();
   ASSERT_EQ(b.refused.size(), 1u);
   EXPECT_EQ(b.refused[0].refusal.error.code, ErrorCode::kInfeasible);
+  EXPECT_TRUE(b.warnings.empty());
 }
 
 TEST(LeaseQueue, AFailedEnvironmentRefusesTheRequestThatWaitsForIt) {
@@ -276,6 +282,20 @@ wire::ClusterView two_nodes(double here, double there, std::uint64_t version) {
     view.nodes.push_back(info);
   }
   return view;
+}
+
+TEST(LeaseQueue, LQ9_AHardAffinityToANodeThatHasJustJoinedIsServedWhenTheViewNamesIt) {
+  Bench b(2);
+  wire::LeaseWanted w = b.request(kDriver, 1, 1);
+  w.lease_class.scheduling = NodeAffinity{"n2", false};
+  b.queue.wanted(w, b.now);
+  b.collect();
+  EXPECT_TRUE(b.refused.empty() && b.forwards.empty());
+  b.queue.view_delta(two_nodes(2, 2, 1), b.now);
+  b.collect();
+  ASSERT_EQ(b.forwards.size(), 1u);
+  EXPECT_EQ(b.forwards[0].node, 2u);
+  EXPECT_TRUE(b.refused.empty());
 }
 
 TEST(LeaseQueue, WhatDoesNotFitHereGoesToANodeWithRoomAndIsCountedOff) {

@@ -133,6 +133,9 @@ void Actors::free_name(Turn& turn, const Actor& actor) {
     if (world_.liveness.alive(caller.process)) create(turn, caller, std::move(spec));
     else keeping_.refused(turn, spec, caller.process.node);
   }
+  if (auto asked = waiting_lookups_.extract(name))
+    for (auto& [caller, request] : asked.mapped())
+      if (world_.liveness.alive(caller.process)) get_named(turn, caller, std::move(request));
 }
 
 sched::Request Actors::request_of(const wire::ActorSpec& spec) const {

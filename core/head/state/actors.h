@@ -190,6 +190,8 @@ class Actors {
   std::unordered_map<ActorId, std::unique_ptr<Actor>, IdHash> actors_;
   std::map<Name, ActorId> names_;
   std::map<Name, std::deque<std::pair<Caller, wire::ActorSpec>>> waiting_names_;
+  // asked for while the name's holder ends and its next holder waits for it: whoever made that one may ask at once
+  std::map<Name, std::deque<std::pair<Caller, wire::NamedActor>>> waiting_lookups_;
   std::unordered_map<ProcessId, std::vector<ActorId>, IdHash> hosted_;
   // ended jobs with actors left, and one that lives: the others need no look
   std::map<JobId, ActorId> outlived_;

@@ -94,6 +94,8 @@ void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
     job = world_.jobs.find(actors_.at(at->second.front())->spec.job);
   if (request.name_space.empty() && job) request.name_space = job->name_space;
   auto at = names_.find({request.name_space, request.name});
+  if (at != names_.end() && actors_.at(at->second)->ending() && waiting_names_.contains(at->first))
+    return void(waiting_lookups_[at->first].emplace_back(caller, std::move(request)));
   if (at == names_.end() || actors_.at(at->second)->ending()) {
     turn.effects.respond(caller.process, caller.token,
                          error_record(ErrorCode::kActorNotFound, "no actor named \"" + request.name +
