@@ -25,7 +25,8 @@ function(troupe_batches target)
   if(TROUPE_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TROUPE_UNITY})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # it takes every batched file for a header
+      # It takes every batched file for a header.
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage ${TROUPE_COMPILER_MEMORY})
     endif()
   endif()
 endfunction()
