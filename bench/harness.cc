@@ -80,26 +80,41 @@ double anonymous_bytes(int pid) {
   return 0;
 }
 
-double cpu_seconds_of_cluster() {
+namespace {
+/// The processes that run the same executable as this one: a whole embedded cluster.
+std::vector<int> processes_of_cluster() {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  double nanoseconds = 0;
-  int processes = 0;
+  std::vector<int> found;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos ||
-        fs::read_symlink(entry.path() / "exe", error) != self)
-      continue;
-    ++processes;
-    for (const auto& thread : fs::directory_iterator(entry.path() / "task", error)) {
+    if (name.find_first_not_of("0123456789") == std::string::npos &&
+        fs::read_symlink(entry.path() / "exe", error) == self)
+      found.push_back(std::stoi(name));
+  }
+  if (found.size() < 4)
+    throw std::logic_error("driver, daemon, head and launcher are four processes; found " +
+                           std::to_string(found.size()));
+  return found;
+}
+}  // namespace
+
+double anonymous_bytes_of_cluster() {
+  double sum = 0;
+  for (const int pid : processes_of_cluster()) sum += anonymous_bytes(pid);
+  return sum;
+}
+
+double cpu_seconds_of_cluster() {
+  std::error_code error;
+  double nanoseconds = 0;
+  for (const int pid : processes_of_cluster())
+    for (const auto& thread : fs::directory_iterator("/proc/" + std::to_string(pid) + "/task", error)) {
       std::ifstream file(thread.path() / "schedstat");  // the first number is exact; ticks would miss short wake-ups
       double on_cpu = 0;
       file >> on_cpu;
       nanoseconds += on_cpu;
     }
-  }
-  if (processes < 4)
-    throw std::logic_error("driver, daemon, head and launcher are four processes; found " + std::to_string(processes));
   return nanoseconds / 1e9;
 }
 

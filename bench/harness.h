@@ -91,6 +91,8 @@ class Samples {
 
 /// Bytes of this or another process that are its own: anonymous pages, not the store's.
 double anonymous_bytes(int pid = 0);
+/// The same of all processes that run the same executable as this one: driver, workers, daemon, head and launcher.
+double anonymous_bytes_of_cluster();
 /// CPU seconds used so far by all processes that run the same executable as this one: a whole embedded cluster.
 double cpu_seconds_of_cluster();
 /// Moves all threads of this process to one CPU, or back to those that it had at the start (-1).

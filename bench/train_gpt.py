@@ -1,15 +1,16 @@
 """Training of two GPTs by the program of apps/train, with two workers and with one of one thread, and by PyTorch beside
 it.
 
-Runs alternate: ours, PyTorch in one process (two threads, then one), PyTorch as two DDP ranks, and again. A run counts
-with the median of its steps, each timed from the end of the one before, on both sides; a figure is the median of five
-runs, and the scaling that of five ratios of a run of two workers to the mean of one worker's just before and just
-after. The table has the same by the mean of the steps, too: on a virtual machine one step in five or ten meets the
-host, and two ranks wait for the later. Before and after these three runs, and PyTorch's, the peak is measured: where
-two cores gave less than TWO_CORES of one's (a host had both on one core, or something else ran), or the host took more
-than STOLEN of the time meanwhile, they are run again, ATTEMPTS times at most. Steps before the timing are not counted
-on either side, nor is validation. PyTorch counts with the better of its two modes. Beside tokens a second: GFLOP/s, and
-the share of the multiply-add peak measured just before.
+Runs alternate: ours, PyTorch in one process (two threads, then one), PyTorch as two DDP ranks, and again. A run
+counts with the median of its steps, each timed from the end of the one before, on both sides; a figure is the median
+of five runs. Scaling is judged by the mean of the steps, for that is what a user waits for: the median of five ratios
+of a run of two workers to the mean of one worker's just before and just after. The table has both by the other, too:
+on a virtual machine one step in five or ten meets the host, and two ranks wait for the later. Before and after these
+three runs, and PyTorch's, the peak is measured: where two cores gave less than TWO_CORES of one's (a host had both on
+one core, or something else ran), or the host took more than STOLEN of the time meanwhile, they are run again,
+ATTEMPTS times at most. Steps before the timing are not counted on either side, nor is validation. PyTorch counts with
+the better of its two modes. Beside tokens a second: GFLOP/s, and the share of the multiply-add peak measured just
+before.
 
 Prints rows as the other measures do; lines that begin with # or a blank are its own table.
 """
@@ -185,7 +186,7 @@ def rows_of(rates, flops, one_core, all_cores):
             })
             if peers:
                 rows[-1]["peers"] = {"PyTorch": max(peers)}
-        paired = scaling(rates, model)
+        paired = scaling(rates, model, 1)
         scalings.append(statistics.median(paired))
         rows.append(
             {"row": ROWS[model][2], "value": scalings[-1], "spread": spread(paired), "unit": "x", "better": "higher"})

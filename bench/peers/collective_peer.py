@@ -1,26 +1,34 @@
 """OpenMPI and Gloo beside our collectives: all-reduces counted as ours are (bench/collective_ranks.h): a barrier before
-each, the slowest rank, the median; back to back as a second column. Ranks are pinned to cores, and buffers are touched
-first.
+each, the slowest rank, the median; back to back as a second column. Buffers are touched first.
 
-OpenMPI twice: as Debian ships it, and with its shared-memory collectives (coll/sm), which it has switched off. Gloo
-comes with PyTorch. It knows no shared memory: the same figures stand beside ours in shared memory and over TCP.
+A row's peers run right after ours, row by row, as many times as ours: up to 1 MiB RUNS times, the fastest counts,
+larger ones once. A run during which others had more than CALM of the CPUs is made again, AGAIN times at most, as ours
+is; where none was calm, the calmest counts.
 
-Up to 1 MiB a peer runs RUNS times and counts with its fastest run: it does not tell whether the host let it alone
-meanwhile.
+OpenMPI twice: as Debian ships it, and with its shared-memory collectives (coll/sm), which it has switched off; its
+ranks are bound to cores, and its malloc keeps the pages of temporary buffers. Gloo comes with PyTorch; its ranks are
+not bound, for each has a second thread. It knows no shared memory: the same figures stand beside ours in shared memory
+and over TCP.
 """
 import os
-import re
+import resource
 import tempfile
+import time
 
 import common
 
-FAMILIES = ("collective",)
 SIZES = {"8B": 8, "1KiB": 1 << 10, "64KiB": 64 << 10, "1MiB": 1 << 20, "64MiB": 64 << 20, "256MiB": 256 << 20}
 ROWS = [f"collective/all_reduce/{size}/2"
         for size in ("8B", "64KiB", "1MiB", "64MiB", "256MiB")] + ["collective/all_reduce/256MiB/4"]
 GLOO_ROWS = ROWS + ["collective/tcp/1KiB/2", "collective/tcp/64MiB/2"]
 SMALL = 1 << 20
 RUNS = 5
+AGAIN = 5
+CALM = 0.05
+MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 20)
+}
 MPI = {"OpenMPI": [], "OpenMPI coll/sm": ["--mca", "pml", "ob1", "--mca", "coll_sm_priority", "100"]}
 
 
@@ -47,78 +55,99 @@ def in_unit(row, seconds):
     return seconds * (1e3 if size >= 64 << 20 else 1e6)
 
 
-def runs_of(rows, quick, slow):
-    """[(ranks, "bytes:iterations,...")]: all sizes once, then the small ones again."""
-
-    def of_sizes(most):
-        sizes = {}
-        for size, ranks in sorted({shape_of(row) for row in rows}):
-            if size <= most:
-                sizes.setdefault(ranks, []).append(f"{size}:{iterations(size, quick, slow)}")
-        return [(ranks, ",".join(spelled)) for ranks, spelled in sizes.items()]
-
-    return of_sizes(max(SIZES.values())) + of_sizes(SMALL) * (0 if quick else RUNS - 1)
+def busy_seconds():
+    """CPU time of everybody on this machine so far; what its host took from it counts as somebody's."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _, _, irq, soft, stolen = map(int, file.readline().split()[1:9])
+    return (user + nice + system + irq + soft + stolen) / os.sysconf("SC_CLK_TCK")
 
 
-def keep_fastest(times, line, ranks):
-    """`times`: {(bytes, ranks): (median, back to back)}; `line`: what a run says of one size."""
-    key, time = (line["bytes"], ranks), (line["median"], line["back_to_back"])
-    times[key] = min(times.get(key, time), time)
+def own_seconds():
+    """CPU time of this process and of those of its children that have ended."""
+    return sum(used.ru_utime + used.ru_stime
+               for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
 
 
-def mpi_times(program, flags, rows, quick, say, name):
-    """{(bytes, ranks): (median, back to back)}"""
-    times = {}
-    for ranks, sizes in runs_of(rows, quick, slow=False):
+def share_of_others(run):
+    """(what run() returns, the share of the CPUs that others had meanwhile)"""
+    since, busy, own = time.monotonic(), busy_seconds(), own_seconds()
+    result = run()
+    others = (busy_seconds() - busy) - (own_seconds() - own)
+    return result, max(0.0, others) / ((time.monotonic() - since) * os.cpu_count())
+
+
+def choose(runs, wanted):
+    """Of [(median, back to back), share of others] the fastest of those that were calm, at most `wanted` of them; the
+    calmest where none was."""
+    calm = [seconds for seconds, others in runs if others <= CALM][:wanted]
+    return min(calm) if calm else min(runs, key=lambda run: run[1])[0]
+
+
+def measure_calmly(run, wanted, again):
+    """run() -> (median, back to back) or None, `wanted` times and at most `again` times more."""
+    runs = []
+    for _ in range(wanted + again):
+        seconds, others = share_of_others(run)
+        if seconds is None:
+            return None
+        runs.append((seconds, others))
+        if sum(others <= CALM for _, others in runs) >= wanted:
+            break
+    return choose(runs, wanted)
+
+
+class Peers:
+    """Those that this machine can have, ready to run."""
+
+    def __init__(self, folder, rows, quick, say):
+        self.quick, self.say = quick, say
+        self.times = {}  # {peer: {(bytes, ranks): (median, back to back)}}
+        self.program = self.python = None
+        if any(row in ROWS for row in rows) and common.install_packages(say):
+            self.program = common.compile_program(folder, "mpi_rows.cc", "mpi_rows", ["mpicxx", "-O3", "-std=c++17"],
+                                                  say)
+        if any(row in GLOO_ROWS for row in rows):
+            self.python = common.install_torch(folder, say)
+
+    def of_row(self, row):
+        """{peer: value in the row's unit}"""
+        runs = {name: lambda flags=flags, name=name: self.run_mpi(row, name, flags)
+                for name, flags in MPI.items()} if self.program and row in ROWS else {}
+        if self.python and row in GLOO_ROWS:
+            runs["Gloo"] = lambda: self.run_gloo(row)
+        return {name: value for name, run in runs.items() if (value := self.value(row, name, run)) is not None}
+
+    def value(self, row, name, run):
+        size, ranks = shape_of(row)
+        times = self.times.setdefault(name, {})
+        if (size, ranks) not in times:  # a row over TCP may ask for what one in shared memory has had
+            seconds = measure_calmly(run, 1 if self.quick or size > SMALL else RUNS, 0 if self.quick else AGAIN)
+            if seconds is None:
+                return None
+            times[size, ranks] = seconds
+        return in_unit(row, times[size, ranks][0])
+
+    def run_mpi(self, row, name, flags):
+        size, ranks = shape_of(row)
         fits = ranks <= len(os.sched_getaffinity(0))
         binding = ["--bind-to", "core"
                    ] if fits else ["--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
-        command = ["mpirun", "-n", str(ranks), *binding, *flags, program, sizes]
-        for line in common.run_rows(command, say, f"{name}, {ranks} ranks", OMPI_ALLOW_RUN_AS_ROOT="1",
-                                    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"):
-            keep_fastest(times, line, ranks)
-    return times
+        return only_line(common.run_rows(
+            ["mpirun", "-n", str(ranks), *binding, *flags, self.program,
+             f"{size}:{iterations(size, self.quick, False)}"],
+            self.say, f"{name}, {ranks} ranks", **MPI_ENVIRONMENT))
 
-
-def gloo_times(python, rows, quick, say):
-    times = {}
-    for ranks, sizes in runs_of(rows, quick, slow=True):
+    def run_gloo(self, row):
+        size, ranks = shape_of(row)
         with tempfile.TemporaryDirectory(prefix="gp-") as folder:
-            command = [
-                python,
-                os.path.join(common.HERE, "gloo_rows.py"), "--ranks",
-                str(ranks), "--sizes", sizes, "--meet",
-                os.path.join(folder, "meet")
-            ]
-            for line in common.run_rows(command, say, f"Gloo, {ranks} ranks", OMP_NUM_THREADS="1"):
-                keep_fastest(times, line, ranks)
-    return times
+            return only_line(common.run_rows(
+                [self.python, os.path.join(common.HERE, "gloo_rows.py"), "--ranks", str(ranks), "--sizes",
+                 f"{size}:{iterations(size, self.quick, True)}", "--meet", os.path.join(folder, "meet")],
+                self.say, f"Gloo, {ranks} ranks", OMP_NUM_THREADS="1"))
 
 
-def measure(folder, only, quick, say):
-    """({peer: {row: value}}, its table)"""
-    all_times = {}
-    wanted = {
-        rows: [row for row in names if re.search(only, row)]
-        for rows, names in (("mpi", ROWS), ("gloo", GLOO_ROWS))
-    }
-    if wanted["mpi"] and common.install_packages(say):
-        program = common.compile_program(folder, "mpi_rows.cc", "mpi_rows", ["mpicxx", "-O3", "-std=c++17"], say)
-        for name, flags in MPI.items() if program else ():
-            say(name)
-            all_times[name] = mpi_times(program, flags, wanted["mpi"], quick, say, name)
-    python = common.install_torch(folder, say) if wanted["gloo"] else None
-    if python:
-        say("Gloo")
-        all_times["Gloo"] = gloo_times(python, wanted["gloo"], quick, say)
-    values = {
-        name: {
-            row: in_unit(row, times[shape_of(row)][0])
-            for row in wanted["gloo" if name == "Gloo" else "mpi"] if shape_of(row) in times
-        }
-        for name, times in all_times.items()
-    }
-    return values, table(all_times)
+def only_line(lines):
+    return (lines[0]["median"], lines[0]["back_to_back"]) if lines else None
 
 
 def table(all_times):

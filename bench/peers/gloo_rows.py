@@ -2,7 +2,6 @@
 ranks."""
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -40,8 +39,6 @@ def measure(size, iterations, rank):
 
 def rank_main(arguments):
     torch.set_num_threads(1)
-    cpus = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cpus[arguments.rank % len(cpus)]} if arguments.ranks <= len(cpus) else cpus)
     dist.init_process_group("gloo", init_method=f"file://{arguments.meet}", rank=arguments.rank,
                             world_size=arguments.ranks)
     for item in arguments.sizes.split(","):

@@ -116,11 +116,13 @@ def main(arguments):
     libraries = measures.blas_libraries(wish.only, names) if wish.peers else {}
     floors = rows.needed_of_the_run(known, wish.only)
     for name, command in measures.measures(wish.preset, wish.family, torch, libraries).items():
-        more, outputs[name] = measures.run_measure(name, command, wish, floors)
+        if wish.peers and name == "collectives":
+            more, outputs[name], outputs["collective_peer"] = measures.run_beside_peers(command, wish)
+        else:
+            more, outputs[name] = measures.run_measure(name, command, wish, floors)
         seen += more
     if wish.peers:
-        peers, tables_of_peers = measures.all_peers(wish.only, wish, [row["row"] for row in known + seen])
-        outputs |= tables_of_peers
+        peers = measures.all_peers(wish.only, wish, [row["row"] for row in known + seen])
     table, missing = rows.merge(known, seen, peers, wish.only)
     print(tables.text_table(table), end="")
     write(wish, tables.Run(table, missing, outputs, about(command_of(wish, arguments), table)))

@@ -4,6 +4,7 @@ A measure is a program that takes --json, --only REGEX and --quick. It prints ro
 line is its own table. One that fails, or does not end in time, says why and gives the rows that it had: their absence
 is what counts.
 """
+import argparse
 import json
 import os
 import re
@@ -129,17 +130,29 @@ def run_measure(name, command, wish, floors=()):
     return rows, output
 
 
+def run_beside_peers(command, wish):
+    """The collectives' measure row by row, each row's peers right after it: (rows, its table, the peers' table)."""
+    with_peers = [row for row in collective_peer.GLOO_ROWS if re.search(wish.only, row)]
+    peers = collective_peer.Peers(PEERS, with_peers, wish.quick, say)
+    seen, lines = [], []
+    without = "".join(f"(?!{row}(_efficiency)?$)" for row in with_peers)
+    for only in [f"^{row}(_efficiency)?$" for row in with_peers] + [f"^{without}(?=.*(?:{wish.only}))"]:
+        rows, output = run_measure("collectives", command, argparse.Namespace(**{**vars(wish), "only": only}))
+        seen += rows
+        head = not lines  # of the first run, not its sums: they are of one row
+        lines += [
+            line for line in output.splitlines(keepends=True)
+            if not line.startswith(("# Out", "# Avg") if head else "#")
+        ]
+        for row in rows:
+            found = peers.of_row(row["row"])
+            if found:
+                row["peers"] = found
+    return seen, "".join(lines), collective_peer.table(peers.times)
+
+
 def all_peers(only, wish, known):
-    """{peer: {row: value}} and {name: table} of the peers of those rows that are wanted; a measure's own peers come
-    with it."""
-    values, outputs = {}, {}
-    wanted = {row.split("/")[0] for row in known if re.search(only, row)}
-    for peer in (ray_peer, collective_peer):
-        if wanted & set(peer.FAMILIES):
-            seen, table = peer.measure(PEERS, only, wish.quick, say)
-            values |= seen
-            if table:
-                outputs[peer.__name__] = table
-                if wish.shows:
-                    print(table, end="", flush=True)
-    return values, outputs
+    """{peer: {row: value}} of the peers that run after ours; a measure's own peers come with it."""
+    if {row.split("/")[0] for row in known if re.search(only, row)} & set(ray_peer.FAMILIES):
+        return ray_peer.measure(PEERS, only, wish.quick, say)[0]
+    return {}

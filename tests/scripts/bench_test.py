@@ -1,5 +1,6 @@
 """bench/run judges what it should: a missing row is seen, bars scale with the machine in their direction only, ratios
 are held against the peer that was run, and a page keeps what a run knows nothing of."""
+import argparse
 import contextlib
 import io
 import json
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from types import SimpleNamespace
 from unittest import mock
@@ -182,17 +184,60 @@ class RowsJsonTest(unittest.TestCase):
         names = {row["row"] for row in fixed_rows()}
         self.assertLessEqual(set(collective_peer.GLOO_ROWS), names)
 
-    def test_a_peer_runs_small_sizes_again_and_counts_with_its_fastest_run(self):
-        rows_asked = ["collective/all_reduce/8B/2", "collective/all_reduce/256MiB/2", "collective/all_reduce/256MiB/4"]
-        again = collective_peer.RUNS - 1
-        self.assertEqual(collective_peer.runs_of(rows_asked, quick=False, slow=False),
-                         [(2, "8:20000,268435456:15"), (4, "268435456:15"), *[(2, "8:20000")] * again])
-        self.assertEqual(collective_peer.runs_of(rows_asked[1:2], quick=False, slow=True), [(2, "268435456:15")])
-        self.assertEqual(len(collective_peer.runs_of(rows_asked, quick=True, slow=False)), 2)
-        times = {}
-        for median in (3.0, 2.0, 4.0):
-            collective_peer.keep_fastest(times, {"bytes": 8, "median": median, "back_to_back": median / 2}, 2)
-        self.assertEqual(times, {(8, 2): (2.0, 1.0)})
+    def test_of_a_peers_runs_the_fastest_calm_one_counts(self):
+        choose, calm, restless = collective_peer.choose, collective_peer.CALM, 2 * collective_peer.CALM
+        self.assertEqual(choose([((3, 1), calm), ((1, 1), restless), ((2, 1), calm)], 5), (2, 1))
+        self.assertEqual(choose([((3, 1), calm), ((2, 1), calm)], 1), (3, 1))  # as many as ours, and no more
+        self.assertEqual(choose([((1, 1), 3 * calm), ((2, 1), restless)], 5), (2, 1))
+
+    def test_a_restless_run_of_a_peer_is_made_again_and_one_that_fails_ends_it(self):
+        shares = iter([2 * collective_peer.CALM, 0.0, 0.0])
+        with mock.patch.object(collective_peer, "share_of_others", lambda run: (run(), next(shares))):
+            self.assertEqual(collective_peer.measure_calmly(iter([(1, 1), (3, 3), (2, 2)]).__next__, 2, 5), (2, 2))
+            self.assertEqual(list(shares), [])
+        with mock.patch.object(collective_peer, "share_of_others", lambda run: (run(), 0.0)):
+            self.assertIsNone(collective_peer.measure_calmly(lambda: None, 2, 5))
+
+    def test_own_work_is_not_the_others(self):
+        def burn():
+            until = time.process_time() + 0.3
+            while time.process_time() < until:
+                pass
+
+        _, idle = collective_peer.share_of_others(lambda: time.sleep(0.3))
+        self.assertGreaterEqual(idle, 0)
+        busy, own = collective_peer.busy_seconds(), collective_peer.own_seconds()
+        burn()
+        self.assertGreaterEqual(collective_peer.own_seconds() - own, 0.3)
+        self.assertGreaterEqual(collective_peer.busy_seconds() - busy, 0.25)  # in ticks
+
+    def test_collectives_run_row_by_row_beside_their_peers(self):
+        order = []
+
+        def run_measure(_, __, wish, ___=()):
+            order.append("ours")
+            names = [row for row in (*collective_peer.GLOO_ROWS, "collective/hier/1KiB/4") if re.search(wish.only, row)]
+            return [{"row": row} for row in names], f"# head\n# head\n{names}\n# Avg 1\n"
+
+        class Peers:
+            times = {}
+
+            def __init__(self, _, rows, *__):
+                self.rows = rows
+
+            def of_row(self, row):
+                order.append(row)
+                return {"Gloo": 1.0} if row in self.rows else {}
+
+        with mock.patch.object(measures, "run_measure", run_measure), \
+                mock.patch.object(collective_peer, "Peers", Peers):
+            seen, lines, _ = measures.run_beside_peers(["x"], argparse.Namespace(only="", quick=False, shows=False))
+        self.assertEqual([row["row"] for row in seen], [*collective_peer.GLOO_ROWS, "collective/hier/1KiB/4"])
+        self.assertEqual(order[:4], ["ours", collective_peer.GLOO_ROWS[0], "ours", collective_peer.GLOO_ROWS[1]])
+        self.assertEqual({"Gloo": 1.0}, seen[0]["peers"])
+        self.assertNotIn("peers", seen[-1])
+        self.assertEqual(lines.count("# head"), 2)
+        self.assertNotIn("Avg", lines)
 
 
 class PageTest(unittest.TestCase):
@@ -278,7 +323,7 @@ class PeerTest(unittest.TestCase):
                                    {"us": 0.5e6, "ms": 500, "GB/s": size / 0.5 / 1e9}[units[row]])
 
     def test_the_peer_of_training_is_the_better_of_its_modes_and_scaling_is_of_neighbours(self):
-        rates = {("gpt_4x128", who): [(value, 1) for value in values]
+        rates = {("gpt_4x128", who): [(value, value / 2) for value in values]
                  for who, values in (("Troupe, 2 workers", [30, 32, 31]), ("Troupe, 1 worker", [17, 16, 15]),
                                      ("PyTorch, 2 threads", [10, 30, 20]), ("PyTorch, 2 ranks",
                                                                             [22, 21, 23]), ("PyTorch, 1 thread", [12]))}
