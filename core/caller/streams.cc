@@ -34,6 +34,17 @@ void StreamState::fail(const ErrorPtr& error) {
   push(detail::ObjectPtr::adopt(entry));
 }
 
+bool StreamState::take(detail::ObjectPtr& item) {
+  if (items_.empty()) return ended_;
+  item = std::move(items_.front());
+  items_.pop_front();
+  ++taken_;
+  if (PendingCall* call = call_id ? caller_.calls().find(call_id) : nullptr;
+      call && call->state == PendingCall::State::kSent)
+    runtime_.frames().control(call->target, Control::kStreamCredit, call_id, taken_);
+  return true;
+}
+
 detail::ObjectPtr StreamState::next() {
   exec::Waiter waiter(runtime_);
   WaitScope scope(runtime_, waiter);
@@ -41,16 +52,8 @@ detail::ObjectPtr StreamState::next() {
     {
       CoreLock lock(runtime_);
       waiter_ = nullptr;
-      if (!items_.empty()) {
-        detail::ObjectPtr item = std::move(items_.front());
-        items_.pop_front();
-        ++taken_;
-        if (PendingCall* call = call_id ? caller_.calls().find(call_id) : nullptr;
-            call && call->state == PendingCall::State::kSent)
-          runtime_.frames().control(call->target, Control::kStreamCredit, call_id, taken_);
-        return item;
-      }
-      if (ended_) return {};
+      detail::ObjectPtr item;
+      if (take(item)) return item;
       scope.check();
       waiter_ = &waiter;
     }

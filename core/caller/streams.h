@@ -32,6 +32,8 @@ class StreamState final : public detail::StreamBase {
 
   /// Waits for the next item; null at the end.
   detail::ObjectPtr next();
+  /// The same without waiting: false when there is neither an item nor the end. Lock held.
+  bool take(detail::ObjectPtr& item);
   void dropped();
 
  protected:
