@@ -183,6 +183,7 @@ class CoreWorld {
     bool gave_error = false;
     bool noted = false;                                    // noted as begun, whatever became of it then
     std::string actor, key;                                // of an actor's call: whose; with the actor
+    bool depends = false;                                  // on others' results: it may fail with their errors
     std::uint64_t items = 0, read = 0;                     // of a generator: what it makes, what was read
     std::uint64_t buffer = 0;
   };

@@ -270,6 +270,7 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
       truth.key = to_string(worker::client_of(handle).id()) + " " + options.idempotency_key;
     }
     truth.actor = to_string(worker::client_of(handle).id());
+    truth.depends = !call.dependencies.empty();
     truth.kind = cast ? worker::CallKind::kCast : worker::CallKind::kActorCall;
     truth.submitter = process.id;
     truth.may_repeat = (plain || options.max_retries == -2 ? worker::client_of(handle).desc().max_task_retries

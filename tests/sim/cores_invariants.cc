@@ -115,6 +115,8 @@ void CoreWorld::check_death(const ObjectEntry& entry) {
   if (at == calls_.end() || at->second.kind != worker::CallKind::kActorCall) return;
   const CallTruth& truth = at->second;
   const std::string name = "call " + std::to_string(at->first) + " of " + to_string(truth.submitter);
+  const std::string& dead = entry.error->context().actor_id;
+  if (dead.empty() ? truth.depends : dead != truth.actor) return;  // the error of what it depends on
   const troupe::Outcome said = entry.error->record().outcome;
   const bool exact = nodes_.size() == 1 && !refuses_rings_;
   if (said == troupe::Outcome::kNotExecuted && !truth.attempts.empty() && truth.key.empty())
