@@ -12,7 +12,8 @@ void StreamState::push(detail::ObjectPtr item) {
 }
 
 void StreamState::item(std::uint64_t index, detail::Value value) {
-  if (index != received_ || ended_) return;  // ST-1: an item that an earlier attempt has brought already
+  if (index < received_ && !ended_) tell_taken();  // ST-3
+  if (index != received_ || ended_) return;        // ST-1: an item that an earlier attempt has brought already
   ++received_;
   ObjectEntry* entry = caller_.owner().objects().make_owned();
   caller_.owner().objects().complete(*entry, std::move(value));
@@ -39,10 +40,14 @@ bool StreamState::take(detail::ObjectPtr& item) {
   item = std::move(items_.front());
   items_.pop_front();
   ++taken_;
+  tell_taken();
+  return true;
+}
+
+void StreamState::tell_taken() {
   if (PendingCall* call = call_id ? caller_.calls().find(call_id) : nullptr;
       call && call->state == PendingCall::State::kSent)
     runtime_.frames().control(call->target, Control::kStreamCredit, call_id, taken_);
-  return true;
 }
 
 detail::ObjectPtr StreamState::next() {

@@ -57,6 +57,57 @@ TEST(LostNode, NothingThatMayHaveRunRunsAgainWithoutRetries) {
   EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
 }
 
+/// An item of a stream, as its producer sends it.
+void give_item(Bench& bench, const SentFrame& call, std::uint64_t index) {
+  std::vector<std::byte> memory;
+  FrameWriter out(memory);
+  CallHead head;
+  std::memcpy(&head, call.payload.data(), sizeof head);
+  out.put(ReplyHead{.call_id = head.call_id, .index = index, .values = 1});
+  out.put(ValueHead{});
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kStreamItem);
+  header.source = call.header.destination;
+  bench.deliver(call.ring, header, memory);
+}
+
+/// What the reader takes while the next attempt waits in its worker that attempt never hears (Host::stream_credit knows
+/// calls that run), and with a window of one item it waited for ever, and so did the reader.
+TEST(StreamRetry, ST3_AnAttemptThatBringsAnItemAgainIsToldHowFarTheReaderIs) {
+  Bench bench;
+  detail::OutgoingCall outgoing;
+  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
+  outgoing.function = &function;
+  outgoing.returns = 0;
+  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
+  const detail::StreamPtr reader(stream);
+  {
+    CoreLock lock(bench.core);
+    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
+  }
+  bench.grant(kWorker);
+  give_item(bench, bench.take_kind(wire::FrameKind::kCall).at(0), 0);
+  wire::ProcessDied died;
+  died.process = kWorker;
+  died.begun = {{Bench::kSelf, 1}};
+  bench.notice(wire::Method::kProcessDied, died);
+  bench.advance(20s);
+  bench.grant({2, 6});
+  const SentFrame again = bench.take_kind(wire::FrameKind::kCall).at(0);
+  EXPECT_EQ(again.header.arg1, 0u) << "nothing was taken when it was sent";
+  detail::ObjectPtr item;
+  {
+    CoreLock lock(bench.core);
+    ASSERT_TRUE(stream->take(item));
+  }
+  EXPECT_EQ(bench.take(Control::kStreamCredit).header.arg2, 1u) << "which a call that does not run yet never hears";
+  give_item(bench, again, 0);
+  EXPECT_EQ(bench.take(Control::kStreamCredit).header.arg2, 1u);
+  give_item(bench, again, 1);
+  CoreLock lock(bench.core);
+  EXPECT_TRUE(stream->take(item));
+}
+
 /// The user's predicate is user code: it may put, and it is not asked under the lock. (A.10, TS-6)
 TEST(RetryPredicate, IsAskedWithoutTheLock) {
   Bench bench;

@@ -86,7 +86,7 @@ struct Get {
 struct Reader {
   troupe::detail::StreamPtr stream;
   Token token = 0;
-  bool planned = false;
+  bool slow = false, planned = false;
 };
 
 /// A simulated process: all that lies around its core. What its user holds is in `refs` and `handles`.

@@ -302,7 +302,7 @@ void CoreWorld::submit_stream(SimProcess& process, std::vector<ObjectPtr>& refs)
   call.function = of_actor ? &method : &function;
   call.arguments = value_of(process, {token, 0}, refs, 0.2);
   auto* stream = new worker::StreamState(*process.core, process.core->caller(), std::uint32_t(truth.buffer));
-  process.readers.push_back({troupe::detail::StreamPtr(stream), token});
+  process.readers.push_back({troupe::detail::StreamPtr(stream), token, random_.chance(0.3), false});
   say("process " + to_string(process.id) + " reads stream " + std::to_string(token) + " of " +
       std::to_string(truth.items) + " items");
   {

@@ -217,7 +217,7 @@ void CoreWorld::make_items(SimProcess& process, SimRun& run) {
 void CoreWorld::plan_read(SimProcess& process, Token token) {
   for (Reader& reader : process.readers) {
     if (reader.token != token || std::exchange(reader.planned, true)) continue;
-    const double pause = busy_ && random_.chance(0.05) ? 300e6 : 1e6;
+    const double pause = reader.slow ? 30e6 : busy_ && random_.chance(0.05) ? 300e6 : 1e6;
     queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * pause)), [this, id = process.id, token] {
       SimProcess* process = find(id);
       if (!process || !process->core) return;

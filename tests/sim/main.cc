@@ -5,9 +5,9 @@
 //   cores  real cores, lease queues and head on a model network (cores.h)
 //   store  a real object store among clients that die (store_world.h)
 //   links  real sessions, membership and transfers between nodes whose connections break (links_world.h)
-// A failing seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant puts
-// a bug into the environment of head or cores, --expect-failure then turns the exit code round: the checks must have
-// found it. --first ends at the first failure. Bugs in product code itself: mutations/run.
+// A failing seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant
+// puts a bug into the environment of head or cores, --expect-failure then turns the exit code round: the checks must
+// have found it. --first ends at the first failure. Bugs in product code itself: mutations/run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
