@@ -237,6 +237,43 @@ TEST(ActorDeath, WhatHadNotBegunIsSaidSo) {
   }
 }
 
+/// Found by the simulator (CI-10): the first attempt had begun, the second waited for the actor's next life, which did
+/// not come, and the call was said not to have been executed.
+TEST(ActorDeath, CAC5_ACallOfWhichAnEarlierAttemptBeganMayHaveBeenExecuted) {
+  const ProcessId home{1, 7};
+  const ActorId actor{{1, 9}, 1};
+  Bench bench;
+  bench.attached_peers.insert(home);
+  detail::HandlePtr handle;
+  {
+    CoreLock lock(bench.core);
+    bool wait = false;
+    handle = bench.core.actors().handle({actor, "", "Grouped", 1, -1, 0, {}}, 0, wait);
+  }
+  CallOptions options;
+  options.max_retries = 1;
+  const detail::ObjectPtr result = bench.call(handle, &options);
+  wire::ActorLocation location;
+  location.actor = actor;
+  location.state = wire::ActorState::kAlive;
+  location.process = home;
+  bench.respond(bench.take(wire::Method::kResolveActor), location);
+  ASSERT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 1u);
+  net::SharedBegun begun;
+  begun.note(1);
+  bench.begun_by_peer = begun.snapshot();
+  wire::ProcessDied died;
+  died.process = home;
+  bench.notice(wire::Method::kProcessDied, died);
+  location.state = wire::ActorState::kRestarting;
+  bench.notice(wire::Method::kActorMoved, location);
+  EXPECT_TRUE(Bench::pending(result)) << "it is to be tried again";
+  location.state = wire::ActorState::kDead;
+  bench.notice(wire::Method::kActorMoved, location);
+  ASSERT_EQ(Bench::code_of(result), ErrorCode::kActorDied);
+  EXPECT_EQ(entry_of(result).error->record().outcome, Outcome::kUnknown);
+}
+
 wire::NamedActorReply named(ActorId actor, const std::string& class_name) {
   return {wire::HandleDesc{actor, "x", class_name, 0, -1, 0, {}}};
 }
