@@ -248,6 +248,8 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
   const bool construction = call.kind == CallKind::kConstructLight;
   if (head.status == ReplyStatus::kError) {
     Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(in.rest());
+    if (record.ok() && record->outcome == Outcome::kNotExecuted && call.attempt > 0)
+      record->outcome = Outcome::kUnknown;  // CAC-5: this attempt was not
     const ErrorPtr error = record.ok() ? Error::make(*record) : record.error_ptr();
     calls_.fail(call, error);
     if (construction) die(client, error);

@@ -14,6 +14,8 @@
 //          for an argument holds back the later calls of its caller, and nobody else's. (Not with out_of_order.)
 //   CAC-2  A call is sent to a new incarnation only when it had not begun in the old one, or has retries left.
 //   CAC-3  An open call keeps the actor's handle.
+//   CAC-5  What is said of a call is said of all its attempts: one of which an attempt may have begun is never said not
+//          to have been executed.
 //   CAC-4  A handle that the head gave by a name is held there from the head's answer on: the head hears of its drop,
 //          also when the answer came too late for whoever asked. While such an answer is awaited, no drop is told: the
 //          head may have counted the handle that it speaks of already.

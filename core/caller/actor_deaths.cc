@@ -178,6 +178,7 @@ void ActorClients::clear(const ErrorPtr& why) {
 /// The actor's death as this call sees it. Errors of construction pass through as they are.
 ErrorPtr ActorClients::error_for(ActorClient& client, PendingCall& call, const ErrorPtr& death, Outcome outcome) const {
   if (death && death->code() != ErrorCode::kActorDied && !client.ever_alive) return death;
+  if (call.attempt > 0) outcome = Outcome::kUnknown;  // CAC-5
   ErrorRecord record;
   if (death) record = death->record();
   record.code = ErrorCode::kActorDied;

@@ -12,7 +12,8 @@ void StreamState::push(detail::ObjectPtr item) {
 }
 
 void StreamState::item(std::uint64_t index, detail::Value value) {
-  if (index != received_ || ended_) return;  // ST-1: an item that an earlier attempt has brought already
+  if (index < received_ && !ended_) tell_taken();  // ST-3
+  if (index != received_ || ended_) return;        // ST-1: an item that an earlier attempt has brought already
   ++received_;
   ObjectEntry* entry = caller_.owner().objects().make_owned();
   caller_.owner().objects().complete(*entry, std::move(value));
@@ -34,6 +35,21 @@ void StreamState::fail(const ErrorPtr& error) {
   push(detail::ObjectPtr::adopt(entry));
 }
 
+bool StreamState::take(detail::ObjectPtr& item) {
+  if (items_.empty()) return ended_;
+  item = std::move(items_.front());
+  items_.pop_front();
+  ++taken_;
+  tell_taken();
+  return true;
+}
+
+void StreamState::tell_taken() {
+  if (PendingCall* call = call_id ? caller_.calls().find(call_id) : nullptr;
+      call && call->state == PendingCall::State::kSent)
+    runtime_.frames().control(call->target, Control::kStreamCredit, call_id, taken_);
+}
+
 detail::ObjectPtr StreamState::next() {
   exec::Waiter waiter(runtime_);
   WaitScope scope(runtime_, waiter);
@@ -41,16 +57,8 @@ detail::ObjectPtr StreamState::next() {
     {
       CoreLock lock(runtime_);
       waiter_ = nullptr;
-      if (!items_.empty()) {
-        detail::ObjectPtr item = std::move(items_.front());
-        items_.pop_front();
-        ++taken_;
-        if (PendingCall* call = call_id ? caller_.calls().find(call_id) : nullptr;
-            call && call->state == PendingCall::State::kSent)
-          runtime_.frames().control(call->target, Control::kStreamCredit, call_id, taken_);
-        return item;
-      }
-      if (ended_) return {};
+      detail::ObjectPtr item;
+      if (take(item)) return item;
       scope.check();
       waiter_ = &waiter;
     }

@@ -5,6 +5,8 @@
 // Invariants
 //   ST-1  Items come out in order of their index, each once, whatever attempt of the producer made them.
 //   ST-2  The producer is at most `buffer` items ahead of what the reader has taken, in bytes as StreamWindow allows.
+//   ST-3  An attempt that makes an item which the reader has is told how far the reader is: what a producer is told
+//         before it runs, it does not hear.
 // Thread rule: lock held, but for next.
 #pragma once
 #include <deque>
@@ -32,6 +34,8 @@ class StreamState final : public detail::StreamBase {
 
   /// Waits for the next item; null at the end.
   detail::ObjectPtr next();
+  /// The same without waiting: false when there is neither an item nor the end. Lock held.
+  bool take(detail::ObjectPtr& item);
   void dropped();
 
  protected:
@@ -39,6 +43,7 @@ class StreamState final : public detail::StreamBase {
 
  private:
   void push(detail::ObjectPtr item);
+  void tell_taken();
 
   Runtime& runtime_;
   Caller& caller_;

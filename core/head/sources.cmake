@@ -16,6 +16,7 @@ troupe_library(head
     head/state/membership.cc
     head/state/metrics.cc
     head/service/server.cc
+    head/service/shell.cc
     head/state/state.cc
     head/state/supervision.cc
   DEPENDS net troupe_link wire scheduler base)

@@ -248,6 +248,25 @@ TEST_F(MembershipTest, AHeadThatWasStoppedItselfDoesNotBlameTheNodes) {
   EXPECT_TRUE(state_.membership().alive(1)) << "MB-2";
 }
 
+// Found by the simulator (LWI-3): the first frame that a head took in after a pause declared nodes dead whose return
+// was the next one.
+TEST_F(MembershipTest, MB7_AHeadThatWasStoppedGivesSuspectsAndQuarrelsTheirTimeAgain) {
+  for (int i = 0; i < 3; ++i) join(1);
+  lose_link(1);
+  report(2, 3, wire::LinkState::kDown);
+  now_ += 1min;  // SIGSTOP: no ticks in between
+  event(Tick{});
+  answer_pings();
+  for (std::uint32_t node : {1u, 2u, 3u}) EXPECT_TRUE(state_.membership().alive(node)) << node;
+  come_back(1, 99);
+  report(2, 3, wire::LinkState::kUp);
+  pass(10s);
+  for (std::uint32_t node : {1u, 2u, 3u}) EXPECT_TRUE(state_.membership().alive(node)) << node;
+  report(2, 3, wire::LinkState::kDown);
+  pass(3s);
+  EXPECT_FALSE(state_.membership().alive(3)) << "on time again, it counts";
+}
+
 TEST_F(MembershipTest, AHeadThatRunsLateDoesNotBlameTheNodes) {
   join(1);
   silent_.insert(1);

@@ -1,5 +1,5 @@
-// A head behind real links: it takes nodes, answers, sees a lost link, and ends when it shall (HSV-1, HSV-2 of
-// server.h).
+// A head behind real links: it takes nodes, answers, sees a lost link, and ends when it shall (HSV-1 of shell.h, HSV-2
+// of server.h).
 #include "core/head/service/server.h"
 
 #include <gtest/gtest.h>

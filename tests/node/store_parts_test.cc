@@ -109,6 +109,18 @@ TEST(TransferPlan, ADeadOriginIsLostOnlyWhenNobodyElseHasACopy) {
 }
 
 // Whatever happens in whatever order, it ends once, and nobody keeps the buffer for us afterwards.
+// Found by the simulator (LWI-6): one damaged draw from the only copy was final once the origin was gone.
+TEST(TransferPlan, ACopyThatCameDamagedIsDrawnAgainWhenTheOriginIsGone) {
+  TransferPlan plan(2);
+  const Nodes others{3};
+  (void)plan.begin();
+  EXPECT_EQ(text(plan.answered(2, kReset, others)), "release 2, ask 3");
+  EXPECT_EQ(text(plan.answered(3, {}, others)), "draw 3");
+  EXPECT_EQ(text(plan.drawn(kDamaged, others)), "release 3, ask 3");
+  EXPECT_EQ(text(plan.answered(3, {}, others)), "draw 3");
+  EXPECT_EQ(text(plan.drawn({}, others)), "release 3, ok");
+}
+
 TEST(TransferPlan, EveryAskIsReleasedAndItEndsOnce) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::uint64_t state = seed * 2654435761u + 1;

@@ -57,6 +57,57 @@ TEST(LostNode, NothingThatMayHaveRunRunsAgainWithoutRetries) {
   EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
 }
 
+/// An item of a stream, as its producer sends it.
+void give_item(Bench& bench, const SentFrame& call, std::uint64_t index) {
+  std::vector<std::byte> memory;
+  FrameWriter out(memory);
+  CallHead head;
+  std::memcpy(&head, call.payload.data(), sizeof head);
+  out.put(ReplyHead{.call_id = head.call_id, .index = index, .values = 1});
+  out.put(ValueHead{});
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kStreamItem);
+  header.source = call.header.destination;
+  bench.deliver(call.ring, header, memory);
+}
+
+/// What the reader takes while the next attempt waits in its worker that attempt never hears (Host::stream_credit knows
+/// calls that run), and with a window of one item it waited for ever, and so did the reader.
+TEST(StreamRetry, ST3_AnAttemptThatBringsAnItemAgainIsToldHowFarTheReaderIs) {
+  Bench bench;
+  detail::OutgoingCall outgoing;
+  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
+  outgoing.function = &function;
+  outgoing.returns = 0;
+  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
+  const detail::StreamPtr reader(stream);
+  {
+    CoreLock lock(bench.core);
+    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
+  }
+  bench.grant(kWorker);
+  give_item(bench, bench.take_kind(wire::FrameKind::kCall).at(0), 0);
+  wire::ProcessDied died;
+  died.process = kWorker;
+  died.begun = {{Bench::kSelf, 1}};
+  bench.notice(wire::Method::kProcessDied, died);
+  bench.advance(20s);
+  bench.grant({2, 6});
+  const SentFrame again = bench.take_kind(wire::FrameKind::kCall).at(0);
+  EXPECT_EQ(again.header.arg1, 0u) << "nothing was taken when it was sent";
+  detail::ObjectPtr item;
+  {
+    CoreLock lock(bench.core);
+    ASSERT_TRUE(stream->take(item));
+  }
+  EXPECT_EQ(bench.take(Control::kStreamCredit).header.arg2, 1u) << "which a call that does not run yet never hears";
+  give_item(bench, again, 0);
+  EXPECT_EQ(bench.take(Control::kStreamCredit).header.arg2, 1u);
+  give_item(bench, again, 1);
+  CoreLock lock(bench.core);
+  EXPECT_TRUE(stream->take(item));
+}
+
 /// The user's predicate is user code: it may put, and it is not asked under the lock. (A.10, TS-6)
 TEST(RetryPredicate, IsAskedWithoutTheLock) {
   Bench bench;
@@ -184,6 +235,43 @@ TEST(ActorDeath, WhatHadNotBegunIsSaidSo) {
     ASSERT_EQ(Bench::code_of(results[i]), ErrorCode::kActorDied);
     EXPECT_EQ(entry_of(results[i]).error->record().outcome, i == 1 ? Outcome::kNotExecuted : Outcome::kUnknown) << i;
   }
+}
+
+/// Found by the simulator (CI-10): the first attempt had begun, the second waited for the actor's next life, which did
+/// not come, and the call was said not to have been executed.
+TEST(ActorDeath, CAC5_ACallOfWhichAnEarlierAttemptBeganMayHaveBeenExecuted) {
+  const ProcessId home{1, 7};
+  const ActorId actor{{1, 9}, 1};
+  Bench bench;
+  bench.attached_peers.insert(home);
+  detail::HandlePtr handle;
+  {
+    CoreLock lock(bench.core);
+    bool wait = false;
+    handle = bench.core.actors().handle({actor, "", "Grouped", 1, -1, 0, {}}, 0, wait);
+  }
+  CallOptions options;
+  options.max_retries = 1;
+  const detail::ObjectPtr result = bench.call(handle, &options);
+  wire::ActorLocation location;
+  location.actor = actor;
+  location.state = wire::ActorState::kAlive;
+  location.process = home;
+  bench.respond(bench.take(wire::Method::kResolveActor), location);
+  ASSERT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 1u);
+  net::SharedBegun begun;
+  begun.note(1);
+  bench.begun_by_peer = begun.snapshot();
+  wire::ProcessDied died;
+  died.process = home;
+  bench.notice(wire::Method::kProcessDied, died);
+  location.state = wire::ActorState::kRestarting;
+  bench.notice(wire::Method::kActorMoved, location);
+  EXPECT_TRUE(Bench::pending(result)) << "it is to be tried again";
+  location.state = wire::ActorState::kDead;
+  bench.notice(wire::Method::kActorMoved, location);
+  ASSERT_EQ(Bench::code_of(result), ErrorCode::kActorDied);
+  EXPECT_EQ(entry_of(result).error->record().outcome, Outcome::kUnknown);
 }
 
 wire::NamedActorReply named(ActorId actor, const std::string& class_name) {

@@ -16,7 +16,15 @@
 //   CI-4  An actor sees the calls of one caller in their order.
 //   CI-5  No attempt of a call begins twice; what is not to be retried begins once.
 //   CI-6  At rest nobody waits: every get has ended, also of objects whose owner is dead, and no call is open.
-//   CI-7  Once nobody holds anything, nothing is left: objects, holds, arrivals, requests, handles, leases.
+//   CI-7  Once nobody holds anything, nothing is left: objects, holds, arrivals, requests, handles, leases; an hour
+//         later, when keys are forgotten, what was kept for them neither.
+//   CI-8  A stream gives its items in order, each once, over all attempts, and its end after the last; its generator is
+//         never further ahead of the reader than its window (ST-1, ST-2, XSW-1, XSW-2).
+//   CI-9  Of calls with one idempotency key one is executed: in one life of an actor, or among the tasks of one
+//         process; all that succeed have its results (HA-3).
+//   CI-10  A call that is said not to have been executed never began; where every ring tells what had begun, one
+//         that may have been did begin. Where nothing dies, a call fails with its actor's death only if somebody ended
+//         it.
 #pragma once
 #include <deque>
 #include <map>
@@ -33,6 +41,7 @@
 #include "core/runtime/context.h"
 #include "core/executor/executors.h"
 #include "core/executor/hosted_actor.h"
+#include "core/executor/stream_window.h"
 #include "core/process/core.h"
 #include "scheduler/lease_queue.h"
 #include "tests/sim/event_queue.h"
@@ -63,6 +72,7 @@ struct SimRun {
   Time began{};
   int steps_left = 0;
   bool planned = false, endless = false, blocked = false;
+  std::optional<worker::StreamWindow> window;    // of a generator
   std::vector<troupe::detail::ObjectPtr> waits;  // its gets
   std::vector<troupe::detail::ObjectPtr> refs;   // what its function holds, and may return
 };
@@ -70,6 +80,13 @@ struct SimRun {
 struct Get {
   troupe::detail::ObjectPtr object;
   Time since{};
+};
+
+/// A stream that somebody reads.
+struct Reader {
+  troupe::detail::StreamPtr stream;
+  Token token = 0;
+  bool slow = false, planned = false;
 };
 
 /// A simulated process: all that lies around its core. What its user holds is in `refs` and `handles`.
@@ -113,6 +130,8 @@ class SimProcess final : public worker::Clock,
   std::vector<troupe::detail::ObjectPtr> refs;
   std::vector<troupe::detail::HandlePtr> handles;
   std::vector<Get> gets;
+  std::vector<Reader> readers;
+  std::map<std::string, std::vector<ObjectId>> keyed;   // results of its tasks, by idempotency key
   sched::WorkerKind kind;
   node::CallLedger ledger;                              // the daemon's
   std::optional<std::pair<ActorId, std::int32_t>> actor;  // the daemon's: what it hosts or shall host
@@ -151,7 +170,7 @@ class CoreWorld {
 
  private:
   friend class SimProcess;
-  struct Frame { net::FrameHeader header; std::vector<std::byte> payload; Time at; };
+  struct Frame { net::FrameHeader header; std::vector<std::byte> payload; Time at; bool by_daemon = false; };
   struct Channel { std::deque<Frame> frames; Time last{}; };
   struct CallTruth {
     worker::CallKind kind = worker::CallKind::kTask;
@@ -162,11 +181,16 @@ class CoreWorld {
     std::set<std::uint32_t> attempts;
     std::set<std::uint64_t> given;                         // results that its function returned, by index
     bool gave_error = false;
+    bool noted = false;                                    // noted as begun, whatever became of it then
+    std::string actor, key;                                // of an actor's call: whose; with the actor
+    bool depends = false;                                  // on others' results: it may fail with their errors
+    std::uint64_t items = 0, read = 0;                     // of a generator: what it makes, what was read
+    std::uint64_t buffer = 0;
   };
   struct Outcome { std::optional<Label> label; ErrorCode code{}; bool ready = false; };
 
   // cores_network.cc
-  void post(ProcessId ring_of, const net::FrameHeader& header, ByteView payload);
+  void post(ProcessId ring_of, const net::FrameHeader& header, ByteView payload, bool by_daemon = false);
   void deliver(ProcessId from, ProcessId to);
   void refuse(SimNode& node, const net::FrameHeader& header);
   void hand_over(SimProcess& process, Frame frame, ProcessId ring);
@@ -217,6 +241,9 @@ class CoreWorld {
   void plan_advance(SimProcess& process, SimRun& run, Duration after);
   void advance(SimProcess& process, SimRun& run);
   void end(SimProcess& process, SimRun& run, ErrorPtr error);
+  void make_items(SimProcess& process, SimRun& run);
+  void plan_read(SimProcess& process, Token token);
+  void read(SimProcess& process, Token token);
   void look(SimProcess& process);
   void bury(SimProcess& process);
 
@@ -227,6 +254,7 @@ class CoreWorld {
   void submit_task(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   void call_actor(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   void create_actor(SimProcess& process);
+  void submit_stream(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   void put(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   troupe::detail::Value value_of(SimProcess& process, Label label, const std::vector<troupe::detail::ObjectPtr>& from,
                                  double with_refs);
@@ -239,6 +267,8 @@ class CoreWorld {
   void check_rest();
   void check_empty();
   void check_begin(const SimProcess& process, const SimRun& run);
+  void check_key(const SimRun& run, bool executed);
+  void check_death(const worker::ObjectEntry& entry);
 
   void say(const std::string& text);
   void broken(const std::string& text);
@@ -263,7 +293,11 @@ class CoreWorld {
   std::vector<SimProcess*> dead_;                       // to be buried when nothing runs in them
   std::optional<Time> tick_at_;
   Token last_token_ = 0;
+  // of keyed calls: the one that runs or was executed, by key and life of the actor
+  std::map<std::pair<std::string, std::int32_t>, std::pair<Token, bool>> executed_;
+  std::set<std::string> ended_actors_;                  // that somebody ended, or that fail their construction
   bool busy_ = true, faults_ = false, dropping_ = false;
+  bool task_keys_ = false, refuses_rings_ = false;
   std::uint64_t steps_ = 0, planted_ = 0;
   std::string broken_;
   std::deque<std::string> trace_;

@@ -1,4 +1,5 @@
 // What users do in the cores' world: by chance, as long as it is busy; then rest, then everything is dropped.
+#include "core/caller/streams.h"
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -10,6 +11,7 @@ using troupe::detail::OutgoingCall;
 
 namespace {
 constexpr Duration kBusy = 3s, kRest = 40s;
+constexpr Duration kKeyLife = 1h + 1min;   // worker::KeyTable
 
 struct SimActor { int nothing = 0; };
 SimActor the_actor;  // all of them: a killed process never destroys its own, which a leak checker would hold against it
@@ -55,6 +57,8 @@ CoreWorld::~CoreWorld() {
 
 std::string CoreWorld::run() {
   faults_ = random_.chance(0.7);
+  task_keys_ = random_.chance(0.1);
+  refuses_rings_ = random_.chance(0.3);
   const std::uint32_t nodes = 1 + below(3);
   for (std::uint32_t i = 0; i < nodes; ++i) join_node();
   plan_activity();
@@ -72,7 +76,7 @@ std::string CoreWorld::run() {
   go_on(kBusy + kRest);
   if (broken_.empty()) check_rest();
   if (broken_.empty()) drop_all();
-  go_on(kBusy + 2 * kRest);
+  go_on(kBusy + 2 * kRest + (task_keys_ ? kKeyLife : 0s));
   if (broken_.empty()) check_empty();
   return broken_;
 }
@@ -119,6 +123,7 @@ void CoreWorld::act(SimProcess& process, SimRun* run) {
   auto& refs = run ? run->refs : process.refs;
   const bool works = run || process.role == wire::Role::kDriver;  // others only keep what functions left behind
   const std::uint32_t dice = below(100);
+  if (works && dice < 3) return submit_stream(process, refs);
   if (works && dice < 28) return submit_task(process, refs);
   if (works && dice < 38) return put(process, refs);
   if (works && dice < 46 && process.role == wire::Role::kDriver) return create_actor(process);
@@ -187,14 +192,29 @@ void CoreWorld::submit_task(SimProcess& process, std::vector<ObjectPtr>& refs) {
   options.resources.cpus = random_.chance(0.7) ? 1 : 0.5;
   if (random_.chance(0.08)) options.timeout = Duration(static_cast<Duration::rep>(1e6 + random_.unit() * 200e6));
   const bool plain = random_.chance(0.3);
+  const bool keyed = task_keys_ && !plain && random_.chance(0.3);
+  if (keyed) options.idempotency_key = "key " + std::to_string(below(5));
   CallTruth& truth = calls_[token];
   truth.submitter = process.id;
   truth.may_repeat = plain || options.retry.max_retries != 0;
   std::vector<ObjectPtr> returns(call.returns);
   worker::CoreLock lock(*process.core);
+  auto known = keyed ? process.keyed.find(options.idempotency_key) : process.keyed.end();
+  bool same = known != process.keyed.end() && known->second.size() == returns.size();
+  if (same)
+    for (ObjectId id : known->second)
+      same = same && process.core->objects().knows(id) && !process.core->objects().code_of(id);
   process.core->tasks().submit(std::move(call), plain ? nullptr : &options, returns.data(), nullptr);
+  std::vector<ObjectId> ids;
+  for (const ObjectPtr& object : returns) ids.push_back(worker::entry_of(object).id);
+  if (keyed) {
+    if (same != (known != process.keyed.end() && known->second == ids))
+      broken("CI-9: process " + to_string(process.id) + " submitted key '" + options.idempotency_key +
+             "' again and got " + (same ? "other results" : "the results that failed"));
+    process.keyed[options.idempotency_key] = ids;
+  }
   for (std::size_t i = 0; i < returns.size(); ++i) {
-    made_[worker::entry_of(returns[i]).id] = {token, i};
+    if (!same) made_[ids[i]] = {token, i};
     if (random_.chance(0.85)) refs.push_back(std::move(returns[i]));
   }
 }
@@ -203,7 +223,8 @@ void CoreWorld::create_actor(SimProcess& process) {
   if (process.handles.size() > 8) return;
   OutgoingCall call;
   call.function = &constructor;
-  call.arguments = value_of(process, {++last_token_, random_.chance(0.05) ? 1u : 0u}, {}, 0);
+  const bool fails = random_.chance(0.05);
+  call.arguments = value_of(process, {++last_token_, fails ? 1u : 0u}, {}, 0);
   ActorOptions options;
   const int restarts[] = {0, 0, 1, 3, kNoLimit};
   options.max_restarts = restarts[below(5)];
@@ -212,6 +233,7 @@ void CoreWorld::create_actor(SimProcess& process) {
   if (random_.chance(0.15)) options.out_of_order = true;
   if (random_.chance(0.25)) options.isolation = Isolation::kLight;
   process.handles.push_back(process.core->actors().create(std::move(call), &options, "Model"));
+  if (fails) ended_actors_.insert(to_string(worker::client_of(process.handles.back()).id()));
 }
 
 void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
@@ -219,6 +241,7 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
   const HandlePtr handle = process.handles[below(process.handles.size())];
   if (random_.chance(0.02)) {
     worker::CoreLock lock(*process.core);
+    ended_actors_.insert(to_string(worker::client_of(handle).id()));
     if (random_.chance(0.5)) {
       OutgoingCall stop;
       stop.returns = 0;
@@ -242,12 +265,20 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
     if (random_.chance(0.05)) options.timeout = Duration(static_cast<Duration::rep>(1e6 + random_.unit() * 200e6));
     const bool plain = random_.chance(0.5);
     CallTruth& truth = calls_[token];
+    if (!plain && !cast && random_.chance(0.3)) {
+      options.idempotency_key = "key " + std::to_string(below(4));
+      truth.key = to_string(worker::client_of(handle).id()) + " " + options.idempotency_key;
+    }
+    truth.actor = to_string(worker::client_of(handle).id());
+    truth.depends = !call.dependencies.empty();
     truth.kind = cast ? worker::CallKind::kCast : worker::CallKind::kActorCall;
     truth.submitter = process.id;
     truth.may_repeat = (plain || options.max_retries == -2 ? worker::client_of(handle).desc().max_task_retries
                                                            : options.max_retries) != 0;
     const worker::CallContext* context = worker::current_context();
-    truth.order = worker::client_of(handle).out_of_order() ? 0 : ++orders_[{process.id, context ? context->caller : 0}];
+    // One that waits for another with its key may run later, if that one fails.
+    const bool ordered = !worker::client_of(handle).out_of_order() && truth.key.empty();
+    truth.order = !ordered ? 0 : ++orders_[{process.id, context ? context->caller : 0}];
     ObjectPtr result;
     worker::CoreLock lock(*process.core);
     process.core->actors().submit(handle, std::move(call), truth.kind, plain ? nullptr : &options,
@@ -258,6 +289,43 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
   }
 }
 
+/// A task or an actor's call that is a generator, and somebody who reads it: at once or slowly, to the end or not.
+void CoreWorld::submit_stream(SimProcess& process, std::vector<ObjectPtr>& refs) {
+  const Token token = ++last_token_;
+  CallTruth& truth = calls_[token];
+  truth.submitter = process.id;
+  truth.items = below(random_.chance(0.3) ? 60 : 8);
+  const bool of_actor = !process.handles.empty() && random_.chance(0.4);
+  truth.buffer = of_actor ? 64 : 1 + below(6);
+  OutgoingCall call;
+  call.returns = 0;
+  call.function = of_actor ? &method : &function;
+  call.arguments = value_of(process, {token, 0}, refs, 0.2);
+  auto* stream = new worker::StreamState(*process.core, process.core->caller(), std::uint32_t(truth.buffer));
+  process.readers.push_back({troupe::detail::StreamPtr(stream), token, random_.chance(0.3), false});
+  say("process " + to_string(process.id) + " reads stream " + std::to_string(token) + " of " +
+      std::to_string(truth.items) + " items");
+  {
+    worker::CoreLock lock(*process.core);
+    if (of_actor) {
+      const HandlePtr handle = process.handles[below(process.handles.size())];
+      truth.kind = worker::CallKind::kActorCall;
+      truth.may_repeat = worker::client_of(handle).desc().max_task_retries != 0;
+      const worker::CallContext* context = worker::current_context();
+      truth.order =
+          worker::client_of(handle).out_of_order() ? 0 : ++orders_[{process.id, context ? context->caller : 0}];
+      process.core->actors().submit(handle, std::move(call), truth.kind, nullptr, nullptr, stream);
+    } else {
+      TaskOptions options;
+      options.retry.max_retries = random_.chance(0.7) ? 3 : 0;
+      options.stream_buffer = std::uint32_t(truth.buffer);
+      truth.may_repeat = options.retry.max_retries != 0;
+      process.core->tasks().submit(std::move(call), &options, nullptr, stream);
+    }
+  }
+  plan_read(process, token);
+}
+
 void CoreWorld::drop_all() {
   say("---- everything is dropped");
   dropping_ = true;
@@ -265,6 +333,7 @@ void CoreWorld::drop_all() {
     for (auto& [serial, process] : node->processes) {
       if (!process->alive || !process->core) continue;
       auto gets = std::exchange(process->gets, {});
+      auto readers = std::exchange(process->readers, {});
       auto refs = std::exchange(process->refs, {});
       auto handles = std::exchange(process->handles, {});
     }

@@ -228,6 +228,9 @@ void CoreWorld::connect(SimNode& node, const net::FrameHeader& request, ProcessI
     });
     return;
   }
+  if (refuses_rings_ && random_.chance(0.1) && !asker->peers.contains(peer) && !other->peers.contains(asker->id))
+    return respond(request, wire::encode_message(head::error_record(ErrorCode::kRuntimeEnv, "no more descriptors")),
+                   true);
   auto offer = [this](ProcessId to, ProcessId from) {
     const Time when = queue_.now() + delay(to.node);
     Channel& channel = channels_[{from, to}];

@@ -45,11 +45,17 @@ void CoreWorld::check_settled(const SimProcess& process, const ObjectBase& objec
   if (seen.ready) seen.label = label_of(entry.value);
   else seen.code = entry.error->code();
   auto made = made_.find(entry.id);
-  if (seen.ready && (made == made_.end() || seen.label != made->second)) return wrong("is not what was made");
+  if (seen.ready && (made == made_.end() || !seen.label)) return wrong("is not what was made");
+  if (seen.ready && seen.label != made->second) {  // CI-9: of another call with its key
+    const std::string& key = calls_[made->second.token].key;
+    if (key.empty() || calls_[seen.label->token].key != key || seen.label->index != made->second.index)
+      return wrong("is not what was made");
+  }
   if (seen.ready)
-    if (auto call = calls_.find(made->second.token);
+    if (auto call = calls_.find(seen.label->token);
         call != calls_.end() && !call->second.given.contains(made->second.index))
       return wrong("has a value that no function gave");
+  if (!seen.ready) check_death(entry);
   const bool lost = !seen.ready && (seen.code == ErrorCode::kOwnerDied || seen.code == ErrorCode::kObjectLost);
   if (!entry.owned && lost) {
     SimProcess* owner = find(entry.id.maker);
@@ -86,6 +92,41 @@ void CoreWorld::check_begin(const SimProcess& process, const SimRun& run) {
   last = truth.order;
 }
 
+/// CI-9: of an actor's calls with a key.
+void CoreWorld::check_key(const SimRun& run, bool executed) {
+  const CallTruth& truth = calls_.at(run.token);
+  if (truth.key.empty()) return;
+  const std::pair life{truth.key, run.context.attempt};
+  auto at = executed_.find(life);
+  const bool its_own = at != executed_.end() && at->second.first == run.token;
+  if (at != executed_.end() && !its_own)
+    return broken("CI-9: call " + std::to_string(run.token) + " runs, and call " + std::to_string(at->second.first) +
+                  " with its key " + (at->second.second ? "was executed" : "is running"));
+  if (executed) executed_[life] = {run.token, true};
+  else if (its_own) executed_.erase(at);  // it failed: the next one runs
+  else executed_[life] = {run.token, false};
+}
+
+/// CI-10
+void CoreWorld::check_death(const ObjectEntry& entry) {
+  auto made = made_.find(entry.id);
+  if (entry.error->code() != ErrorCode::kActorDied || !entry.owned || made == made_.end()) return;
+  auto at = calls_.find(made->second.token);
+  if (at == calls_.end() || at->second.kind != worker::CallKind::kActorCall) return;
+  const CallTruth& truth = at->second;
+  const std::string name = "call " + std::to_string(at->first) + " of " + to_string(truth.submitter);
+  const std::string& dead = entry.error->context().actor_id;
+  if (dead.empty() ? truth.depends : dead != truth.actor) return;  // the error of what it depends on
+  const troupe::Outcome said = entry.error->record().outcome;
+  const bool exact = nodes_.size() == 1 && !refuses_rings_;
+  if (said == troupe::Outcome::kNotExecuted && !truth.attempts.empty() && truth.key.empty())
+    broken("CI-10: " + name + " is said not to have been executed, and began: " + entry.error->message());
+  if (said == troupe::Outcome::kUnknown && !truth.noted && exact)
+    broken("CI-10: " + name + " is said to have been executed perhaps, and never began: " + entry.error->message());
+  if (!faults_ && !ended_actors_.contains(truth.actor))
+    broken("CI-10: " + name + " fails with the death of an actor that nobody ended: " + entry.error->message());
+}
+
 void CoreWorld::check_rest() {
   for (auto& [number, node] : nodes_) {
     if (!node->alive) continue;
@@ -95,6 +136,9 @@ void CoreWorld::check_rest() {
       for (const Get& get : process->gets)
         return broken("CI-6: " + who + " still waits for object " + to_string(worker::entry_of(get.object).id) +
                       (find(worker::entry_of(get.object).id.maker) ? "" : ", whose owner is dead"));
+      for (const Reader& reader : process->readers)
+        return broken("CI-6: " + who + " still waits for an item of stream " + std::to_string(reader.token) +
+                      " after " + std::to_string(calls_.at(reader.token).read));
       if (!process->runs.empty())
         return broken("CI-6: " + who + " still runs call " + std::to_string(process->runs.front()->token));
       worker::CoreLock lock(*process->core);

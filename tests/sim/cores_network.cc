@@ -36,7 +36,8 @@ SimProcess* CoreWorld::find(ProcessId id) {
 bool SimProcess::send(ProcessId peer, const net::FrameHeader& header, ByteView payload) {
   if (!alive) return true;
   if (!attached(peer)) return false;
-  world.post(id, header, payload);
+  const bool local = header.destination.node == id.node && header.destination.serial != 0;
+  world.post(id, header, payload, peer == daemon_of(id.node) && local);
   return true;
 }
 
@@ -59,7 +60,7 @@ double SimProcess::chance() { return world.random_.unit(); }
 
 // ------------------------------------------------------------------------------------------------------------ channels
 
-void CoreWorld::post(ProcessId source, const net::FrameHeader& header, ByteView payload) {
+void CoreWorld::post(ProcessId source, const net::FrameHeader& header, ByteView payload, bool by_daemon) {
   const ProcessId to = header.destination;
   SimNode* far = node_at(to.node);
   if (to != kHead && (!far || !far->alive)) {
@@ -73,7 +74,7 @@ void CoreWorld::post(ProcessId source, const net::FrameHeader& header, ByteView 
   if (source.is_daemon() && to.serial != 0 && source.node != to.node)
     channel.last = std::max(channel.last, channels_[{source, daemon_of(to.node)}].last);
   channel.last = std::max(queue_.now() + way, channel.last + 1ns);
-  Frame frame{header, {payload.begin(), payload.end()}, channel.last};
+  Frame frame{header, {payload.begin(), payload.end()}, channel.last, by_daemon};
   frame.header.payload_size = std::uint32_t(payload.size());
   if (to == kHead && source.node != 0 && header.kind == std::uint8_t(wire::FrameKind::kNotice))
     peek_actor_exit(*node_at(source.node), frame);
@@ -103,7 +104,7 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
   if (to.serial == 0) return on_daemon(*node, frame);
   SimProcess* process = find(to);
   if (!process || !process->core) return refuse(*node, frame.header);
-  const bool pair = from.node == to.node && from.serial != 0;
+  const bool pair = from.node == to.node && from.serial != 0 && !frame.by_daemon;
   if (!pair && frame.header.kind == std::uint8_t(wire::FrameKind::kCall))
     process->ledger.forwarded(from, frame.header.token);
   if (spoil(from, to, frame)) return;

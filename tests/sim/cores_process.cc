@@ -3,10 +3,22 @@
 
 #include <algorithm>
 
+#include "core/caller/streams.h"
+
 namespace troupe::sim {
 
 using namespace std::chrono_literals;
 using troupe::detail::ObjectPtr;
+
+namespace {
+constexpr std::uint64_t kStreamBytes = 5 * sizeof(Label);  ///< that a generator may be ahead of its reader
+
+/// A generator that waits, and need not any more.
+bool may_go_on(SimRun& run) {
+  run.window->taken(run.call->stream_taken);
+  return run.window->may_make();
+}
+}  // namespace
 
 std::optional<Label> label_of(const troupe::detail::Value& value) {
   Label label;
@@ -74,6 +86,8 @@ void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, work
   run.began = queue_.now();
   process.runs.push_back(std::move(made));
   process.core->host().begin_run(call, actor, run.context);
+  if (const auto label = label_of(call->arguments); label && calls_.contains(label->token))
+    calls_[label->token].noted = true;
   if (call->dropped) {  // cancelled on its way here: it does not begin
     run.token = 0;
     return end(
@@ -81,6 +95,8 @@ void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, work
         call->dropped_why ? call->dropped_why : make_error<CancelledError>("the call was cancelled before it began"));
   }
   check_begin(process, run);
+  check_key(run, false);
+  if (call->head.stream) run.window.emplace(call->head.stream_buffer ? call->head.stream_buffer : 64, kStreamBytes);
   auto collect = [&](const troupe::detail::Value& value) {
     if (!value.attachments) return;
     for (const auto& object : value.attachments->objects) run.refs.push_back(object);
@@ -90,7 +106,7 @@ void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, work
   collect(call->arguments);
   for (const auto& dependency : call->dependencies) collect(dependency);
   run.steps_left = random_.chance(0.5) ? 0 : 1 + int(below(3));
-  run.endless = busy_ && random_.chance(0.01);
+  run.endless = busy_ && !run.window && random_.chance(0.01);
   plan_advance(process, run,
                Duration(static_cast<Duration::rep>(random_.unit() * (random_.chance(0.1) ? 50e6 : 300e3))));
 }
@@ -117,7 +133,7 @@ void CoreWorld::advance(SimProcess& process, SimRun& run) {
     worker::CoreLock lock(*process.core);
     interrupt = std::exchange(run.context.interrupt, nullptr);
   }
-  if (interrupt && random_.chance(0.8)) return end(process, run, interrupt);
+  if (interrupt && (run.window || random_.chance(0.8))) return end(process, run, interrupt);
   if (interrupt) run.endless = false;
   if (run.endless && busy_) return;
   if (!run.waits.empty()) {
@@ -155,6 +171,7 @@ void CoreWorld::advance(SimProcess& process, SimRun& run) {
     });
     return;
   }
+  if (run.window) return make_items(process, run);
   ErrorPtr error;
   if (random_.chance(0.08)) {
     ErrorRecord record;
@@ -166,11 +183,93 @@ void CoreWorld::advance(SimProcess& process, SimRun& run) {
   end(process, run, error);
 }
 
+/// As worker::CallRunner::stream_items, an item or more at a time.
+void CoreWorld::make_items(SimProcess& process, SimRun& run) {
+  const CallTruth& truth = calls_.at(run.token);
+  const std::string name = "stream " + std::to_string(run.token);
+  for (int n = 1 + int(below(4)); n > 0; --n) {
+    {
+      worker::CoreLock lock(*process.core);
+      run.window->taken(run.call->stream_taken);
+      if (run.call->dropped) return end(process, run, nullptr);
+    }
+    const std::uint64_t made = run.window->made();
+    if (made == truth.items) {
+      run.call->stream_taken = made;
+      return end(process, run, nullptr);
+    }
+    if (busy_ && random_.chance(0.01)) return end(process, run, make_error<TaskError>("the generator failed"));
+    if (!run.window->may_make()) return;  // look() comes back when the reader has taken something
+    if (made >= truth.read + truth.buffer)
+      return broken("CI-8: " + name + " is to make item " + std::to_string(made) + ", " + std::to_string(truth.read) +
+                    " were read, and its reader wants " + std::to_string(truth.buffer) + " ahead");
+    if (made > truth.read && (made - truth.read) * sizeof(Label) >= kStreamBytes)
+      return broken("CI-8: " + name + " has " + std::to_string(made - truth.read) +
+                    " items ahead, more than its bytes");
+    const troupe::detail::Value item = value_of(process, {run.token, made}, run.refs, 0.2);
+    worker::CoreLock lock(*process.core);
+    process.core->host().replies().stream_item(*run.call, made, item);
+    run.window->made(sizeof(Label));
+  }
+  plan_advance(process, run, Duration(static_cast<Duration::rep>(random_.unit() * 300e3)));
+}
+
+void CoreWorld::plan_read(SimProcess& process, Token token) {
+  for (Reader& reader : process.readers) {
+    if (reader.token != token || std::exchange(reader.planned, true)) continue;
+    const double pause = reader.slow ? 30e6 : busy_ && random_.chance(0.05) ? 300e6 : 1e6;
+    queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * pause)), [this, id = process.id, token] {
+      SimProcess* process = find(id);
+      if (!process || !process->core) return;
+      read(*process, token);
+      if (process->alive) look(*process);
+      if (process->alive) check(*process);
+    });
+  }
+}
+
+void CoreWorld::read(SimProcess& process, Token token) {
+  auto at = std::find_if(process.readers.begin(), process.readers.end(), [&](auto& one) { return one.token == token; });
+  if (at == process.readers.end()) return;
+  at->planned = false;
+  const troupe::detail::StreamPtr stream = at->stream;
+  auto over = [&] { process.readers.erase(at); };
+  if (busy_ && random_.chance(0.02)) return over();  // the reader has enough
+  CallTruth& truth = calls_.at(token);
+  const std::string name = "stream " + std::to_string(token);
+  ObjectPtr item;
+  bool any;
+  {
+    worker::CoreLock lock(*process.core);
+    any = static_cast<worker::StreamState&>(*stream).take(item);
+  }
+  if (!any) return;
+  if (!item) {
+    if (truth.read != truth.items)
+      broken("CI-8: " + name + " ends after " + std::to_string(truth.read) + " of " + std::to_string(truth.items) +
+             " items");
+    return over();
+  }
+  if (item->state() != troupe::detail::ObjectBase::kReady) return over();
+  const worker::ObjectEntry& entry = worker::entry_of(item);
+  const auto label = label_of(entry.value);
+  if (label != Label{token, truth.read})
+    broken("CI-8: " + name + " gives item " + std::to_string(label ? label->index : 0) + " of " +
+           std::to_string(label ? label->token : 0) + ", and it should be item " + std::to_string(truth.read));
+  made_[entry.id] = {token, truth.read};
+  truth.given.insert(truth.read++);
+  if (random_.chance(0.3)) process.refs.push_back(item);
+  plan_read(process, token);
+}
+
 void CoreWorld::end(SimProcess& process, SimRun& run, ErrorPtr error) {
+  if (run.token != 0) check_key(run, !error);
   troupe::detail::Invocation invocation;
   if (!error && run.call->head.kind != worker::CallKind::kCast)
     for (std::uint32_t i = 0; i < run.call->head.returns; ++i) {
       invocation.results.push_back(value_of(process, {run.token, i}, run.refs, 0.4));
+      // What an actor keeps for a key it keeps for an hour, and what that holds.
+      if (!calls_.at(run.token).key.empty()) invocation.results.back().attachments.reset();
       calls_[run.token].given.insert(i);
     }
   // what functions keep in globals
@@ -193,9 +292,11 @@ void CoreWorld::look(SimProcess& process) {
   for (auto& run : process.runs) {
     const bool woken = run->context.interrupt ||
                        (!run->waits.empty() && std::all_of(run->waits.begin(), run->waits.end(), settled)) ||
-                       (run->endless && !busy_);
+                       (run->endless && !busy_) || (run->window && (run->call->dropped || may_go_on(*run)));
     if (woken && !run->planned) plan_advance(process, *run, 1us);
   }
+  for (const Reader& reader : std::vector<Reader>(process.readers))
+    if (!reader.planned) plan_read(process, reader.token);
   for (std::size_t i = 0; i < process.gets.size();) {
     if (!settled(process.gets[i].object)) { ++i; continue; }
     const ObjectPtr object = std::move(process.gets[i].object);
@@ -222,6 +323,7 @@ void CoreWorld::bury(SimProcess& process) {
   process.refs.clear();
   process.handles.clear();
   process.gets.clear();
+  process.readers.clear();
   {
     worker::CoreLock lock(*process.core);
     process.core->host().clear();

@@ -1,11 +1,13 @@
-// tests/sim/sim --seeds N [--seed S] [--world head|cores|store] [--verbose] [--plant NAME] [--expect-failure] [--first]
+// tests/sim/sim --seeds N [--seed S] [--world NAME] [--verbose] [--plant NAME] [--expect-failure] [--first]
 //
-// Runs N simulated clusters of each world (all, unless one is named) from the seeds S, S+1, ... (default: 300 from 1):
-// the head among models of everything else (world.h), real cores, lease queues and head on a model network (cores.h),
-// and a real object store among clients that die (store_world.h). A failing seed is printed with the end of its trace;
-// `--world W --seed S --seeds 1 --verbose` replays it. --plant puts a bug into the environment of head or cores,
-// --expect-failure then turns the exit code round: the checks must have found it. --first ends at the first failure.
-// Bugs in product code itself: mutations/run.
+// Runs N simulated clusters of each world (all, or the one that is named) from the seeds S, S+1, ... (300 from 1):
+//   head   the head among models of everything else (world.h)
+//   cores  real cores, lease queues and head on a model network (cores.h)
+//   store  a real object store among clients that die (store_world.h)
+//   links  real sessions, membership and transfers between nodes whose connections break (links_world.h)
+// A failing seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant
+// puts a bug into the environment of head or cores, --expect-failure then turns the exit code round: the checks must
+// have found it. --first ends at the first failure. Bugs in product code itself: mutations/run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,14 +16,15 @@
 
 #include "core/base/log.h"
 #include "tests/sim/cores.h"
+#include "tests/sim/links_world.h"
 #include "tests/sim/store_world.h"
 #include "tests/sim/world.h"
 
 namespace {
 
 int usage() {
-  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores|store] [--verbose] [--expect-failure]"
-               " [--first] [--plant NAME], NAME one of:");
+  std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores|store|links] [--verbose]"
+               " [--expect-failure] [--first] [--plant NAME], NAME one of:");
   for (const std::string& name : troupe::sim::plants()) std::fprintf(stderr, " %s", name.c_str());
   for (const std::string& name : troupe::sim::core_plants()) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
@@ -73,21 +76,23 @@ int main(int argc, char** argv) {
     which = contains(troupe::sim::core_plants(), options.plant) ? "cores" : "head";
   const bool known = options.plant.empty() ||
                      contains(which == "cores" ? troupe::sim::core_plants() : troupe::sim::plants(), options.plant);
-  if (!known || seeds == 0 || !contains({"", "head", "cores", "store"}, which)) return usage();
+  if (!known || seeds == 0 || !contains({"", "head", "cores", "store", "links"}, which)) return usage();
 
   if (!options.verbose) troupe::set_log_level(troupe::LogLevel::kOff);  // errors are what is simulated
-  Totals head, cores, store;
+  Totals head, cores, store, links;
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
-    if (first_failure && head.failures + cores.failures + store.failures != 0) break;
+    if (first_failure && head.failures + cores.failures + store.failures + links.failures != 0) break;
     options.seed = seed;
     if (which.empty() || which == "head") run_seed<troupe::sim::World>("head", options, expect_failure, head);
     if (which.empty() || which == "cores") run_seed<troupe::sim::CoreWorld>("cores", options, expect_failure, cores);
     if (which.empty() || which == "store") run_seed<troupe::sim::StoreWorld>("store", options, expect_failure, store);
+    if (which.empty() || which == "links") run_seed<troupe::sim::LinksWorld>("links", options, expect_failure, links);
   }
-  for (const auto& [name, totals] : {std::pair("head", head), std::pair("cores", cores), std::pair("store", store)})
+  for (const auto& [name, totals] : {std::pair("head", head), std::pair("cores", cores), std::pair("store", store),
+                                     std::pair("links", links)})
     if (totals.seeds != 0)
       std::printf("world %s: %llu seeds, %llu steps, %llu failures\n", name,
                   static_cast<unsigned long long>(totals.seeds), static_cast<unsigned long long>(totals.steps),
                   static_cast<unsigned long long>(totals.failures));
-  return (head.failures + cores.failures + store.failures != 0) != expect_failure ? 1 : 0;
+  return (head.failures + cores.failures + store.failures + links.failures != 0) != expect_failure ? 1 : 0;
 }

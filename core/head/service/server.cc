@@ -10,21 +10,17 @@
 #include <csignal>
 #include <algorithm>
 #include <cerrno>
-#include <map>
 #include <mutex>
+#include <optional>
 
 #include "core/base/bytes.h"
 #include "core/base/fd.h"
-#include "core/head/service/frame_codec.h"
-#include "core/head/state/state.h"
+#include "core/head/service/shell.h"
 #include "core/head/state/unique_text.h"
 #include "core/net/link/link.h"
-#include "core/net/link/session.h"
 
 namespace troupe::head {
 namespace {
-
-constexpr Duration kProbeTimeout = std::chrono::seconds(2);
 
 /// What the transport's threads have seen, for the loop's thread.
 class Inbox final : public net::LinkEvents {
@@ -87,49 +83,16 @@ class Server {
   void shutdown() { if (links_) links_->shutdown(); }
 
  private:
-  /// A registered node.
-  struct Way final : net::SessionOutput {
-    Way(Server& head, std::uint32_t number) : server(head), node(number), session(head.incarnation_, 0, *this) {}
-    void transmit(std::uint64_t to, ByteView frames) override { (void)server.links_->send_raw(to, frames); }
-    // As one of the link that is bound: it may have come on the one before, behind the news of this one.
-    void deliver(const net::FrameHeader& header, ByteView payload) override {
-      if (header.source.node == node) server.take_frame(link, header, payload);
-    }
-    Server& server;
-    const std::uint32_t node;
-    net::LinkId link = 0;
-    net::Session session;
-  };
-  struct Peer { std::uint64_t incarnation = 0; std::uint32_t node = 0; };  ///< node: that the link was bound to
-
   void take_in(Inbox::Item& item);
-  void take_batch(net::LinkId link, ByteView rest);
-  void take_outside(net::LinkId link, net::FrameHeader header, ByteView payload);
-  void take_frame(net::LinkId link, const net::FrameHeader& header, ByteView payload);
-  void link_closed(const Inbox::Item& item);
-  void bind(const BindLink& bind);
-  void forget(std::uint32_t node);
-  void probe(const ProbeNode& probe);
-  ProcessId tool_at(net::LinkId link);
-  void apply(Event event);
-  void perform(Effect& effect);
-  void send(Send& send);
-  void put(net::LinkId link, const Encoded& frame);
   bool ended(std::span<pollfd> fds);
   int timeout_ms() const;
 
   const ServerOptions& options_;
   std::string cluster_id_;
-  State state_;
-  Effects effects_;
+  StateOptions state_;
   Inbox inbox_;
   std::unique_ptr<net::Links> links_;
-  std::uint64_t incarnation_ = 0;
-  std::map<net::LinkId, Peer> peers_;                     ///< of open links
-  std::map<std::uint32_t, std::unique_ptr<Way>> ways_;    ///< by node
-  std::vector<std::unique_ptr<Way>> forgotten_;           ///< of dead nodes, until the batch is over that told it
-  std::map<std::uint32_t, net::LinkId> tools_;
-  std::map<net::LinkId, std::uint32_t> probes_;           ///< the node that is looked for
+  std::optional<Shell> shell_;
   UniqueFd parent_, signals_;
   int stop_fd_ = -1;
 };
@@ -153,19 +116,20 @@ Result<std::string> Server::start() {
   }
   Result<std::uint64_t> incarnation = net::draw_incarnation();
   if (!incarnation.ok()) return incarnation.error_ptr();
-  incarnation_ = *incarnation;
+  shell_.emplace(state_, *incarnation, &now);
   net::LinksOptions links;
   links.identity = {.token = *token,
                     .cluster_id = cluster_id_,
                     .build = {},
                     .hello = "head",
                     .role = net::ProofRole::kHead,
-                    .incarnation = incarnation_,
+                    .incarnation = *incarnation,
                     .epoch = options_.epoch};
   links.library = options_.rpc_library;
   Result<std::unique_ptr<net::Links>> opened = options_.open_links(inbox_, links);
   if (!opened.ok()) return opened.error_ptr();
   links_ = std::move(*opened);
+  shell_->use(*links_);
   Result<int> port = links_->listen({.address = options_.bind, .port = options_.port});
   if (!port.ok()) return port.error_ptr();
   return options_.bind + ":" + std::to_string(*port);
@@ -177,13 +141,13 @@ void Server::run() {
         {inbox_.fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
     ::poll(fds, std::size(fds), timeout_ms());
     for (Inbox::Item& item : inbox_.take()) take_in(item);
-    apply(Tick{});
+    shell_->tick();
     if (ended(fds)) return;
   }
 }
 
 int Server::timeout_ms() const {
-  std::optional<Time> next = state_.next_deadline();
+  std::optional<Time> next = shell_->next_deadline();
   if (!next) return -1;  // nothing will happen until something arrives
   auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
@@ -204,141 +168,10 @@ bool Server::ended(std::span<pollfd> fds) {
 
 void Server::take_in(Inbox::Item& item) {
   switch (item.kind) {
-    case Inbox::Item::Kind::kOpen:
-      if (probes_.erase(item.link) != 0) return links_->close(item.link);  // it is there: it will come back
-      peers_[item.link] = {item.incarnation, 0};
-      return;
-    case Inbox::Item::Kind::kBatch: return take_batch(item.link, item.frames);
-    case Inbox::Item::Kind::kClosed: return link_closed(item);
+    case Inbox::Item::Kind::kOpen: return shell_->opened(item.link, item.incarnation);
+    case Inbox::Item::Kind::kBatch: return shell_->batch(item.link, item.frames);
+    case Inbox::Item::Kind::kClosed: return shell_->closed(item.link, item.nobody_there);
   }
-}
-
-void Server::link_closed(const Inbox::Item& item) {
-  if (auto probe = probes_.find(item.link); probe != probes_.end()) {
-    const std::uint32_t node = probe->second;
-    probes_.erase(probe);
-    return item.nobody_there ? apply(NobodyListens{node}) : apply(ProbeBroken{node});
-  }
-  std::erase_if(tools_, [&](const auto& one) { return one.second == item.link; });
-  if (auto peer = peers_.find(item.link); peer != peers_.end()) {
-    if (auto way = ways_.find(peer->second.node); way != ways_.end()) {
-      way->second->session.link_down(item.link);
-      if (way->second->link == item.link) way->second->link = 0;
-    }
-    peers_.erase(peer);
-  }
-  apply(LinkClosed{item.link});
-}
-
-void Server::take_batch(net::LinkId link, ByteView rest) {
-  while (!rest.empty()) {
-    Result<net::FrameHeader> header = net::decode_header(rest.first(std::min(rest.size(), sizeof(net::FrameHeader))));
-    if (!header.ok() || rest.size() - sizeof(net::FrameHeader) < header->payload_size) {
-      links_->abort(link, "a frame that does not decode");
-      break;
-    }
-    const ByteView payload = rest.subspan(sizeof(net::FrameHeader), header->payload_size);
-    rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
-    auto peer = peers_.find(link);
-    auto way = peer == peers_.end() ? ways_.end() : ways_.find(peer->second.node);
-    const auto took =
-        way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, *header, payload);
-    if (took == net::Session::Took::kOutside) {
-      take_outside(link, *header, payload);
-    } else if (took == net::Session::Took::kViolation) {
-      links_->abort(link, "frames that contradict the session");
-      break;
-    }
-  }
-  forgotten_.clear();
-}
-
-/// HSV-3
-void Server::take_outside(net::LinkId link, net::FrameHeader header, ByteView payload) {
-  const bool is_tools = header.source.node == 0 && header.source.serial != 0;
-  const bool registers = header.kind == static_cast<std::uint8_t>(wire::FrameKind::kRequest) &&
-                         header.arg0 == static_cast<std::uint64_t>(wire::Method::kRegisterNode);
-  if (is_tools) header.source = tool_at(link);
-  if (is_tools || registers) take_frame(link, header, payload);
-}
-
-void Server::take_frame(net::LinkId link, const net::FrameHeader& header, ByteView payload) {
-  if (header.destination != kHead) return;  // the head is no post office
-  if (auto frame = decode_frame(link, header, payload)) apply(std::move(*frame));
-}
-
-/// The name under which a tool's answers find their way back.
-ProcessId Server::tool_at(net::LinkId link) {
-  const ProcessId tool{kToolNodes | static_cast<std::uint32_t>(link & (kToolNodes - 1)), 1};
-  tools_[tool.node] = link;
-  return tool;
-}
-
-void Server::apply(Event event) {
-  state_.apply(now(), std::move(event), effects_);
-  for (Effect& effect : effects_.take()) perform(effect);
-}
-
-void Server::perform(Effect& effect) {
-  if (auto* message = std::get_if<Send>(&effect)) return send(*message);
-  if (auto* line = std::get_if<LogLine>(&effect))
-    return write_log(line->warning ? LogLevel::kWarn : LogLevel::kInfo, "{}", line->text);
-  if (auto* close = std::get_if<CloseLink>(&effect)) return links_->close(close->link);
-  if (auto* dead = std::get_if<ForgetNode>(&effect)) return forget(dead->node);
-  if (auto* wanted = std::get_if<ProbeNode>(&effect)) return probe(*wanted);
-  bind(std::get<BindLink>(effect));
-}
-
-void Server::bind(const BindLink& bind) {
-  auto peer = peers_.find(bind.link);
-  if (peer == peers_.end()) return;  // it has ended: the state hears of that next
-  std::unique_ptr<Way>& way = ways_[bind.node];
-  if (!way) way = std::make_unique<Way>(*this, bind.node);
-  if (!way->session.identify(peer->second.incarnation))
-    return links_->abort(bind.link, "another process was that node");
-  peer->second.node = bind.node;
-  way->link = bind.link;
-  way->session.link_up(bind.link);
-}
-
-void Server::forget(std::uint32_t node) {
-  auto way = ways_.find(node);
-  if (way == ways_.end()) return;
-  way->second->session.end();
-  forgotten_.push_back(std::move(way->second));
-  ways_.erase(way);
-}
-
-/// Does anybody listen where the node did? Only a refusal says something, and that at once.
-void Server::probe(const ProbeNode& probe) {
-  Result<net::LinkId> link =
-      links_->dial({.address = probe.address, .timeout = kProbeTimeout, .expected = {.role = net::ProofRole::kNode}});
-  if (link.ok()) probes_[*link] = probe.node;
-}
-
-void Server::send(Send& message) {
-  Encoded frame = encode_send(message);
-  if (frame.payload.size() > net::kPayloadMax && message.kind == wire::FrameKind::kResponse) {
-    message.body = error_record(ErrorCode::kSerialization, "the answer has " + std::to_string(frame.payload.size()) +
-                                                               " bytes: more than a frame can carry");
-    message.failed = true;
-    frame = encode_send(message);
-  }
-  if (message.link != 0) return put(message.link, frame);
-  if (auto tool = tools_.find(message.to.node); tool != tools_.end()) return put(tool->second, frame);
-  auto at = ways_.find(message.to.node);
-  if (at == ways_.end()) return;  // a dead node
-  Way& way = *at->second;
-  if (frame.payload.size() > net::kPayloadMax)
-    return write_log(LogLevel::kError, "a notice of {} bytes is dropped: it is longer than any may be",
-                     frame.payload.size());
-  way.session.send(frame.header, frame.payload);
-  if (way.session.is_full() && way.link != 0) links_->abort(way.link, "it acknowledges nothing");
-}
-
-void Server::put(net::LinkId link, const Encoded& frame) {
-  if (!links_->send(link, frame.header, frame.payload))
-    write_log(LogLevel::kDebug, "link {} takes no more frames", link);
 }
 
 void raise_descriptor_limit() {

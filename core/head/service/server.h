@@ -1,16 +1,12 @@
-// The head's process: links, a clock and a log around head::State.
+// The head's process: links, a clock and a log around head::Shell.
 //
-//   transport threads --post--> queue --loop's thread--> State::apply --> effects --> links
+//   transport threads --post--> queue --loop's thread--> Shell --> links
 //
 // Thread rule: head_main runs everything on the calling thread; the transport's own threads only put into the queue.
 //
 // Invariants
-//   HSV-1  What goes to and comes from a registered node is one session (net/link/session.h) over any number of links,
-//          until the state forgets the node. A node that acknowledges nothing of kept_bytes_max is cut off: the state
-//          hears of a lost link.
 //   HSV-2  The head ends when the process that it serves is gone (parent_pid, or stop_fd hung up where end_on_hangup),
 //          on the packet "stop", and on SIGTERM or SIGINT; nothing else ends it.
-//   HSV-3  Outside of a session the head takes registrations, and what tools ask.
 #pragma once
 #include <functional>
 #include <memory>

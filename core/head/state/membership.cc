@@ -78,7 +78,17 @@ void Membership::greet(Turn& turn, LinkId link, Caller caller, const Node& node)
   turn.effects.notice(daemon_of(node.info.node), wire::Method::kClusterView, full_view());
 }
 
+/// MB-7. While there are nodes the head looks at them every ping_every at least.
+void Membership::forgive_own_pause(Time now) {
+  const Duration paused = now - std::exchange(looked_at_, now);
+  if (paused < options_.ping_every + options_.ping_every / 2) return;
+  for (auto& [number, suspect] : suspects_)
+    if (!suspect.nobody_there) suspect.until += paused;
+  for (auto& [pair, until] : quarrels_) until += paused;
+}
+
 void Membership::on_link_closed(Turn& turn, LinkId link) {
+  forgive_own_pause(turn.now);
   for (auto& [number, node] : nodes_) {
     if (node.link != link) continue;
     node.link = 0;
@@ -104,6 +114,7 @@ void Membership::on_probe_broken(Turn& turn, std::uint32_t number) {
 
 void Membership::on_link_report(Turn& turn, std::uint32_t from, const wire::LinkReport& report) {
   if (report.node == from) return;
+  forgive_own_pause(turn.now);
   if (!nodes_.contains(report.node)) {  // MB-6
     turn.effects.notice(
         daemon_of(from), wire::Method::kNodeDied,
@@ -170,6 +181,7 @@ bool Membership::on_load(Turn& turn, const wire::NodeLoad& load) {
 }
 
 std::vector<Membership::Verdict> Membership::judge(Turn& turn) {
+  forgive_own_pause(turn.now);
   std::vector<Verdict> verdicts;
   for (auto& [number, suspect] : suspects_) {
     if (suspect.probe_at && *suspect.probe_at <= turn.now) {

@@ -23,6 +23,8 @@
 //         whatever becomes of the actor meanwhile: so the head alone never sends a node more than it has.
 //   MB-6  A verdict is final and goes to all living nodes. One that reports a link to a node which is dead, or never
 //         was, gets the verdict again.
+//   MB-7  Time in which the head did not run itself counts for no suspect and no quarrel: what would have ended them
+//         may wait unread.
 //   MB-5  The daemon that the head serves (served_pid) and the head watch each other as processes, so its death is
 //         never in doubt: silence or a lost link is its death only after served_grace (a starved machine, not a dead
 //         node).
@@ -111,6 +113,7 @@ class Membership {
   bool come_back(Turn& turn, LinkId link, Caller caller, const wire::RegisterNode& request);
   void greet(Turn& turn, LinkId link, Caller caller, const Node& node);
   void ping(Turn& turn, std::uint32_t number, Node& node, bool counts);
+  void forgive_own_pause(Time now);
   using Pair = std::pair<std::uint32_t, std::uint32_t>;  ///< the lesser number first
   static Pair pair_of(std::uint32_t a, std::uint32_t b) { return {std::min(a, b), std::max(a, b)}; }
   std::optional<Verdict> judge_quarrels(const Turn& turn);
@@ -137,6 +140,7 @@ class Membership {
   std::set<std::uint32_t> changed_;
   std::vector<std::uint32_t> newly_dead_;
   std::optional<Time> push_at_, ping_at_;
+  Time looked_at_{};                        // MB-7
   std::uint64_t ping_token_ = 0;
 };
 

@@ -13,8 +13,8 @@ namespace {
 constexpr int kEventsPerRound = 64;
 }
 
-Result<std::unique_ptr<Loop>> Loop::create() {
-  std::unique_ptr<Loop> loop(new Loop);
+Result<std::unique_ptr<Loop>> Loop::create(Clock clock) {
+  std::unique_ptr<Loop> loop(new Loop(std::move(clock)));
   loop->epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   loop->event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (loop->epoll_.get() < 0 || loop->event_.get() < 0)
@@ -86,7 +86,7 @@ bool Loop::run_posted() {
 
 bool Loop::run_timers() {
   bool any = false;
-  const TimePoint now = Clock::now();
+  const TimePoint now = clock_();
   while (!timers_.empty() && timers_.begin()->first.first <= now) {
     Work work = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
@@ -98,7 +98,7 @@ bool Loop::run_timers() {
 
 int Loop::until_next_timer() const {
   if (timers_.empty()) return -1;  // waits for an event: timers and posts ring
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Clock::now());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - clock_());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }
 
@@ -127,8 +127,8 @@ int Loop::run(const std::function<bool()>& poll, Duration spin) {
     busy |= run_posted();
     busy |= run_timers();
     if (quit_) break;
-    const TimePoint now = Clock::now();
-    if (busy) busy_until = now + std::chrono::duration_cast<Clock::duration>(spin);
+    const TimePoint now = clock_();
+    if (busy) busy_until = now + std::chrono::duration_cast<TimePoint::duration>(spin);
     wait(busy || now < busy_until ? 0 : until_next_timer());
   }
   std::lock_guard lock(mutex_);

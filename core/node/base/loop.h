@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -29,8 +30,10 @@ class Loop {
   using FdHandler = std::function<void(std::uint32_t events)>;
   using Work = std::function<void()>;
   using TimerId = std::pair<TimePoint, std::uint64_t>;
+  using Clock = std::function<TimePoint()>;
 
-  static Result<std::unique_ptr<Loop>> create();
+  /// The clock decides when timers are due; tests give one of their own, and drive the loop by pass().
+  static Result<std::unique_ptr<Loop>> create(Clock clock = &std::chrono::steady_clock::now);
 
   // ---- descriptors; events as for epoll
   void watch(int fd, std::uint32_t events, FdHandler handler);
@@ -40,9 +43,13 @@ class Loop {
   // ---- timers
   TimerId at(TimePoint when, Work work);
   TimerId after(Duration delay, Work work) {
-    return at(Clock::now() + std::chrono::duration_cast<Clock::duration>(delay), std::move(work));
+    return at(now() + std::chrono::duration_cast<TimePoint::duration>(delay), std::move(work));
   }
   void cancel(TimerId id) { timers_.erase(id); }
+  /// When the next timer is due, for whoever drives the loop by hand.
+  std::optional<TimePoint> next_timer() const {
+    return timers_.empty() ? std::nullopt : std::optional(timers_.begin()->first.first);
+  }
 
   // ---- other threads
   void post(Work work);
@@ -53,17 +60,17 @@ class Loop {
   /// One pass that does not sleep: posted work, due timers, ready descriptors. For whoever drives the loop by hand
   /// (tests).
   void pass();
-  TimePoint now() const { return Clock::now(); }
+  TimePoint now() const { return clock_(); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Watched { std::uint64_t generation = 0; FdHandler handler; };
-  Loop() = default;
+  explicit Loop(Clock clock) : clock_(std::move(clock)) {}
   void wait(int timeout_ms);
   bool run_posted();
   bool run_timers();
   int until_next_timer() const;
 
+  const Clock clock_;
   UniqueFd epoll_, event_;
   std::unordered_map<int, std::shared_ptr<Watched>> watched_;
   std::uint64_t next_generation_ = 1, next_timer_ = 1;

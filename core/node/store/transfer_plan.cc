@@ -47,6 +47,7 @@ TransferPlan::Actions TransferPlan::drawn(const Status& status, const std::vecto
   last_error_ = status.error_ptr();
   release(node, out);
   ++failures_[node];
+  if (origin_gone_) others_asked_ = false;  // copies are all that is left: also who gave damaged bytes is asked again
   ask_others(others, out);
   go_on(out);
   return out;
