@@ -20,8 +20,8 @@
 //         and says so.
 //   TL-4  After leave() nothing of this object is called by its thread any more.
 //   TL-5  On a socket that came unproven nothing but a goodbye is sent, and nothing else is taken of it, before the
-//         peer's proof has come whole and was right. Another proof is a failure that names the rank; comparing takes the same time
-//         wherever two proofs differ.
+//         peer's proof has come whole and was right. Another proof is a failure that names the rank; comparing takes
+//         the same time wherever two proofs differ.
 // Thread rule: any thread, but leave() and the destructor, which belong to the owner.
 #pragma once
 #include <sys/socket.h>

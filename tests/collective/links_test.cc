@@ -1,4 +1,5 @@
-// What TcpLinks makes of peers whose connections end: who is named, and when (TL-2, TL-3), and of what comes unproven (TL-5). Far ends are plain sockets.
+// What TcpLinks makes of peers whose connections end: who is named, and when (TL-2, TL-3), and of what comes unproven
+// (TL-5). Far ends are plain sockets.
 #include <gtest/gtest.h>
 
 #include <sys/socket.h>

@@ -18,6 +18,7 @@
 #include "core/head/service/frame_codec.h"
 #include "core/head/state/state.h"
 #include "core/head/state/unique_text.h"
+#include "core/net/link/batch.h"
 #include "core/net/link/link.h"
 #include "core/net/link/session.h"
 
@@ -231,20 +232,19 @@ void Server::link_closed(const Inbox::Item& item) {
 }
 
 void Server::take_batch(net::LinkId link, ByteView rest) {
-  while (!rest.empty()) {
-    Result<net::FrameHeader> header = net::decode_header(rest.first(std::min(rest.size(), sizeof(net::FrameHeader))));
-    if (!header.ok() || rest.size() - sizeof(net::FrameHeader) < header->payload_size) {
+  for (;;) {
+    const auto [state, header, payload] = net::next_frame(rest);
+    if (state == net::BatchFrame::State::kEnd) break;
+    if (state == net::BatchFrame::State::kBad) {
       links_->abort(link, "a frame that does not decode");
       break;
     }
-    const ByteView payload = rest.subspan(sizeof(net::FrameHeader), header->payload_size);
-    rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
     auto peer = peers_.find(link);
     auto way = peer == peers_.end() ? ways_.end() : ways_.find(peer->second.node);
     const auto took =
-        way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, *header, payload);
+        way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, header, payload);
     if (took == net::Session::Took::kOutside) {
-      take_outside(link, *header, payload);
+      take_outside(link, header, payload);
     } else if (took == net::Session::Took::kViolation) {
       links_->abort(link, "frames that contradict the session");
       break;
