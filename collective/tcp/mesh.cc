@@ -184,7 +184,7 @@ Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, Cl
   return {};
 }
 
-/// The listener's side: takes in who connects, all at once, until the higher ranks have proven the key on both channels.
+/// The listener's side: hears all who connect at once, until the higher ranks have proven the key on both channels.
 class MeshDoor {
  public:
   MeshDoor(const TcpLinks::Identity& own, int listener, std::uint64_t key, TcpLinks& links)

@@ -1,6 +1,6 @@
-// RCK-2, TST-2, TCK-3 and the other files that a program is given: whatever is in them, reading gives a value or a typed
-// error, within memory that the file's size bounds. The files are valid ones with a few edits; where a hash guards what
-// is behind it, it is often made right again, so that the edits are seen by more than the hash.
+// RCK-2, TST-2, TCK-3 and the other files that a program is given: whatever is in them, reading gives a value or a
+// typed error, within memory that the file's size bounds. The files are valid ones with a few edits; where a hash
+// guards what is behind it, it is often made right again, so that the edits are seen by more than the hash.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -77,7 +77,7 @@ struct Samples {
     const Folder folder;
     rl::Checkpoint checkpoint;
     checkpoint.policy.env_id = "CartPole-v1";
-    for (auto* net : {&checkpoint.policy.shape.policy, &checkpoint.policy.shape.value}) *net = {4, 3, 3, 1};
+    checkpoint.policy.shape = rl::cartpole_networks();
     checkpoint.policy.params.assign(checkpoint.policy.shape.parameter_count(), 0.5f);
     checkpoint.learner.first_moment = checkpoint.learner.second_moment = checkpoint.policy.params;
     checkpoint.log.recent = {10, 20};

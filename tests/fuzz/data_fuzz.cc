@@ -1,7 +1,7 @@
-// NDS-1 to NDS-3, NDS-5, PX-1, HK-3: real data sockets on loopback, of which one end is the fuzzer's. What the server is
-// asked is a request with a few edits, behind a right or an edited proof; what the client is answered is a reply with
-// chunks that were edited. The server goes on serving, the client's fetch ends once, and is right only with the right
-// bytes. A hang is found by the socket's time limit.
+// NDS-1 to NDS-3, NDS-5, PX-1, HK-3: real data sockets on loopback, of which one end is the fuzzer's. What the server
+// is asked is a request with a few edits, behind a right or an edited proof; what the client is answered is a reply
+// with chunks that were edited. The server goes on serving, the client's fetch ends once, and is right only with the
+// right bytes. A hang is found by the socket's time limit.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>

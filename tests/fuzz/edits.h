@@ -1,7 +1,7 @@
 // What a fuzzer does to a valid encoding: a few edits that its input names. Bytes without meaning are refused by the
 // first check of a decoder; an encoding with one wrong count reaches the last.
 //
-//   | how many (mod 8; 0: the encoding as it is) | edit | edit | ...      an edit: | what | place, 2 bytes | value |
+//   | how many (mod 8; 0: the encoding as it is) | edit | edit | ...      an edit: | what | place, 4 bytes | value |
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -36,12 +36,19 @@ class Input {
   std::span<const std::uint8_t> bytes_;
 };
 
+/// Half of them close to an end: there stand the counts, and between them often numbers without a rule.
+inline std::size_t place_in(std::size_t size, std::uint64_t where) {
+  const std::size_t close = where / 4 % std::min<std::size_t>(size, 512);
+  if (where % 4 == 0) return close;
+  return where % 4 == 1 ? size - 1 - close : where / 4 % size;
+}
+
 inline void edit(std::vector<std::byte>& bytes, Input& input) {
-  static constexpr std::uint64_t kEdges[] = {0,          1,          2,          0x7F,  0x80,       0xFF, 0xFFFF, 1 << 20,
-                                             0x03FFFFFF, 0x7FFFFFFF, 0x80000000, ~0u,   1ull << 32, 1ull << 40,
-                                             1ull << 62, ~0ull};
+  static constexpr std::uint64_t kEdges[] = {0,          1,          2,          0x7F, 0x80,       0xFF,
+                                             0xFFFF,     1 << 20,    0x03FFFFFF, ~0u,  0x7FFFFFFF, 0x80000000,
+                                             1ull << 32, 1ull << 40, 1ull << 62, ~0ull};
   const std::uint8_t what = input.byte();
-  const std::size_t place = bytes.empty() ? 0 : input.number(2) % bytes.size();
+  const std::size_t place = bytes.empty() ? 0 : place_in(bytes.size(), input.number(4));
   const auto put = [&](std::uint64_t value, std::size_t width) {
     std::memcpy(bytes.data() + place, &value, std::min(width, bytes.size() - place));
   };

@@ -118,7 +118,7 @@ void introductions(Input& input) {
   for (int steps = 0; steps < 32 && !input.empty(); ++steps) {
     const std::uint8_t step = input.byte();
     if (step % 8 == 0) {
-      for (const auto& passed : door.expect({1, 5}, expected)) TROUPE_CHECK(passed.what.to == 0, "it is the right rank");
+      for (const auto& passed : door.expect({1, 5}, expected)) TROUPE_CHECK(passed.what.to == 0, "the right rank");
     } else if (step % 8 == 1) {
       door.left({1, 5}, {9, 0});
     } else if (step % 8 == 2) {

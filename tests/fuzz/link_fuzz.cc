@@ -1,6 +1,6 @@
-// NBT-1, NSE-5, HS-1, FC-1, WC-3: whatever a link brings, the session and the head's state machine take it: no crash, no
-// failed check of their own, no memory out of proportion. The batches are what a daemon and its processes say to a head,
-// and what two sessions say to each other, with a few edits.
+// NBT-1, NSE-5, HS-1, FC-1, WC-3: whatever a link brings, the session and the head's state machine take it: no crash,
+// no failed check of their own, no memory out of proportion. The batches are what a daemon and its processes say to a
+// head, and what two sessions say to each other, with a few edits.
 #include <chrono>
 #include <cstdint>
 #include <cstring>
