@@ -74,7 +74,7 @@ template <class... Ts> struct Elements {
     container.clear();
     const std::size_t n = reader.count(kMinSize);
     constexpr bool kContiguous = requires { container.data(); };
-    constexpr bool kBlocks = !kContiguous && requires { container[0]; container.push_front(container[0]); };
+    constexpr bool kBlocks = !kContiguous && requires { container[0]; container.emplace_front(); };
     if constexpr (kBlocks) reader.template unfold<kBlock>(1);
     if (!reader.template unfold<sizeof(typename C::value_type) + (kContiguous || kBlocks ? 0 : kNode)>(n)) return;
     // A small element may unfold into a large object: reserve no more than the bytes left could hold as they are.
