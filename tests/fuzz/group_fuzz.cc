@@ -209,7 +209,7 @@ void sockets(Input& input) {
   far_data.reset();
   links->look();
   links->leave();
-  memory.require(2 << 20, "the sockets of a rank");
+  memory.require((256 << 20) + (2 << 20), "the sockets of a rank");  // addresses more than pages: TCS-4
 }
 
 }  // namespace
