@@ -12,8 +12,8 @@
 //   TCS-2  A frame whose signature differs from that of the operation with its number, or whose size is not what is
 //          asked for, is a mismatch; none of its payload is written anywhere.
 //   TCS-3  Messages of one pair and tag go to the recvs in the order in which these were posted.
-//   TCS-4  A message that nobody has asked for yet takes addresses by its header's word, at most kStashMax, and pages as
-//          its bytes come.
+//   TCS-4  A message that nobody has asked for yet takes addresses by its header's word, at most kStashMax, and pages
+//          as its bytes come.
 // Thread rule: one thread at a time.
 #pragma once
 #include <poll.h>

@@ -136,7 +136,8 @@ bool sane(const Policy& p) {
 /// Training goes on with the network that its configuration makes: another one's parameters would not fit it.
 bool sane(const Checkpoint& c) {
   const auto between = [](std::size_t v, std::size_t most) { return v >= 1 && v <= most; };
-  return sane(c.policy) && c.policy.shape == learner_options(c.config).shape && c.learner.first_moment.size() == c.policy.params.size() &&
+  return sane(c.policy) && c.policy.shape == learner_options(c.config).shape &&
+         c.learner.first_moment.size() == c.policy.params.size() &&
          c.learner.second_moment.size() == c.policy.params.size() && c.log.recent.size() <= kReturnWindow &&
          between(c.config.num_workers, 4096) && between(c.config.num_envs, 1 << 20) &&
          between(c.config.horizon, 1 << 20);
