@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 using fuzz::Input;
 using wire::FrameKind, wire::Method;
 
-constexpr ProcessId kHeadProcess{0, 0};
 using Batch = std::vector<std::byte>;
 
 void append(Batch& batch, FrameKind kind, ProcessId from, Method method, std::vector<std::byte> payload,
@@ -34,7 +33,7 @@ void append(Batch& batch, FrameKind kind, ProcessId from, Method method, std::ve
   net::FrameHeader header;
   header.kind = static_cast<std::uint8_t>(kind);
   header.source = from;
-  header.destination = kHeadProcess;
+  header.destination = kHead;
   header.token = token;
   header.arg0 = static_cast<std::uint64_t>(method);
   header.payload_size = static_cast<std::uint32_t>(payload.size());
@@ -71,7 +70,7 @@ wire::ActorSpec actor(ProcessId creator, std::uint32_t sequence, const std::stri
 
 /// One kind of talk of node 1 and its processes.
 void sample(Batch& batch, unsigned which) {
-  constexpr ProcessId kDaemon{1, 1}, kDriver{1, 2}, kWorker{1, 3};
+  constexpr ProcessId kDaemon = daemon_of(1), kDriver{1, 2}, kWorker{1, 3};
   const ActorId first{kDriver, 1};
   switch (which % 20) {
     case 0: return ask(batch, kDriver, Method::kCreateActor, actor(kDriver, 1, "name"));
@@ -161,8 +160,9 @@ class Head {
     wire::RegisterJob job;
     job.driver = {1, 2};
     job.driver_pid = 5;
-    ask(batch, {1, 1}, Method::kRegisterJob, job);
+    ask(batch, daemon_of(1), Method::kRegisterJob, job);
     take(1, batch);
+    TROUPE_CHECK(state_.membership().infos().size() == 2 && state_.jobs().find(1), "the nodes and the job are there");
   }
 
   void take(head::LinkId link, ByteView batch) {
@@ -175,7 +175,7 @@ class Head {
   }
   void pass(std::chrono::nanoseconds span) {
     now_ += span;
-    for (int ticks = 0; ticks < 64; ++ticks) {  // the head answers nothing here: nodes may be declared dead
+    for (int ticks = 0; ticks < 64; ++ticks) {
       const auto next = state_.next_deadline();
       if (!next || *next > now_) return;
       apply(head::Tick{});
@@ -184,8 +184,15 @@ class Head {
   void apply(head::Event event) {
     head::Effects effects;
     state_.apply(now_, std::move(event), effects);
-    for (const head::Effect& effect : effects.list())
-      if (const auto* send = std::get_if<head::Send>(&effect)) (void)head::encode_send(*send);
+    std::vector<head::Frame> answers;
+    for (const head::Effect& effect : effects.list()) {
+      const auto* send = std::get_if<head::Send>(&effect);
+      if (!send) continue;
+      (void)head::encode_send(*send);
+      if (send->kind == FrameKind::kRequest && send->method == Method::kPing)
+        answers.push_back({send->to.node, FrameKind::kResponse, send->to, send->token, {}, false, wire::Empty{}});
+    }
+    for (head::Frame& answer : answers) apply(std::move(answer));  // the daemons live: link n is node n's
   }
 
  private:
@@ -205,7 +212,7 @@ void run_head(Input input) {
     bytes += batch.size();
     const fuzz::Exact exact(batch);
     head.take(how & 16 ? 2 : 1, exact.view());
-    if (how & 32) head.pass(std::chrono::milliseconds(input.number(2)));
+    if (how & 32) head.pass(std::chrono::milliseconds(input.number(2) % 5000));
     if (how & 64) head.apply(head::LinkClosed{how & 128 ? 2u : 1u});
   }
   memory.require(std::size_t{64} * bytes + (8 << 20), "the head");
