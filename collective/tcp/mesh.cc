@@ -27,10 +27,8 @@
 namespace troupe::collective {
 namespace {
 
-// a stranger that connects and says nothing costs that, not the group
-constexpr auto kHelloTimeout = std::chrono::seconds(1);
-// of a rank that has said hello: it may share its core with many
-constexpr auto kAnswerTimeout = std::chrono::seconds(10);
+// for its hello, and once more for its answer: a rank may share its core with many, and strangers delay nobody (TM-3)
+constexpr auto kGuestTimeout = std::chrono::seconds(10);
 constexpr std::size_t kStrangersMax = 64;
 
 using Nonce = std::array<std::uint8_t, 16>;
@@ -226,7 +224,7 @@ class MeshDoor {
         // More than the ranks themselves can be: strangers are among them. TM-3
         if (guests_.size() >= std::size_t(2 * own_.ranks) + kStrangersMax) make_room();
         const net::Source source = net::source_of(one.get());
-        guests_.push_back({.fd = std::move(one), .source = source, .until = Clock::now() + kHelloTimeout});
+        guests_.push_back({.fd = std::move(one), .source = source, .until = Clock::now() + kGuestTimeout});
         continue;
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -284,7 +282,7 @@ class MeshDoor {
     guest.expected = proof_of(key_, Side::kDialler, hello, welcome.nonce);
     guest.welcomed = true;
     guest.got = 0;
-    guest.until = Clock::now() + kAnswerTimeout;
+    guest.until = Clock::now() + kGuestTimeout;
     // The first bytes on a fresh connection: they fit, or it is gone.
     return ::send(guest.fd.get(), &welcome, sizeof welcome, MSG_NOSIGNAL | MSG_DONTWAIT) == ssize_t(sizeof welcome);
   }
