@@ -62,11 +62,19 @@ std::shared_ptr<Registration> registration_of(const TcpLinks& links) {
   return nullptr;
 }
 
-Result<UniqueFd> dial_rank(const RankIdentity& identity, int to, Channel channel, Clock::time_point deadline) {
-  auto introduction = net::introduce({identity.id, identity.epoch, identity.rank, to, std::uint16_t(channel)},
-                                     key_of(identity, identity.rank, to, channel));
+struct Dialled {
+  UniqueFd fd;
+  net::Token::Digest acceptance;  ///< what the other side has to send first
+};
+Result<Dialled> dial_rank(const RankIdentity& identity, int to, Channel channel, Clock::time_point deadline) {
+  const net::PairKey key = key_of(identity, identity.rank, to, channel);
+  auto introduction =
+      net::introduce({identity.id, identity.epoch, identity.rank, to, std::uint16_t(channel)}, key);
   if (!introduction.ok()) return introduction.error_ptr();
-  return net::dial_hand_over(identity.addresses[std::size_t(to)], net::bytes_of_introduction(*introduction), deadline);
+  auto socket =
+      net::dial_hand_over(identity.addresses[std::size_t(to)], net::bytes_of_introduction(*introduction), deadline);
+  if (!socket.ok()) return socket.error_ptr();
+  return Dialled{*std::move(socket), net::acceptance(*introduction, key)};
 }
 
 }  // namespace
@@ -150,7 +158,7 @@ Status dial_lower_ranks(TcpLinks& links, Clock::time_point deadline) {
                                       .missing_ranks = {to}},
                                      fmt::format("rank {} is not to be reached: {}", to, socket.error().message()));
       }
-      links.arrive(to, channel, *std::move(socket));
+      links.arrive_unproven(to, channel, std::move(socket->fd), socket->acceptance);  // RN-3
     }
   return {};
 }

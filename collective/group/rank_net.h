@@ -4,7 +4,7 @@
 //   rank 1 (worker)            daemon of rank 0              rank 0 (worker)
 //                                          <-- expect 1 by this key --|        open(), when the group is formed
 //      |-- introduction, proof by the key --> checks, uses the key up
-//      |                                      |-- the descriptor ------->      arrived() -> TcpLinks
+//      |<------- acceptance, proof by the key ---|-- the descriptor ---->      arrived() -> TcpLinks
 //      |<================ data, control (two connections) ============>|
 //
 // The higher ranks dial the lower ones. All keys are made of the epoch's secret, which only the job's processes can
@@ -14,6 +14,7 @@
 //   RN-1  A rank is expected from open() until its links are gone or it has left, and not longer.
 //   RN-2  A socket goes to the links of exactly the rank, group and epoch that its introduction named; else it is
 //         closed.
+//   RN-3  A rank sends nothing but its introduction to who has not proven the pair's key (TL-5).
 // Thread rule: any thread; dial() waits until its deadline at most. Nothing of it is called with the core's lock held.
 #pragma once
 #include <array>

@@ -10,12 +10,14 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <list>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "collective/shm/segment.h"
+#include "core/net/base/source.h"
 
 namespace troupe::collective {
 namespace {
@@ -89,6 +91,7 @@ class Reception {
  private:
   struct Guest {
     UniqueFd fd;
+    net::Source source{};
     Clock::time_point until;
     Card card{};
     std::size_t got = 0;
@@ -109,8 +112,9 @@ class Reception {
     for (;;) {
       UniqueFd one(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (one) {
-        if (guests_.size() >= kGuestsMax) guests_.pop_front();
-        guests_.push_back({.fd = std::move(one), .until = Clock::now() + kStranger});
+        if (guests_.size() >= kGuestsMax) make_room();
+        const net::Source source = net::source_of(one.get());
+        guests_.push_back({.fd = std::move(one), .source = source, .until = Clock::now() + kStranger});
         continue;
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -121,6 +125,13 @@ class Reception {
       }
       return;
     }
+  }
+
+  /// RC-1
+  void make_room() {
+    std::vector<net::Source> sources;
+    for (const Guest& guest : guests_) sources.push_back(guest.source);
+    guests_.erase(std::next(guests_.begin(), std::ptrdiff_t(net::who_makes_way(sources))));
   }
 
   void listen_to_guests() {

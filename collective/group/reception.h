@@ -11,7 +11,8 @@
 //                             \-> disagrees: the meeting ends for all
 //
 // Invariants
-//   RC-1  A connection that says nothing delays nobody; it is closed after kStranger.
+//   RC-1  A connection that says nothing delays nobody; it is closed after kStranger, and of more than 1,024 the oldest
+//         makes way, of the source of which most wait (SRC-1).
 //   RC-2  Who has another token, is not Troupe, or comes as a rank that is here already is refused alone: no stranger
 //         ends a meeting. (Of another version only the first words can be read: no token, so where one was asked for,
 //         no trust.)

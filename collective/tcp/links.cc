@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +24,7 @@ namespace {
 constexpr std::uint32_t kFrameMagic = 0x31435254;  // "TRC1"
 constexpr int kBufferBytes = 4 << 20;
 constexpr std::uint32_t kThreadWake = ~std::uint32_t(0);
+constexpr std::uint32_t kUnprovenTag = 1u << 30;  // above the numbers of ranks
 
 void set_options(int fd, Channel channel) {
   ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -90,29 +93,86 @@ void TcpLinks::leave() {
   frame.magic = kFrameMagic;
   frame.word = Word::kGoodbye;
   send_all(frame);
+  for (auto& [tag, one] : unproven_)  // TL-5: a goodbye says nothing; without it the peer would take this for a death
+    if (one.channel == Channel::kControl)
+      (void)!::send(one.fd.get(), &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
   actions_.clear();
 }
 
 void TcpLinks::arrive(int peer, Channel channel, UniqueFd fd) {
   set_options(fd.get(), channel);
-  {
-    std::lock_guard lock(mutex_);
-    Peer& one = peers_[std::size_t(peer)];
-    if (channel == Channel::kData) {
-      if (one.data) return;
-      one.data = std::move(fd);
-      data_[std::size_t(peer)].store(one.data.get(), std::memory_order_release);
-    } else {
-      if (one.control) return;
-      one.control = std::move(fd);
-      epoll_event event{};
-      event.events = EPOLLIN;
-      event.data.u32 = std::uint32_t(peer);
-      ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.control.get(), &event);
-      if (failure_) send_one(one, frame_of_failure());  // TL-1: who comes late hears of it as well
-    }
+  std::lock_guard lock(mutex_);
+  join(peer, channel, std::move(fd));
+}
+
+/// Lock held.
+void TcpLinks::join(int peer, Channel channel, UniqueFd fd) {
+  Peer& one = peers_[std::size_t(peer)];
+  if (channel == Channel::kData) {
+    if (one.data) return;
+    one.data = std::move(fd);
+    data_[std::size_t(peer)].store(one.data.get(), std::memory_order_release);
+  } else {
+    if (one.control) return;
+    one.control = std::move(fd);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = std::uint32_t(peer);
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.control.get(), &event);
+    if (failure_) send_one(one, frame_of_failure());  // TL-1: who comes late hears of it as well
   }
   wake();
+}
+
+void TcpLinks::arrive_unproven(int peer, Channel channel, UniqueFd fd, const net::Token::Digest& proof) {
+  set_options(fd.get(), channel);
+  std::lock_guard lock(mutex_);
+  const std::uint32_t tag = kUnprovenTag | std::uint32_t(channel) << 16 | std::uint32_t(peer);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u32 = tag;
+  Unproven& one = unproven_[tag];
+  one = {.peer = peer, .channel = channel, .fd = std::move(fd), .expected = proof};
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.fd.get(), &event);
+}
+
+/// Lock held. TL-5
+void TcpLinks::read_proof(std::uint32_t tag) {
+  const auto found = unproven_.find(tag);
+  if (found == unproven_.end()) return;
+  Unproven& one = found->second;
+  while (one.have < one.got.size()) {
+    const ssize_t n = ::recv(one.fd.get(), one.got.data() + one.have, one.got.size() - one.have, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0) break;
+    one.have += std::size_t(n);
+  }
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.fd.get(), nullptr);
+  Unproven ended = std::move(one);
+  unproven_.erase(found);
+  if (ended.have < ended.got.size()) {  // TL-2: it hung up
+    if (!peers_[std::size_t(ended.peer)].goodbye) await_others_of(std::size_t(ended.peer));
+    return;
+  }
+  const auto text = [](const net::Token::Digest& proof) {
+    return std::string_view(reinterpret_cast<const char*>(proof.data()), proof.size());
+  };
+  if (net::constant_time_equal(text(ended.got), text(ended.expected)))
+    return join(ended.peer, ended.channel, std::move(ended.fd));
+  if (failure_) return;
+  failure_ = Failure{Reason::kBackend,
+                     fmt::format("whoever listens at the address of rank {} does not know the group's key", ended.peer),
+                     {ended.peer}};
+  failed_.store(true, std::memory_order_release);
+  send_all(frame_of_failure());
+  signal_fd(wake_.get());
+}
+
+/// Lock held.
+void TcpLinks::on_event(std::uint32_t tag) {
+  if ((tag & kUnprovenTag) != 0) read_proof(tag);
+  else read_control(tag);
 }
 
 std::optional<Failure> TcpLinks::failure() const {
@@ -191,7 +251,7 @@ void TcpLinks::loop() {
         continue;
       }
       std::unique_lock lock(mutex_);
-      read_control(events[i].data.u32);
+      on_event(events[i].data.u32);
     }
     if (has_failed()) wake(), run_actions();
   }
@@ -204,7 +264,7 @@ void TcpLinks::look() {
   {
     std::lock_guard lock(mutex_);
     for (int i = 0; i < n; ++i)
-      if (events[i].data.u32 != kThreadWake) read_control(events[i].data.u32);
+      if (events[i].data.u32 != kThreadWake) on_event(events[i].data.u32);
   }
   if (has_failed()) run_actions();
 }

@@ -19,6 +19,9 @@
 //         of that node there is one moment of Identity::grace; where one of them lives, it has seen the end at once,
 //         and says so.
 //   TL-4  After leave() nothing of this object is called by its thread any more.
+//   TL-5  On a socket that came unproven nothing but a goodbye is sent, and nothing else is taken of it, before the
+//         peer's proof has come whole and was right. Another proof is a failure that names the rank; comparing takes
+//         the same time wherever two proofs differ.
 // Thread rule: any thread, but leave() and the destructor, which belong to the owner.
 #pragma once
 #include <sys/socket.h>
@@ -27,6 +30,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,6 +41,7 @@
 #include "collective/base/failure.h"
 #include "collective/base/signature.h"
 #include "core/base/fd.h"
+#include "core/net/base/token.h"
 
 namespace troupe::collective {
 
@@ -70,6 +75,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
 
   /// A connected socket to a peer; the second for the same place is closed.
   void arrive(int peer, Channel channel, UniqueFd fd);
+  /// The same when the peer has sent this proof, which the thread waits for. TL-5.
+  void arrive_unproven(int peer, Channel channel, UniqueFd fd, const net::Token::Digest& proof);
   /// The data socket to a peer; -1: not there yet.
   int data(int peer) const { return data_[std::size_t(peer)].load(std::memory_order_acquire); }
 
@@ -134,8 +141,19 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     Progress progress;
   };
 
+  struct Unproven {
+    int peer = 0;
+    Channel channel{};
+    UniqueFd fd;
+    net::Token::Digest expected{}, got{};
+    std::size_t have = 0;
+  };
+
   explicit TcpLinks(const Identity& identity);
   void loop();
+  void on_event(std::uint32_t tag);
+  void join(int peer, Channel channel, UniqueFd fd);
+  void read_proof(std::uint32_t tag);
   void read_control(std::size_t peer);
   void take(std::size_t peer, const ControlFrame& frame);
   void ended(std::size_t peer);
@@ -157,6 +175,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   std::atomic<bool> failed_{false}, stale_{false}, stopping_{false};
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;                    // the ranks, then the observer
+  std::map<std::uint32_t, Unproven> unproven_; // by their tag in epoll
   std::optional<Failure> failure_;
   std::vector<int> nodes_;                     // of the ranks; empty: not known
   std::optional<std::chrono::steady_clock::time_point> grace_until_;

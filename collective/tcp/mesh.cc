@@ -12,23 +12,24 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
-#include <string_view>
+#include <iterator>
+#include <list>
 #include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/net/base/proof.h"
+#include "core/net/base/source.h"
 #include "core/net/base/token.h"
 
 namespace troupe::collective {
 namespace {
 
-// a stranger that connects and says nothing costs that, not the group
-constexpr auto kHelloTimeout = std::chrono::seconds(1);
-// of a rank that has said hello: it may share its core with many
-constexpr auto kAnswerTimeout = std::chrono::seconds(10);
+// for its hello, and once more for its answer: a rank may share its core with many, and strangers delay nobody (TM-3)
+constexpr auto kGuestTimeout = std::chrono::seconds(10);
+constexpr std::size_t kStrangersMax = 64;
 
 using Nonce = std::array<std::uint8_t, 16>;
 using Proof = net::Token::Digest;
@@ -57,13 +58,6 @@ Proof proof_of(std::uint64_t key, Side side, const Hello& hello, const Nonce& li
   message.append(reinterpret_cast<const char*>(listener.data()), listener.size());
   return net::hmac_sha256(bytes, message);
 }
-bool same(const Proof& a, const Proof& b) {
-  const auto text = [](const Proof& proof) {
-    return std::string_view(reinterpret_cast<const char*>(proof.data()), proof.size());
-  };
-  return net::constant_time_equal(text(a), text(b));
-}
-
 bool wait_for(int fd, short events, Clock::time_point deadline) {
   for (;;) {
     pollfd one{fd, events, 0};
@@ -179,7 +173,7 @@ Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, Cl
   Welcome welcome;
   if (!send_whole(fd, &hello, sizeof hello, deadline) || !receive_whole(fd, &welcome, sizeof welcome, deadline))
     return hung_up();
-  if (!same(welcome.proof, proof_of(key, Side::kListener, hello, welcome.nonce)))
+  if (!net::same_proof(welcome.proof, proof_of(key, Side::kListener, hello, welcome.nonce)))
     return CollectiveError::from(
         {.reason = Reason::kBackend, .operation = "connect", .rank = from, .missing_ranks = {to}},
         fmt::format("whoever listens at the address of rank {} does not know the group's key", to));
@@ -188,24 +182,135 @@ Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, Cl
   return {};
 }
 
-/// The listener's side; none: it is a stranger, or somebody who is in the wrong place.
-std::optional<Hello> proven_hello(int fd, const TcpLinks::Identity& own, std::uint64_t key,
-                                  Clock::time_point deadline) {
-  Hello hello;
-  if (!receive_whole(fd, &hello, sizeof hello, std::min(deadline, Clock::now() + kHelloTimeout))) return std::nullopt;
-  if (hello.magic != Hello::kMagic || hello.to != own.rank || hello.from <= own.rank || hello.from >= own.ranks ||
-      hello.channel > 1)
-    return std::nullopt;
-  Welcome welcome;
-  if (!net::fill_random(welcome.nonce).ok()) return std::nullopt;
-  welcome.proof = proof_of(key, Side::kListener, hello, welcome.nonce);
-  const auto limit = std::min(deadline, Clock::now() + kAnswerTimeout);
-  Proof answer{};
-  if (!send_whole(fd, &welcome, sizeof welcome, limit) || !receive_whole(fd, &answer, sizeof answer, limit))
-    return std::nullopt;
-  if (!same(answer, proof_of(key, Side::kDialler, hello, welcome.nonce))) return std::nullopt;
-  return hello;
-}
+/// The listener's side: hears all who connect at once, until the higher ranks have proven the key on both channels.
+class MeshDoor {
+ public:
+  MeshDoor(const TcpLinks::Identity& own, int listener, std::uint64_t key, TcpLinks& links)
+      : own_(own), listener_(listener), key_(key), links_(links), come_(std::size_t(own.ranks)) {}
+
+  Status run(Clock::time_point deadline) {
+    for (left_ = 2 * (own_.ranks - own_.rank - 1); left_ > 0;) {
+      if (Clock::now() >= deadline) return late();
+      wait(deadline);
+      if (Status accepted = accept_all(); !accepted.ok()) return accepted;
+      std::erase_if(guests_, [&](Guest& guest) { return !hear(guest) || Clock::now() >= guest.until; });
+    }
+    return {};
+  }
+
+ private:
+  /// Who has proven nothing yet.
+  struct Guest {
+    UniqueFd fd;
+    net::Source source{};
+    Clock::time_point until;  ///< TM-3
+    std::size_t got = 0;      ///< of what is being read: its hello, then its answer
+    bool welcomed = false;
+    Hello hello{};
+    Proof answer{}, expected{};
+  };
+
+  void wait(Clock::time_point deadline) {
+    polled_.assign(1, {listener_, POLLIN, 0});
+    for (const Guest& guest : guests_)
+      polled_.push_back({guest.fd.get(), POLLIN, 0}), deadline = std::min(deadline, guest.until);
+    (void)::poll(polled_.data(), polled_.size(), milliseconds_until(deadline));  // whatever it was: all are looked at
+  }
+
+  Status accept_all() {
+    for (;;) {
+      UniqueFd one(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (one) {
+        // More than the ranks themselves can be: strangers are among them. TM-3
+        if (guests_.size() >= std::size_t(2 * own_.ranks) + kStrangersMax) make_room();
+        const net::Source source = net::source_of(one.get());
+        guests_.push_back({.fd = std::move(one), .source = source, .until = Clock::now() + kGuestTimeout});
+        continue;
+      }
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (full && guests_.empty())
+        return CollectiveError::from(
+            {.reason = Reason::kBackend, .operation = "connect", .rank = own_.rank},
+            fmt::format("rank {} cannot take another connection: {}", own_.rank, std::strerror(errno)));
+      if (full) make_room();
+      return {};
+    }
+  }
+
+  void make_room() {
+    std::vector<net::Source> sources;
+    for (const Guest& guest : guests_) sources.push_back(guest.source);
+    guests_.erase(std::next(guests_.begin(), std::ptrdiff_t(net::who_makes_way(sources))));
+  }
+
+  /// False: it is through, or a stranger, or somebody who is in the wrong place.
+  bool hear(Guest& guest) {
+    if (!guest.welcomed) {
+      bool whole = false;
+      if (!read(guest, &guest.hello, sizeof guest.hello, whole)) return false;
+      if (whole && !welcome(guest)) return false;
+    }
+    if (!guest.welcomed) return true;
+    bool whole = false;
+    if (!read(guest, &guest.answer, sizeof guest.answer, whole)) return false;
+    if (!whole) return true;
+    if (net::same_proof(guest.answer, guest.expected)) arrive(guest);
+    return false;
+  }
+
+  /// False: it has ended.
+  static bool read(Guest& guest, void* to, std::size_t size, bool& whole) {
+    while (guest.got < size) {
+      const ssize_t n = ::recv(guest.fd.get(), static_cast<char*>(to) + guest.got, size - guest.got, MSG_DONTWAIT);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return n < 0 && errno == EAGAIN;
+      guest.got += std::size_t(n);
+    }
+    whole = true;
+    return true;
+  }
+
+  bool welcome(Guest& guest) {
+    const Hello& hello = guest.hello;
+    if (hello.magic != Hello::kMagic || hello.to != own_.rank || hello.from <= own_.rank || hello.from >= own_.ranks ||
+        hello.channel > 1)
+      return false;
+    Welcome welcome;
+    if (!net::fill_random(welcome.nonce).ok()) return false;
+    welcome.proof = proof_of(key_, Side::kListener, hello, welcome.nonce);
+    guest.expected = proof_of(key_, Side::kDialler, hello, welcome.nonce);
+    guest.welcomed = true;
+    guest.got = 0;
+    guest.until = Clock::now() + kGuestTimeout;
+    // The first bytes on a fresh connection: they fit, or it is gone.
+    return ::send(guest.fd.get(), &welcome, sizeof welcome, MSG_NOSIGNAL | MSG_DONTWAIT) == ssize_t(sizeof welcome);
+  }
+
+  void arrive(Guest& guest) {
+    if (std::exchange(come_[std::size_t(guest.hello.from)][guest.hello.channel], true)) return;  // TM-1
+    links_.arrive(guest.hello.from, Channel(guest.hello.channel), std::move(guest.fd));
+    --left_;
+  }
+
+  Status late() const {
+    std::vector<int> missing;
+    for (int r = own_.rank + 1; r < own_.ranks; ++r)
+      if (!come_[std::size_t(r)][0] || !come_[std::size_t(r)][1]) missing.push_back(r);
+    return CollectiveError::from(
+        {.reason = Reason::kTimeout, .operation = "connect", .rank = own_.rank, .missing_ranks = missing},
+        fmt::format("ranks {} did not connect", fmt::join(missing, ", ")));
+  }
+
+  const TcpLinks::Identity& own_;
+  const int listener_;
+  const std::uint64_t key_;
+  TcpLinks& links_;
+  std::vector<std::array<bool, 2>> come_;
+  int left_ = 0;
+  std::list<Guest> guests_;  // oldest first
+  std::vector<pollfd> polled_;
+};
 
 }  // namespace
 
@@ -223,22 +328,7 @@ Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identit
         return proven.error_ptr();
       links->arrive(to, channel, *std::move(socket));
     }
-  std::vector<std::array<bool, 2>> come(std::size_t(identity.ranks));
-  for (int left = 2 * (identity.ranks - identity.rank - 1); left > 0;) {
-    if (!wait_for(listener.fd(), POLLIN, deadline)) {
-      std::vector<int> missing;
-      for (int r = identity.rank + 1; r < identity.ranks; ++r)
-        if (!come[std::size_t(r)][0] || !come[std::size_t(r)][1]) missing.push_back(r);
-      return CollectiveError::from(
-          {.reason = Reason::kTimeout, .operation = "connect", .rank = identity.rank, .missing_ranks = missing},
-          fmt::format("ranks {} did not connect", fmt::join(missing, ", ")));
-    }
-    UniqueFd one(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-    const auto hello = one ? proven_hello(one.get(), identity, key, deadline) : std::nullopt;
-    if (!hello || std::exchange(come[std::size_t(hello->from)][hello->channel], true)) continue;  // TM-1
-    links->arrive(hello->from, Channel(hello->channel), std::move(one));
-    --left;
-  }
+  if (Status met = MeshDoor(identity, listener.fd(), key, *links).run(deadline); !met.ok()) return met.error_ptr();
   return links;
 }
 

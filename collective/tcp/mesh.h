@@ -15,6 +15,8 @@
 //   TM-1  A connection whose other end does not prove to know the key, or names a rank that is there already, is
 //         closed; comparing takes the same time wherever two proofs differ.
 //   TM-2  Nobody listens any more when it returns.
+//   TM-3  Who connects and says nothing delays nobody: all are heard at once, a hello has ten seconds, and of more than
+//         the ranks themselves and 64 the oldest makes way, of the source of which most wait (SRC-1).
 // Thread rule: any thread; everything here waits until its deadline at most.
 #pragma once
 #include <chrono>

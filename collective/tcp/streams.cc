@@ -263,10 +263,11 @@ bool TcpStreams::decide_message(int index) {
   }
   if (peer.header.bytes > kStreamStashMax) return false;
   if (stashed_bytes_ + peer.header.bytes > kStreamStashMax && stashed_bytes_ > 0) return false;
-  peer.stashed.push_back({peer.header, std::vector<std::byte>(peer.header.bytes), false});
+  // TCS-4
+  peer.stashed.push_back({peer.header, std::make_unique_for_overwrite<std::byte[]>(peer.header.bytes), false});
   peer.stash = &peer.stashed.back();
   stashed_bytes_ += peer.header.bytes;
-  peer.target = peer.header.bytes == 0 ? peer.buffer.get() : peer.stash->data.data();
+  peer.target = peer.header.bytes == 0 ? peer.buffer.get() : peer.stash->data.get();
   return true;
 }
 
@@ -296,7 +297,7 @@ bool TcpStreams::take_stashed(int index) {
     if (found == peer.stashed.end() || !found->whole || &transfer == peer.transfer) { ++recv; continue; }
     if (found->header.bytes != transfer.bytes || detail::DType(found->header.what >> 8 & 0xff) != transfer.type)
       return mismatch_of(index, found->header, transfer);
-    if (transfer.bytes != 0) std::memcpy(transfer.to, found->data.data(), transfer.bytes);
+    if (transfer.bytes != 0) std::memcpy(transfer.to, found->data.get(), transfer.bytes);
     stashed_bytes_ -= transfer.bytes;
     peer.stashed.erase(found);
     transfer.done = true;
@@ -312,7 +313,9 @@ void TcpStreams::loop_back() {
   Peer& peer = peers_[std::size_t(me)];
   for (; !peer.out.empty() && !failed_; peer.out.pop_front()) {
     const Out& out = peer.out.front();
-    peer.stashed.push_back({out.header, std::vector<std::byte>(out.data, out.data + out.header.bytes), true});
+    auto copy = std::make_unique_for_overwrite<std::byte[]>(out.header.bytes);
+    if (out.header.bytes != 0) std::memcpy(copy.get(), out.data, out.header.bytes);
+    peer.stashed.push_back({out.header, std::move(copy), true});
     stashed_bytes_ += out.header.bytes;
     if (out.transfer) out.transfer->done = true;
   }

@@ -12,6 +12,8 @@
 //   TCS-2  A frame whose signature differs from that of the operation with its number, or whose size is not what is
 //          asked for, is a mismatch; none of its payload is written anywhere.
 //   TCS-3  Messages of one pair and tag go to the recvs in the order in which these were posted.
+//   TCS-4  A message that nobody has asked for yet takes addresses by its header's word, at most kStashMax, and pages
+//          as its bytes come.
 // Thread rule: one thread at a time.
 #pragma once
 #include <poll.h>
@@ -57,7 +59,7 @@ class TcpStreams {
   struct Header { std::uint64_t bytes = 0, sequence = 0, what = 0, count = 0, scale = 0; };
   struct Out { Header header; const std::byte* data = nullptr; std::size_t done = 0; Transfer* transfer = nullptr; };
   struct In { std::byte* to = nullptr; std::size_t bytes = 0; };
-  struct Stash { Header header; std::vector<std::byte> data; bool whole = false; };
+  struct Stash { Header header; std::unique_ptr<std::byte[]> data; bool whole = false; };
   struct Peer {
     std::deque<Out> out;
     std::deque<In> in;

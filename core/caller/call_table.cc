@@ -133,7 +133,7 @@ void CallTable::succeed(PendingCall& call, const ReplyHead& head, FrameReader& i
   for (ObjectEntry* entry : call.several) next(entry);
   owner_.holds().end(arrival);
   if (call.stream) call.stream->finish(head.index);
-  note_finished(call, "FINISHED", {});
+  note_finished(call, End::kFinished, {});
   forget(call);
 }
 
@@ -146,7 +146,7 @@ void CallTable::fail_results(PendingCall& call, const ErrorPtr& error) {
 
 void CallTable::fail(PendingCall& call, const ErrorPtr& error) {
   fail_results(call, error);
-  note_finished(call, "FAILED", error->message());
+  note_finished(call, End::kFailed, error->message());
   forget(call);
 }
 
@@ -174,10 +174,12 @@ ErrorContext CallTable::context_of(const PendingCall& call) const {
   return context;
 }
 
-void CallTable::note_finished(PendingCall& call, const char* state, const std::string& error) {
+void CallTable::note_finished(PendingCall& call, End end, const std::string& error) {
   if (call.kind != CallKind::kTask) return;
   // A full history is rewritten only now and then: names cost more than the task itself.
-  if (finished_.size() >= kFinishedMax && !call.info && *state == 'F' && state[1] == 'I') return;
+  const bool is_news = call.info || end != End::kFinished;
+  if (finished_.size() >= kFinishedMax && !is_news) return;
+  const char* state = end == End::kFinished ? "FINISHED" : "FAILED";
   finished_.push_back({task_id_text(runtime_.self(), call.id), name_of(call), state, {}, error, int(call.attempt)});
   if (finished_.size() > kFinishedMax) finished_.pop_front();
 }

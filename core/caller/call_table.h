@@ -51,7 +51,8 @@ class CallTable {
   const std::deque<Finished>& finished() const { return finished_; }
 
  private:
-  void note_finished(PendingCall& call, const char* state, const std::string& error);
+  enum class End : std::uint8_t { kFinished, kFailed };
+  void note_finished(PendingCall& call, End end, const std::string& error);
 
   Runtime& runtime_;
   Owner& owner_;

@@ -11,6 +11,7 @@
 //   WC-1  decode_message(encode_message(m)) is m; any other bytes give a SerializationError that names the struct, or
 //         some m.
 //   WC-2  Every byte belongs to the message: a longer encoding is refused, as a shorter one is.
+//   WC-3  A message takes at most 32 times its bytes and one mebibyte as a value (SR-4); more is a SerializationError.
 #pragma once
 #include <cstddef>
 #include <span>

@@ -8,6 +8,9 @@
 
 namespace troupe::wire {
 
+/// WC-3. An empty string or vector, of which our messages consist, becomes 8 times its bytes.
+inline constexpr troupe::detail::Unfolding kUnfolding{.times = 32, .spare = std::size_t{1} << 20};
+
 template <class M> std::vector<std::byte> encode_message(const M& message) {
   static_assert(Serializable<M>);
   return troupe::detail::encode(message);
@@ -15,7 +18,7 @@ template <class M> std::vector<std::byte> encode_message(const M& message) {
 
 template <class M> Result<M> decode_message(std::span<const std::byte> bytes) {
   static_assert(Serializable<M>);
-  return troupe::detail::decode<M>(bytes);
+  return troupe::detail::decode<M>(bytes, nullptr, kUnfolding);
 }
 
 }  // namespace troupe::wire

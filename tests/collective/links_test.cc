@@ -1,9 +1,13 @@
-// What TcpLinks makes of peers whose connections end: who is named, and when (TL-2, TL-3). Far ends are plain sockets.
+// What TcpLinks makes of peers whose connections end: who is named, and when (TL-2, TL-3), and of what comes unproven
+// (TL-5). Far ends are plain sockets.
 #include <gtest/gtest.h>
 
 #include <sys/socket.h>
 
+#include <cstdint>
 #include <future>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "collective/tcp/links.h"
@@ -82,6 +86,83 @@ TEST(LinksTest, TheEndOfADataSocketIsWaitedWithAsWell) {
   EXPECT_FALSE(links.own->has_failed());
   links.far[1].reset();
   EXPECT_EQ(links.named(), (std::vector{1, 3}));
+}
+
+/// The near end of a pair; the far end is the peer's.
+UniqueFd near_end(UniqueFd& far) {
+  int fds[2] = {-1, -1};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  far = UniqueFd(fds[0]);
+  return UniqueFd(fds[1]);
+}
+net::Token::Digest proof_of_peer() {
+  net::Token::Digest proof{};
+  for (std::size_t i = 0; i < proof.size(); ++i) proof[i] = std::uint8_t(7 * i + 1);
+  return proof;
+}
+/// Has the peer been sent anything by now?
+bool was_sent(const UniqueFd& far) {
+  char byte;
+  return ::recv(far.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0;
+}
+
+// TL-5: at f0736ec the listening side proved nothing.
+TEST(LinksTest, TL5_ASocketIsUsedOnlyAfterThePeersProof) {
+  UniqueFd far_data, far_control;
+  auto own = TcpLinks::create({.rank = 0, .ranks = 2, .epoch = 1});
+  own->arrive_unproven(1, Channel::kData, near_end(far_data), proof_of_peer());
+  own->arrive_unproven(1, Channel::kControl, near_end(far_control), proof_of_peer());
+  const net::Token::Digest proof = proof_of_peer();
+  ASSERT_EQ(::send(far_data.get(), proof.data(), 20, 0), 20);
+  own->look();
+  EXPECT_LT(own->data(1), 0) << "a part of it is none";
+  own->working_on({.sequence = 3, .signature = {}});
+  own->tell_progress();
+  EXPECT_FALSE(was_sent(far_control)) << "nothing is said before";
+  ASSERT_EQ(::send(far_data.get(), proof.data() + 20, 12, 0), 12);
+  ASSERT_EQ(::send(far_control.get(), proof.data(), 32, 0), 32);
+  while (own->data(1) < 0) own->look();  // or the thread's
+  own->fail({Reason::kBackend, "so that something is said", {}});
+  char byte = 0;
+  EXPECT_EQ(::recv(far_control.get(), &byte, 1, 0), 1) << "TL-1: also to who comes late";
+}
+
+TEST(LinksTest, TL5_AWrongProofOrAnEchoIsAFailureThatNamesTheRank) {
+  auto told = std::make_shared<std::promise<Failure>>();
+  UniqueFd far_data, far_control;
+  auto own = TcpLinks::create({.rank = 0, .ranks = 3, .epoch = 1});
+  own->on_failure([told](const Failure& failure) { told->set_value(failure); });
+  own->arrive_unproven(2, Channel::kData, near_end(far_data), proof_of_peer());
+  own->arrive_unproven(2, Channel::kControl, near_end(far_control), proof_of_peer());
+  net::Token::Digest wrong = proof_of_peer();
+  wrong[31] ^= 1;
+  ASSERT_EQ(::send(far_control.get(), wrong.data(), wrong.size(), 0), 32);
+  auto future = told->get_future();
+  ASSERT_EQ(future.wait_for(seconds(60)), std::future_status::ready);
+  const Failure failure = future.get();
+  EXPECT_EQ(failure.reason, Reason::kBackend);
+  EXPECT_EQ(failure.missing_ranks, std::vector{2});
+  EXPECT_NE(failure.text.find("does not know the group's key"), std::string::npos) << failure.text;
+  EXPECT_FALSE(was_sent(far_data));
+}
+
+// TL-2, TL-5: a daemon that closes what nobody expects, or a peer that dies before.
+TEST(LinksTest, TL5_WhoHangsUpBeforeItsProofIsDeadAndALeaverSaysGoodbye) {
+  auto told = std::make_shared<std::promise<Failure>>();
+  UniqueFd far_dead, far_data, far_control;
+  auto own = TcpLinks::create({.rank = 0, .ranks = 3, .epoch = 1});
+  own->on_failure([told](const Failure& failure) { told->set_value(failure); });
+  own->arrive_unproven(1, Channel::kControl, near_end(far_control), proof_of_peer());
+  own->arrive_unproven(2, Channel::kControl, near_end(far_dead), proof_of_peer());
+  far_dead.reset();
+  auto future = told->get_future();
+  ASSERT_EQ(future.wait_for(seconds(60)), std::future_status::ready);
+  const Failure failure = future.get();
+  EXPECT_EQ(failure.reason, Reason::kDied);
+  EXPECT_EQ(failure.missing_ranks, std::vector{2});
+  EXPECT_FALSE(was_sent(far_control)) << "not even that";
+  own->leave();
+  EXPECT_TRUE(was_sent(far_control)) << "a goodbye, without which this rank would be taken for dead";
 }
 
 }  // namespace

@@ -123,5 +123,44 @@ TEST(MeshTest, ADiallerWithoutTheKeyIsClosedAndTheRankIsTaken) {
   (*zero)->leave();
 }
 
+// TM-3: at f0736ec each of them was waited for in turn, a second long.
+TEST(MeshTest, SilentStrangersDelayNoRank) {
+  MeshListener listener = MeshListener::open("127.0.0.1").value();
+  const std::string address = listener.address().text;
+  std::vector<MeshAddress> addresses{listener.address(), {}};
+  std::vector<UniqueFd> strangers;
+  for (int i = 0; i < 200; ++i) strangers.push_back(dial(address, soon()).value());
+  const std::uint32_t magic = 0x324d5254;
+  for (int i = 0; i < 20; ++i)  // these begin like a rank
+    ASSERT_TRUE(send_whole(strangers[std::size_t(i)].get(), &magic, sizeof magic, soon()));
+  Meeting zero = NotFoundError("not yet");
+  std::thread rank([&, listener = std::move(listener)]() mutable {
+    zero = connect_mesh({0, 2, 1}, std::move(listener), addresses, kKey, soon());
+  });
+  const Meeting one = connect_mesh({1, 2, 1}, MeshListener::open("127.0.0.1").value(), addresses, kKey, soon());
+  rank.join();
+  ASSERT_TRUE(zero.ok()) << zero.error().what();
+  ASSERT_TRUE(one.ok()) << one.error().what();
+  (*one)->leave();
+  (*zero)->leave();
+}
+
+// TM-1, from both sides: of two groups on one port nobody takes the other's rank.
+TEST(MeshTest, AnotherGroupsRankIsNotTakenAndTheRightOneIs) {
+  MeshListener listener = MeshListener::open("127.0.0.1").value();
+  std::vector<MeshAddress> addresses{listener.address(), {}};
+  Meeting zero = NotFoundError("not yet");
+  std::thread rank([&, listener = std::move(listener)]() mutable {
+    zero = connect_mesh({0, 2, 1}, std::move(listener), addresses, kKey, soon());
+  });
+  const Meeting other = connect_mesh({1, 2, 1}, MeshListener::open("127.0.0.1").value(), addresses, kKey + 1, soon());
+  EXPECT_FALSE(other.ok());
+  const Meeting one = connect_mesh({1, 2, 1}, MeshListener::open("127.0.0.1").value(), addresses, kKey, soon());
+  rank.join();
+  ASSERT_TRUE(zero.ok() && one.ok());
+  (*one)->leave();
+  (*zero)->leave();
+}
+
 }  // namespace
 }  // namespace troupe::collective

@@ -72,6 +72,15 @@ TEST(Introduction, NIT2_EveryChangeEndsTheProof) {
   }
 }
 
+TEST(Introduction, NIT3_TheAnswerIsKnownToWhoHasTheKeyAndIsForOneIntroduction) {
+  const Introduction first = introduce(kPair, key_of('a')).value(), second = introduce(kPair, key_of('a')).value();
+  const Token::Digest answer = acceptance(first, key_of('a'));
+  EXPECT_TRUE(same_proof(answer, acceptance(decode_introduction(bytes_of_introduction(first)).value(), key_of('a'))));
+  EXPECT_FALSE(same_proof(answer, acceptance(first, key_of('b'))));
+  EXPECT_FALSE(same_proof(answer, acceptance(second, key_of('a')))) << "it cannot be said again";
+  EXPECT_FALSE(same_proof(answer, first.proof)) << "nor is the dialler's own proof one, sent back";
+}
+
 TEST(Introduction, SaysSomethingElseEachTime) { EXPECT_NE(sent(), sent()); }
 
 }  // namespace

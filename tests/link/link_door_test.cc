@@ -1,16 +1,22 @@
 // Who gets in, and who does not: LK-3, NLS-1 to NLS-3, LH-1.
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <future>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "core/net/base/socket.h"
+#include "core/net/base/source.h"
 #include "recorder.h"
 
 namespace troupe::net::testing {
@@ -163,6 +169,42 @@ TEST(LinkDoor, StrangersTakeNoPlaceOfMembers) {  // HK-1
     auto link = links->connect({.address = server.address(), .timeout = kPatience});
     EXPECT_TRUE(link.ok()) << link.error().what();
   }
+}
+
+/// From another address of this machine.
+UniqueFd connection_from(const char* source, int port) {
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  ::inet_pton(AF_INET, source, &own.sin_addr);
+  auto to = *parse_address("127.0.0.1:" + std::to_string(port));
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) != 0 ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.size) != 0)
+    fd.reset();
+  return fd;
+}
+
+TEST(Source, SRC1_TheOldestOfWhomMostWaitMakesWay) {
+  constexpr Source a{1}, b{2}, c{3};
+  EXPECT_EQ(who_makes_way(std::vector{a}), 0u);
+  EXPECT_EQ(who_makes_way(std::vector{a, b, b}), 1u);
+  EXPECT_EQ(who_makes_way(std::vector{a, b, b, a}), 0u) << "of as many the oldest of all";
+  EXPECT_EQ(who_makes_way(std::vector{c, a, b, a, b, b}), 2u);
+}
+
+// At f0736ec whoever connected often enough displaced everybody who was not through yet.
+TEST(LinkDoor, HK1_AFloodFromOneAddressDisplacesNobodyFromAnother) {
+  auto options = options_for("server");
+  options.handshake_timeout = std::chrono::hours(1);
+  Server server(options, {.connections_max = 4, .unproven_max = 8});
+  UniqueFd slow = connection_from("127.0.0.2", server.port);
+  ASSERT_TRUE(slow) << std::strerror(errno);
+  std::vector<UniqueFd> flood;
+  for (int i = 0; i < 50; ++i) flood.push_back(plain_connection(server.port));
+  for (int i = 0; i < 43; ++i) ASSERT_TRUE(is_hung_up(flood[std::size_t(i)].get())) << i;
+  char byte;
+  EXPECT_EQ(::recv(slow.get(), &byte, 1, MSG_DONTWAIT), -1) << "it was hung up on";
+  EXPECT_EQ(errno, EAGAIN);
 }
 
 /// Takes the first connection that comes to `listener` and reads all that is said to it for as long as it says nothing.

@@ -85,6 +85,32 @@ TEST(HandOvers, WhoComesEarlyIsPassedOnLater) {
   EXPECT_EQ(door.door().expected, 1u);
 }
 
+// At f0736ec whoever came often enough displaced every rank that waited.
+TEST(HandOvers, HOV2_OneSourceCannotDisplaceWhatWaitsFromAnother) {
+  constexpr net::Source kRanks{0, 0, 0, 0, 10, 0, 0, 1}, kStrangers{0, 0, 0, 0, 10, 0, 0, 2};
+  HandOvers door(8);
+  Connection data, control;
+  EXPECT_FALSE(door.arrive(from_rank(1, 'a'), std::move(data.fd), kStart, kRanks));
+  EXPECT_FALSE(door.arrive(from_rank(1, 'b', 1, 1), std::move(control.fd), kStart, kRanks));
+  std::vector<Connection> strangers(50);
+  for (std::size_t i = 0; i < strangers.size(); ++i)
+    door.arrive(from_rank(int(i) + 2, 'x'), std::move(strangers[i].fd), kStart, kStrangers);
+  EXPECT_EQ(door.door().early, 8u);
+  EXPECT_FALSE(data.closed() || control.closed());
+  EXPECT_TRUE(strangers[0].closed());
+  EXPECT_EQ(door.expect(kWorker, ranks({{1, 0, key_of('a')}, {1, 1, key_of('b')}})).size(), 2u);
+}
+
+TEST(HandOvers, TheRankThatDialledIsToldTheProofOfItsOwnIntroduction) {
+  HandOvers door;
+  door.expect(kWorker, ranks({{1, 0, key_of('a')}}));
+  Connection one;
+  const net::Introduction who = from_rank(1, 'a');
+  const auto passed = door.arrive(who, std::move(one.fd), kStart);
+  ASSERT_TRUE(passed);
+  EXPECT_TRUE(net::same_proof(passed->acceptance, net::acceptance(who, key_of('a'))));
+}
+
 TEST(HandOvers, HOV2_WaitersAreBoundedInNumberAndTime) {
   HandOvers door;
   std::vector<Connection> all(HandOvers::kEarlyMax + 1);

@@ -140,6 +140,20 @@ TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
   EXPECT_EQ(missing.error().code(), troupe::ErrorCode::kNotFound);
 }
 
+// Before, its parameters went to a network that they did not fit.
+TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
+  Folder folder;
+  Checkpoint other = sample();
+  other.policy.shape.policy.hidden1 = other.policy.shape.value.hidden1 = 8;
+  other.policy.params.assign(other.policy.shape.parameter_count(), 0.5f);
+  other.learner.first_moment = other.learner.second_moment = other.policy.params;
+  ASSERT_TRUE(save_checkpoint(folder / "c.bin", other).ok());
+  const auto got = load_checkpoint(folder / "c.bin");
+  ASSERT_FALSE(got.ok());
+  EXPECT_EQ(got.error().code(), troupe::ErrorCode::kSerialization);
+  EXPECT_NE(got.error().message().find("make no checkpoint"), std::string::npos) << got.error().message();
+}
+
 TEST(CheckpointFile, CK2_APolicyCannotBeResumed) {
   Folder folder;
   ASSERT_TRUE(save_policy(folder / "p.bin", sample().policy).ok());

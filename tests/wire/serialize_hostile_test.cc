@@ -1,4 +1,4 @@
-// Bytes of any origin: never a read outside them, never memory out of proportion, always a typed error (SR-1 to SR-3).
+// Bytes of any origin: never a read outside them, never memory out of proportion, always a typed error (SR-1 to SR-4).
 // The sanitizer presets run this file too; buffers are exactly as large as what they hold.
 #include <cstring>
 #include <memory>
@@ -165,6 +165,56 @@ TEST(Hostile, MemoryGrowsWithWhatIsReadNotWithWhatIsClaimed) {
   reader(value);
   EXPECT_TRUE(reader.failed());
   EXPECT_LT(value.capacity(), 10u);
+}
+
+struct Sparse {
+  std::array<double, 512> numbers{};
+};
+
+/// n elements of one byte each.
+template <class T> Result<T> of_small_elements(std::uint32_t n, detail::Unfolding unfolding = {}) {
+  std::vector<std::byte> bytes(4 + n);
+  std::memcpy(bytes.data(), &n, 4);
+  return detail::decode<T>(bytes, nullptr, unfolding);
+}
+
+template <class T> std::size_t counted(std::size_t elements) {
+  const std::vector<std::byte> bytes = detail::encode(T(elements));
+  std::size_t spare = 1;  // the least with which it can be decoded, to a power of two
+  while (!detail::decode<T>(bytes, nullptr, {.times = 0, .spare = spare}).ok()) spare *= 2;
+  return spare;
+}
+
+// SR-4 (REVIEW C.4): at f0736ec 64 MiB of empty strings took 512 MiB, and a megabyte of empty optionals gigabytes.
+TEST(Hostile, SR4_MemoryIsBoundedByAMultipleOfTheBytes) {
+  using Sparses = std::vector<std::optional<Sparse>>;
+  EXPECT_TRUE(of_small_elements<Sparses>(10'000).ok()) << "41 MB of 10 KB: within what is spared";
+  const auto refused = of_small_elements<Sparses>(100'000);
+  ASSERT_FALSE(refused.ok()) << "410 MB of 100 KB";
+  EXPECT_EQ(refused.error().code(), ErrorCode::kSerialization);
+  EXPECT_NE(refused.error().message().find("unfolds into more memory"), std::string::npos) << refused.error().message();
+
+  const std::vector<std::byte> strings = detail::encode(std::vector<std::string>(100'000));
+  EXPECT_TRUE(detail::decode<std::vector<std::string>>(strings).ok()) << "8 times its bytes";
+  EXPECT_FALSE(detail::decode<std::vector<std::string>>(strings, nullptr, {.times = 7, .spare = 0}).ok());
+  EXPECT_TRUE(detail::decode<std::vector<std::string>>(strings, nullptr, {.times = 8, .spare = 0}).ok());
+}
+
+TEST(Hostile, SR4_CountsWhatEachKindOfContainerTakes) {
+  EXPECT_GE(counted<std::vector<std::vector<int>>>(1000), 1000 * sizeof(std::vector<int>));
+  EXPECT_GE(counted<std::list<int>>(1000), 1000 * (sizeof(int) + 2 * sizeof(void*)));
+  EXPECT_GE(counted<std::vector<std::deque<int>>>(1000), 1000 * (sizeof(std::deque<int>) + 512 + 64))
+      << "an empty deque has memory of its own";
+  std::vector<std::unique_ptr<Sparse>> pointers(10);
+  for (auto& one : pointers) one = std::make_unique<Sparse>();
+  const std::vector<std::byte> bytes = detail::encode(pointers);
+  using Pointers = std::vector<std::unique_ptr<Sparse>>;
+  EXPECT_FALSE(detail::decode<Pointers>(bytes, nullptr, {.times = 0, .spare = 10 * sizeof(Sparse)}).ok());
+  EXPECT_TRUE(detail::decode<Pointers>(bytes, nullptr, {.times = 0, .spare = 11 * sizeof(Sparse)}).ok());
+  std::set<std::uint64_t> set{1, 2, 3};
+  EXPECT_FALSE(detail::decode<std::set<std::uint64_t>>(detail::encode(set), nullptr, {.times = 0, .spare = 24}).ok());
+  const std::string text(1 << 20, 'x');  // bytes that are copied as they are count for nothing
+  EXPECT_TRUE(detail::decode<std::string>(detail::encode(text), nullptr, {.times = 0, .spare = 0}).ok());
 }
 
 struct Shifty {  // not the same in both passes

@@ -133,9 +133,11 @@ bool sane(const Policy& p) {
   return p.params.size() == p.shape.parameter_count();
 }
 
+/// Training goes on with the network that its configuration makes: another one's parameters would not fit it.
 bool sane(const Checkpoint& c) {
   const auto between = [](std::size_t v, std::size_t most) { return v >= 1 && v <= most; };
-  return sane(c.policy) && c.learner.first_moment.size() == c.policy.params.size() &&
+  return sane(c.policy) && c.policy.shape == learner_options(c.config).shape &&
+         c.learner.first_moment.size() == c.policy.params.size() &&
          c.learner.second_moment.size() == c.policy.params.size() && c.log.recent.size() <= kReturnWindow &&
          between(c.config.num_workers, 4096) && between(c.config.num_envs, 1 << 20) &&
          between(c.config.horizon, 1 << 20);

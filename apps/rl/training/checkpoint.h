@@ -14,7 +14,8 @@
 //
 // RCK-1  A file appears whole or not at all: written aside in the same folder, fsynced, renamed, the folder fsynced.
 // RCK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a
-//       NotFoundError. Decoding is bounded by the bytes that are there.
+//       NotFoundError. Decoding is bounded by the bytes that are there. A checkpoint whose network is not the one that
+//       its configuration makes is damaged as well.
 // RCK-3  Training goes on after load_checkpoint as it would have without the stop, except that episodes in play are
 //       lost.
 #pragma once

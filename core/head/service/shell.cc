@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/base/log.h"
+#include "core/net/link/batch.h"
 
 namespace troupe::head {
 namespace {
@@ -33,20 +34,19 @@ void Shell::closed(net::LinkId link, bool nobody_there) {
 }
 
 void Shell::batch(net::LinkId link, ByteView rest) {
-  while (!rest.empty()) {
-    Result<net::FrameHeader> header = net::decode_header(rest.first(std::min(rest.size(), sizeof(net::FrameHeader))));
-    if (!header.ok() || rest.size() - sizeof(net::FrameHeader) < header->payload_size) {
+  for (;;) {
+    const auto [state, header, payload] = net::next_frame(rest);
+    if (state == net::BatchFrame::State::kEnd) break;
+    if (state == net::BatchFrame::State::kBad) {
       links_->abort(link, "a frame that does not decode");
       break;
     }
-    const ByteView payload = rest.subspan(sizeof(net::FrameHeader), header->payload_size);
-    rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
     auto peer = peers_.find(link);
     auto way = peer == peers_.end() ? ways_.end() : ways_.find(peer->second.node);
     const auto took =
-        way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, *header, payload);
+        way == ways_.end() ? net::Session::Took::kOutside : way->second->session.receive(link, header, payload);
     if (took == net::Session::Took::kOutside) {
-      take_outside(link, *header, payload);
+      take_outside(link, header, payload);
     } else if (took == net::Session::Took::kViolation) {
       links_->abort(link, "frames that contradict the session");
       break;

@@ -11,7 +11,9 @@
 // exception that it throws passes through encode and decode.
 //
 // Bytes: little-endian, fixed width, no type tags, no padding; layouts in detail/serialize_std.h. Decoding is for bytes
-// of any origin: it is bounded in memory and depth and never reads outside (SR-1 to SR-3, detail/serialize_archive.h).
+// of any origin: it is bounded in memory and depth and never reads outside (SR-1 to SR-4, detail/serialize_archive.h).
+// A value whose elements take more than 64 times its encoded size and 64 MiB besides cannot be decoded: hundreds of
+// thousands of empty optionals of a large struct, say, which are better written as the few that are not empty.
 //
 // Thread rule: functions of values; call them from any thread.
 #pragma once
@@ -62,8 +64,9 @@ template <class T> std::vector<std::byte> encode(const T& value, Attachments* at
 }
 
 /// The value that these bytes, all of them, encode; else a SerializationError that names T.
-template <class T> Result<T> decode(std::span<const std::byte> bytes, Attachments* attachments = nullptr) {
-  Reader reader(bytes, attachments);
+template <class T>
+Result<T> decode(std::span<const std::byte> bytes, Attachments* attachments = nullptr, Unfolding unfolding = {}) {
+  Reader reader(bytes, attachments, unfolding);
   T value{};
   reader(value);
   if (Status status = reader.finish(type_name<T>()); !status.ok()) return status.error_ptr();

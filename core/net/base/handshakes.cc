@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "core/net/base/socket.h"
 
@@ -21,7 +22,7 @@ Handshakes::~Handshakes() {
 void Handshakes::add(UniqueFd socket) {
   auto exchange = ProofExchange::listen(options_.self(), local_address(socket.get()), options_.also_reached_at);
   if (!exchange.ok()) return;  // the kernel gives no random numbers: nothing can be proven
-  if (waiting_.size() >= std::max<std::size_t>(options_.unproven_max, 1)) refuse(waiting_.begin()->first);  // HK-1
+  if (waiting_.size() >= std::max<std::size_t>(options_.unproven_max, 1)) make_room();
   const std::uint64_t id = next_id_++;
   Newcomer& newcomer = waiting_
                            .emplace(std::piecewise_construct, std::forward_as_tuple(id),
@@ -30,6 +31,13 @@ void Handshakes::add(UniqueFd socket) {
   newcomer.deadline =
       loop_.at(std::chrono::steady_clock::now() + options_.timeout, [this, id] { refuse(id); });  // HK-2
   loop_.watch(newcomer.socket.get(), EPOLLIN, [this, id](std::uint32_t) { on_readable(id); });
+}
+
+/// HK-1
+void Handshakes::make_room() {
+  std::vector<Source> sources;
+  for (const auto& [id, newcomer] : waiting_) sources.push_back(newcomer.source);
+  refuse(std::next(waiting_.begin(), std::ptrdiff_t(who_makes_way(sources)))->first);
 }
 
 Handshakes::Newcomer Handshakes::remove(std::uint64_t id) {

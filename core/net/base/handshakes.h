@@ -9,8 +9,9 @@
 //
 // Invariants
 //   HK-1  At most `unproven_max` connections wait here; the newcomer above that displaces the one that has waited
-//         longest. They take none of the places of connections that are proven, so strangers cannot keep members out by
-//         holding on.
+//         longest of the source of which most wait (SRC-1). They take none of the places of connections that are
+//         proven, so strangers cannot keep members out by holding on, nor by coming again and again from where they
+//         are.
 //   HK-2  A connection that is not through after `timeout` is closed.
 //   HK-3  No more bytes are read of a connection than the messages of proof.h (or a hand-over's header and body) have,
 //         and no memory is taken by a stranger's word.
@@ -26,6 +27,7 @@
 #include "core/base/fd.h"
 #include "core/net/base/loop.h"
 #include "core/net/base/proof.h"
+#include "core/net/base/source.h"
 #include <troupe/duration.h>
 
 namespace troupe::net {
@@ -63,8 +65,10 @@ class Handshakes {
 
  private:
   struct Newcomer {
-    Newcomer(UniqueFd fd, ProofExchange exchange) : socket(std::move(fd)), proof(std::move(exchange)) {}
+    Newcomer(UniqueFd fd, ProofExchange exchange)
+        : socket(std::move(fd)), source(source_of(socket.get())), proof(std::move(exchange)) {}
     UniqueFd socket;
+    Source source{};
     ProofExchange proof;
     SocketLoop::TimerId deadline{};
     std::vector<std::byte> first;  ///< the header, until it tells what this is; then a hand-over's body
@@ -78,6 +82,7 @@ class Handshakes {
   Progress feed(Newcomer& newcomer, ByteView bytes);
   Newcomer remove(std::uint64_t id);
   void refuse(std::uint64_t id);
+  void make_room();
 
   SocketLoop& loop_;
   Options options_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +10,9 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
 
 #include "core/base/fd.h"
 
@@ -92,6 +96,43 @@ void compress(std::array<std::uint32_t, 8>& state, const std::uint8_t* block) {
   state[7] += h;
 }
 
+/// TK-5: places for secrets, in pages that nothing else uses. They stay mapped: a process has few.
+class SecretPages {
+ public:
+  using Place = std::array<std::uint8_t, Token::kBytes>;
+
+  static SecretPages& instance() {
+    static SecretPages& pages = *new SecretPages;  // a Token may be static
+    return pages;
+  }
+  Place* take() {
+    std::lock_guard lock(mutex_);
+    if (free_.empty()) add_page();
+    Place* place = free_.back();
+    free_.pop_back();
+    return place;
+  }
+  void give_back(Place* place) {
+    ::explicit_bzero(place->data(), place->size());
+    std::lock_guard lock(mutex_);
+    free_.push_back(place);
+  }
+
+ private:
+  void add_page() {
+    const std::size_t size = std::size_t(::sysconf(_SC_PAGESIZE));
+    void* page = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED) throw std::bad_alloc();
+    (void)::madvise(page, size, MADV_DONTDUMP);
+    (void)::mlock(page, size);  // the limit may be zero; then it may be swapped
+    for (std::size_t at = 0; at + sizeof(Place) <= size; at += sizeof(Place))
+      free_.push_back(new (static_cast<std::byte*>(page) + at) Place{});
+  }
+
+  std::mutex mutex_;
+  std::vector<Place*> free_;
+};
+
 }  // namespace
 
 Token::Digest sha256(std::string_view message) {
@@ -123,34 +164,38 @@ Status fill_random(std::span<std::uint8_t> bytes) {
   return {};
 }
 
-Token::~Token() { ::explicit_bzero(bytes_.data(), bytes_.size()); }
+std::shared_ptr<Token::Bytes> Token::place() {
+  return {SecretPages::instance().take(), [](Bytes* place) { SecretPages::instance().give_back(place); }};
+}
 
 Result<Token> Token::make() {
+  const auto bytes = place();
+  if (auto filled = fill_random(*bytes); !filled.ok()) return filled.error_ptr();
   Token token;
-  if (auto filled = fill_random(token.bytes_); !filled.ok()) return filled.error_ptr();
-  token.set_ = true;
+  token.bytes_ = bytes;
   return token;
 }
 
 Result<Token> Token::parse(std::string_view hex) {
   const auto bad = [] { return InvalidArgumentError("not a cluster token: expected 64 hexadecimal digits"); };
   if (hex.size() != 2 * kBytes) return bad();
-  Token token;
+  const auto bytes = place();
   for (std::size_t i = 0; i < kBytes; ++i) {
     const int high = hex_value(hex[2 * i]), low = hex_value(hex[2 * i + 1]);
     if (high < 0 || low < 0) return bad();
-    token.bytes_[i] = std::uint8_t(high << 4 | low);
+    (*bytes)[i] = std::uint8_t(high << 4 | low);
   }
-  token.set_ = true;
+  Token token;
+  token.bytes_ = bytes;
   return token;
 }
 
 std::string Token::hex() const {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  if (!set_) return text;
+  if (!is_set()) return text;
   text.reserve(2 * kBytes);
-  for (auto byte : bytes_) {
+  for (auto byte : *bytes_) {
     text += kDigits[byte >> 4];
     text += kDigits[byte & 15];
   }
@@ -158,16 +203,22 @@ std::string Token::hex() const {
 }
 
 bool Token::equals(const Token& other) const noexcept {
-  const std::string_view a(reinterpret_cast<const char*>(bytes_.data()), kBytes);
-  const std::string_view b(reinterpret_cast<const char*>(other.bytes_.data()), kBytes);
-  const bool same = constant_time_equal(a, b);
-  return same && set_ && other.set_;
+  if (!is_set() || !other.is_set()) return false;
+  const std::string_view a(reinterpret_cast<const char*>(bytes_->data()), kBytes);
+  const std::string_view b(reinterpret_cast<const char*>(other.bytes_->data()), kBytes);
+  return constant_time_equal(a, b);
 }
 
-Token::Digest Token::sign(std::string_view message) const { return hmac_sha256(bytes_, message); }
+Token::Digest Token::sign(std::string_view message) const {
+  return hmac_sha256(is_set() ? *bytes_ : Bytes{}, message);
+}
 
 Token::Digest hmac_sha256(const std::array<std::uint8_t, Token::kBytes>& key, std::string_view message) {
-  std::string inner(64, '\x36'), outer(64, '\x5c');
+  std::string inner, outer;
+  inner.reserve(64 + message.size());  // a string that grows leaves its old memory unwiped. TK-5
+  outer.reserve(64 + sizeof(Token::Digest));
+  inner.assign(64, '\x36');
+  outer.assign(64, '\x5c');
   for (std::size_t i = 0; i < key.size(); ++i) {
     inner[i] = char(inner[i] ^ char(key[i]));
     outer[i] = char(outer[i] ^ char(key[i]));
@@ -182,7 +233,7 @@ Token::Digest hmac_sha256(const std::array<std::uint8_t, Token::kBytes>& key, st
 }
 
 Status Token::write_file(const std::string& path) const {
-  if (!set_) return InvalidArgumentError("no token to write to " + path);
+  if (!is_set()) return InvalidArgumentError("no token to write to " + path);
   auto folder = open_private_folder<InvalidArgumentError>(folder_of(path));
   if (!folder.ok()) return InvalidArgumentError(folder.error().message());
   const std::string name = name_of(path);

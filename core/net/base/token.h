@@ -9,10 +9,15 @@
 //         group and others, in a folder of this user that nobody else may enter or write; anything else is refused.
 //   TK-3  Writing never follows a link and never overwrites.
 //   TK-4  There is no way to format a Token into a stream or log by accident: only hex() gives its text.
+//   TK-5  Its bytes lie in a page of their own kind, which the kernel leaves out of core dumps and, where the limit on
+//         locked memory allows, never swaps; copies of a Token share them, the last one wipes them. What parse, files
+//         and proofs make of them elsewhere is wiped before the function returns. (The text that hex() gives is its
+//         caller's; a debugger of the same user sees everything.)
 #pragma once
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,10 +54,7 @@ class Token {
   static Result<Token> read_file(const std::string& path);
 
   Token() = default;                                    ///< no token: equals nothing, not even itself
-  Token(const Token&) = default;
-  Token& operator=(const Token&) = default;
-  ~Token();                                             ///< wipes the memory
-  bool is_set() const noexcept { return set_; }
+  bool is_set() const noexcept { return bytes_ != nullptr; }
   bool equals(const Token& other) const noexcept;
   std::string hex() const;                              ///< for metadata of a connection; never for a log
 
@@ -60,8 +62,10 @@ class Token {
   Digest sign(std::string_view message) const;
 
  private:
-  std::array<std::uint8_t, kBytes> bytes_{};
-  bool set_ = false;
+  using Bytes = std::array<std::uint8_t, kBytes>;
+  static std::shared_ptr<Bytes> place();
+
+  std::shared_ptr<const Bytes> bytes_;  ///< shared: there is one place for each secret. TK-5
 };
 
 /// SHA-256, for HMAC.

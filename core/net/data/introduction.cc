@@ -50,4 +50,10 @@ bool proves(const Introduction& introduction, const PairKey& key) {
   return same_proof(introduction.proof, proof_of(introduction, key));
 }
 
+Token::Digest acceptance(const Introduction& introduction, const PairKey& key) {
+  std::string message = "troupe introduction: accepted";  // NIT-3: no introduction begins like that
+  message.append(reinterpret_cast<const char*>(&introduction), sizeof introduction);
+  return hmac_sha256(key, message);
+}
+
 }  // namespace troupe::net

@@ -8,6 +8,10 @@
 // know, and that the daemon takes once. So neither a stranger nor another rank of the group can come in its place, and
 // nothing that was overheard can be said again. The cluster token plays no part.
 //
+// The answer is 32 bytes, the first of the other direction: HMAC-SHA256 under the same key over a label of its own and
+// the whole introduction, so over a nonce of the dialler. The daemon sends it when it passes the connection on. A rank
+// that dials sends nothing more before it has it: whoever took over a port gets an introduction and nothing else.
+//
 // Thread rule: pure functions, but for introduce, which asks the kernel for random bytes.
 //
 // Invariants
@@ -15,6 +19,8 @@
 //          Introduction whose
 //         proof is yet to be checked; it never reads beyond them.
 //   NIT-2  proves() is true for the same pair and key alone; its time does not depend on where two proofs differ.
+//   NIT-3  acceptance() is known to who has the key alone, is another for each introduction, and is no proof of an
+//          introduction.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -51,5 +57,7 @@ inline ByteView bytes_of_introduction(const Introduction& introduction) {
 }
 Result<Introduction> decode_introduction(ByteView bytes);
 bool proves(const Introduction& introduction, const PairKey& key);
+/// The answer to an introduction whose proof was right; compare by same_proof. NIT-3.
+Token::Digest acceptance(const Introduction& introduction, const PairKey& key);
 
 }  // namespace troupe::net

@@ -3,6 +3,7 @@ set(folder ${CMAKE_CURRENT_LIST_DIR}/..)
 troupe_library(link
   SOURCES
     ${folder}/base/handshakes.cc
+    ${folder}/base/source.cc
     ${folder}/base/loop.cc
     ${folder}/base/proof.cc
     ${folder}/base/socket.cc

@@ -19,7 +19,10 @@ std::optional<HandOvers::Passed> HandOvers::judge(const net::Introduction& who, 
            expected.epoch != who.epoch ? "another epoch is expected" : "it does not know the key of this pair");
     return std::nullopt;
   }
-  Passed passed{expected.owner, {who.group, who.epoch, who.from, who.to, who.channel}, std::move(fd)};
+  Passed passed{expected.owner,
+                {who.group, who.epoch, who.from, who.to, who.channel},
+                std::move(fd),
+                net::acceptance(who, expected.key)};
   expected_.erase(found);
   return passed;
 }
@@ -40,13 +43,20 @@ std::vector<HandOvers::Passed> HandOvers::expect(ProcessId owner, const wire::Ex
   return passed;
 }
 
-std::optional<HandOvers::Passed> HandOvers::arrive(const net::Introduction& who, UniqueFd fd, TimePoint now) {
+/// HOV-2
+void HandOvers::make_room() {
+  std::vector<net::Source> sources;
+  for (const Early& one : early_) sources.push_back(one.source);
+  const auto at = early_.begin() + std::ptrdiff_t(net::who_makes_way(sources));
+  refuse(at->who, "", "nobody has expected it yet, and too many wait");
+  early_.erase(at);
+}
+
+std::optional<HandOvers::Passed> HandOvers::arrive(const net::Introduction& who, UniqueFd fd, TimePoint now,
+                                                   net::Source source) {
   if (expected_.contains(pair_of(who))) return judge(who, std::move(fd));
-  if (early_.size() == kEarlyMax) {  // HOV-2
-    refuse(early_.front().who, "", "nobody has expected it yet, and too many wait");
-    early_.pop_front();
-  }
-  early_.push_back({who, std::move(fd), now + std::chrono::duration_cast<TimePoint::duration>(kEarlyWait)});
+  if (early_.size() >= early_max_) make_room();
+  early_.push_back({who, std::move(fd), now + std::chrono::duration_cast<TimePoint::duration>(kEarlyWait), source});
   return std::nullopt;
 }
 

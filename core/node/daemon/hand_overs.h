@@ -12,8 +12,8 @@
 // Invariants
 //   HOV-1  A connection is passed on only to the process that expects exactly this pair of ranks, channel and epoch,
 //          with a proof by that pair's key; each key passes on one connection.
-//   HOV-2  At most kEarlyMax connections wait, each kEarlyWait at most; the oldest makes way. What is refused is
-//          closed.
+//   HOV-2  At most `early_max` connections wait, each kEarlyWait at most; the oldest of the source of which most wait
+//          makes way (SRC-1). What is refused is closed.
 //   HOV-3  Of a process that is gone or a rank that has left nothing is expected any more.
 #pragma once
 #include <chrono>
@@ -26,6 +26,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/ids.h"
+#include "core/net/base/source.h"
 #include "core/net/data/introduction.h"
 #include "core/wire/group_messages.h"
 #include <troupe/duration.h>
@@ -35,19 +36,22 @@ namespace troupe::node {
 class HandOvers {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  static constexpr std::size_t kEarlyMax = 1024;
+  static constexpr std::size_t kEarlyMax = 1024;  ///< where descriptors are plenty
   static constexpr Duration kEarlyWait = std::chrono::seconds(10);
 
   struct Passed {
     ProcessId to;
     wire::RankSocket what;
     UniqueFd fd;
+    net::Token::Digest acceptance;  ///< to be sent on it first: this side's proof
   };
+
+  explicit HandOvers(std::size_t early_max = kEarlyMax) : early_max_(early_max) {}
 
   /// What had come early and is expected now. An earlier expectation of the same pair is replaced.
   std::vector<Passed> expect(ProcessId owner, const wire::ExpectRanks& ranks);
   /// Nothing: it waits, or was refused.
-  std::optional<Passed> arrive(const net::Introduction& who, UniqueFd fd, TimePoint now);
+  std::optional<Passed> arrive(const net::Introduction& who, UniqueFd fd, TimePoint now, net::Source source = {});
   void left(ProcessId owner, const wire::RankLeft& rank);
   void process_died(ProcessId owner);
   void expire(TimePoint now);
@@ -68,11 +72,14 @@ class HandOvers {
     net::Introduction who;
     UniqueFd fd;
     TimePoint until;
+    net::Source source;
   };
   static Pair pair_of(const net::Introduction& who) { return {who.group, who.to, who.from, who.channel}; }
   std::optional<Passed> judge(const net::Introduction& who, UniqueFd fd);
+  void make_room();
   void refuse(const net::Introduction& who, const std::string& name, const char* why);
 
+  const std::size_t early_max_;
   std::map<Pair, Expected> expected_;
   std::deque<Early> early_;
   std::vector<std::string> refusals_;

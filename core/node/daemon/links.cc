@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/base/log.h"
+#include "core/net/link/batch.h"
 
 namespace troupe::node {
 namespace {
@@ -232,16 +233,11 @@ void DaemonLinks::batch(net::LinkId id, const std::vector<std::byte>& frames) {
   if (it == open_.end() || (it->second.node == 0 && !it->second.is_head)) return;
   Peer& peer = peer_of(it->second.node);
   ByteView rest(frames);
-  while (!rest.empty()) {
-    Result<net::FrameHeader> header = net::decode_header(rest.first(std::min(rest.size(), sizeof(net::FrameHeader))));
-    if (!header.ok() || rest.size() < sizeof(net::FrameHeader) + header->payload_size) {
-      links_->abort(id, "a frame that does not decode");
-      return;
-    }
-    if (dead_.contains(peer.node) ||
-        !take(id, peer, *header, rest.subspan(sizeof(net::FrameHeader), header->payload_size)))
-      return;
-    rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
+  for (;;) {
+    const net::BatchFrame frame = net::next_frame(rest);
+    if (frame.state == net::BatchFrame::State::kEnd) return;
+    if (frame.state == net::BatchFrame::State::kBad) return links_->abort(id, "a frame that does not decode");
+    if (dead_.contains(peer.node) || !take(id, peer, frame.header, frame.payload)) return;
   }
 }
 

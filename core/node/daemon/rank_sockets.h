@@ -14,7 +14,7 @@ namespace troupe::node {
 
 class RankSockets {
  public:
-  RankSockets(Loop& loop, ProcessTable& table) : loop_(loop), table_(table) {}
+  RankSockets(Loop& loop, ProcessTable& table);
 
   /// A connection that was proven to be of the cluster, and whose it says it is.
   void arrived(const net::Introduction& who, UniqueFd connection);

@@ -1,6 +1,7 @@
 #include "core/node/roles/head_client.h"
 
 #include "core/net/base/token.h"
+#include "core/net/link/batch.h"
 
 namespace troupe::node {
 namespace {
@@ -45,18 +46,16 @@ Result<std::vector<std::byte>> HeadClient::exchange(wire::Method method, const s
 }
 
 void HeadClient::on_batch(net::LinkId, ByteView rest) {
-  while (rest.size() >= sizeof(net::FrameHeader)) {
-    Result<net::FrameHeader> header = net::decode_header(rest.first(sizeof(net::FrameHeader)));
-    if (!header.ok() || rest.size() - sizeof(net::FrameHeader) < header->payload_size) return;
-    const ByteView payload = rest.subspan(sizeof(net::FrameHeader), header->payload_size);
-    rest = rest.subspan(sizeof(net::FrameHeader) + header->payload_size);
-    if (header->kind != static_cast<std::uint8_t>(wire::FrameKind::kResponse)) continue;
+  for (;;) {
+    const auto [state, header, payload] = net::next_frame(rest);
+    if (state != net::BatchFrame::State::kFrame) return;
+    if (header.kind != static_cast<std::uint8_t>(wire::FrameKind::kResponse)) continue;
     std::lock_guard lock(mutex_);
-    if (header->arg0 == 0) {
-      answers_.insert_or_assign(header->token, std::vector<std::byte>(payload.begin(), payload.end()));
+    if (header.arg0 == 0) {
+      answers_.insert_or_assign(header.token, std::vector<std::byte>(payload.begin(), payload.end()));
     } else {
       Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(payload);
-      answers_.insert_or_assign(header->token, record.ok() ? Error::make(std::move(*record)) : record.error_ptr());
+      answers_.insert_or_assign(header.token, record.ok() ? Error::make(std::move(*record)) : record.error_ptr());
     }
     changed_.notify_all();
   }

@@ -9,6 +9,10 @@
 //   SR-2  Reader never reads outside its bytes and never throws by itself: its first failure is kept, everything
 //         decoded after it is empty.
 //   SR-3  No count is believed before it is held against the bytes left, no nesting deeper than kMaxDepth is followed.
+//   SR-4  The elements that a Reader makes take at most `times` the bytes that it was given, and `spare` (Unfolding),
+//         whatever the bytes say: an empty string is 4 bytes and becomes 32. A value that needs more is a failure.
+//         (A vector that grows has its old memory beside the new for that moment. What a user's serialize function
+//         makes without its archive is not counted, nor what is attached.)
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +34,12 @@ template <class T> constexpr void require_serializable();
 inline constexpr int kMaxDepth = 128;
 inline constexpr std::size_t kLargeCopy = 1 << 20;  ///< from here on copy_large is worth its call; see base/copy.cc
 inline constexpr std::uint32_t kLongCount = 0xFFFFFFFF;
+
+/// SR-4: how much larger than its encoding a value may become.
+struct Unfolding {
+  std::size_t times = 64;
+  std::size_t spare = std::size_t{64} << 20;
+};
 
 void copy_large(void* to, const void* from, std::size_t n) noexcept;
 
@@ -115,8 +125,12 @@ class Writer {
 class Reader {
  public:
   static constexpr bool kReading = true;
-  explicit Reader(std::span<const std::byte> bytes, Attachments* attachments = nullptr)
-      : begin_(bytes.data()), at_(bytes.data()), end_(bytes.data() + bytes.size()), attachments_(attachments) {}
+  explicit Reader(std::span<const std::byte> bytes, Attachments* attachments = nullptr, Unfolding unfolding = {})
+      : begin_(bytes.data()),
+        at_(bytes.data()),
+        end_(bytes.data() + bytes.size()),
+        room_(bytes.size() * unfolding.times + unfolding.spare),
+        attachments_(attachments) {}
 
   template <class... Ts>
   void operator()(Ts&... values) {
@@ -152,6 +166,12 @@ class Reader {
     if (++depth_ > kMaxDepth) fail("is nested too deeply");
   }
   void leave() { --depth_; }
+  /// Counts the memory of n elements of kEach bytes before they are made; false after a failure. SR-4.
+  template <std::size_t kEach> bool unfold(std::size_t n) {
+    if (n > room_ / kEach) fail("unfolds into more memory than a value of its size may take (SR-4)");
+    else room_ -= n * kEach;
+    return !failed();
+  }
 
   /// Gives up. `reason` is a literal that completes "the encoded value ...". User code may call it from serialize().
   void fail(const char* reason) {
@@ -188,6 +208,7 @@ class Reader {
   const std::byte* end_;
   const char* reason_ = nullptr;
   std::size_t failed_at_ = 0;
+  std::size_t room_;  // what unfold may still take
   int depth_ = 0;
   Attachments* attachments_;
 };

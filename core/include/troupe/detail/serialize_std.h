@@ -38,6 +38,8 @@ template <class... Ts> struct Elements {
   using Values = Row<Ts...>;
   static constexpr bool kPad = Values::kMinSum == 0;
   static constexpr std::size_t kMinSize = Values::kMinSum + kPad;
+  /// What an element takes besides itself where each has an allocation of its own; a deque's first block (libstdc++).
+  static constexpr std::size_t kNode = 48, kBlock = 640;
 
   template <class C, class Split> static void size(Sizer& sizer, const C& container, Split split) {
     sizer.count(container.size());
@@ -71,6 +73,10 @@ template <class... Ts> struct Elements {
   template <class C, class Add> static void read(Reader& reader, C& container, Add add) {
     container.clear();
     const std::size_t n = reader.count(kMinSize);
+    constexpr bool kContiguous = requires { container.data(); };
+    constexpr bool kBlocks = !kContiguous && requires { container[0]; container.emplace_front(); };
+    if constexpr (kBlocks) reader.template unfold<kBlock>(1);
+    if (!reader.template unfold<sizeof(typename C::value_type) + (kContiguous || kBlocks ? 0 : kNode)>(n)) return;
     // A small element may unfold into a large object: reserve no more than the bytes left could hold as they are.
     if constexpr (requires { container.reserve(n); }) {
       const std::size_t most = Values::kHasFixed ? n : reader.left() / sizeof(typename C::value_type) + 1;
@@ -310,7 +316,7 @@ template <class T> struct Codec<std::unique_ptr<T>> : VariableCodec {
     value.reset();
     if (!reader.flag()) return;
     if constexpr (!kCountsItsDepth<T>) reader.enter();
-    value = std::make_unique<T>();
+    if (reader.template unfold<sizeof(T) + 16>(1)) value = std::make_unique<T>();
     if (!reader.failed()) Codec<T>::read(reader, *value);
     if constexpr (!kCountsItsDepth<T>) reader.leave();
     if (reader.failed()) value.reset();
