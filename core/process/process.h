@@ -59,6 +59,7 @@ class Process final : private Clock, private Transport, private ServiceThread {
   // Transport
   bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) override;
   bool attached(ProcessId peer) const override { return endpoint_->attached(peer); }
+  std::size_t backlog(ProcessId peer) const override { return endpoint_->backlog(peer); }
   void set_begun(ProcessId peer, std::uint64_t number) override { endpoint_->set_begun(peer, number); }
   net::BegunCalls begun(ProcessId peer) const override { return endpoint_->begun_calls(peer); }
   void drain_and_close(ProcessId peer) override;
