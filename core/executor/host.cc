@@ -263,8 +263,9 @@ void Host::shutdown() {
 }
 
 bool Host::idle() const {
-  return !runtime_.frames().any_held() && tasks_.empty() && beside_.empty() && early_.empty() && running_.empty() && actors_.empty() &&
-         !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.actors().untaken() == 0;
+  return tasks_.empty() && beside_.empty() && early_.empty() && running_.empty() && actors_.empty() &&
+         !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.actors().untaken() == 0 &&
+         !runtime_.frames().any_held();
 }
 
 void Host::describe_tasks(wire::StateReply& reply) {
