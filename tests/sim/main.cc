@@ -1,10 +1,12 @@
 // tests/sim/sim --seeds N [--seed S] [--world head|cores|store] [--verbose] [--plant NAME] [--expect-failure] [--first]
+//               [--full-rings]
 //
 // Runs N simulated clusters of each world (all, unless one is named) from the seeds S, S+1, ... (default: 300 from 1):
 // the head among models of everything else (world.h), real cores, lease queues and head on a model network (cores.h),
 // and a real object store among clients that die (store_world.h). A failing seed is printed with the end of its trace;
 // `--world W --seed S --seeds 1 --verbose` replays it. --plant puts a bug into the environment of head or cores,
 // --expect-failure then turns the exit code round: the checks must have found it. --first ends at the first failure.
+// --full-rings: rings of the cores are full now and then.
 // Bugs in product code itself: mutations/run.
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +23,7 @@ namespace {
 
 int usage() {
   std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores|store] [--verbose] [--expect-failure]"
-               " [--first] [--plant NAME], NAME one of:");
+               " [--first] [--full-rings] [--plant NAME], NAME one of:");
   for (const std::string& name : troupe::sim::plants()) std::fprintf(stderr, " %s", name.c_str());
   for (const std::string& name : troupe::sim::core_plants()) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
@@ -63,6 +65,7 @@ int main(int argc, char** argv) {
     if (flag == "--seeds" && more) seeds = std::strtoull(argv[++i], nullptr, 10);
     else if (flag == "--seed" && more) first = std::strtoull(argv[++i], nullptr, 10);
     else if (flag == "--world" && more) which = argv[++i];
+    else if (flag == "--full-rings") options.full_rings = true;
     else if (flag == "--plant" && more) options.plant = argv[++i];
     else if (flag == "--verbose") options.verbose = true;
     else if (flag == "--expect-failure") expect_failure = true;
