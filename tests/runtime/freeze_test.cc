@@ -225,7 +225,7 @@ void frozen_daemon_comes_back() {
   for (int i = 0; i < 20; ++i) CHECK_EQ(get(load.on_other.call<&Worker::echo>(i), {.timeout = 40s}), i);
   CHECK(troupe::wait(load.taken, {.num_returns = load.taken.size(), .timeout = 0s}).ready.size() < load.taken.size());
   const int before = healthy.calls();
-  CHECK(rt::eventually([&] { return memory.is_still(100) && healthy.calls() > before + 20; }));
+  CHECK(rt::eventually([&] { return memory.is_still(50) && healthy.calls() > before + 20; }));
   CHECK_EQ(rt::nodes_alive(), 3u);
   ::kill(load.daemon, SIGCONT);
   for (auto& one : load.taken) CHECK_EQ(get(one, {.timeout = 40s}), int(kText));
