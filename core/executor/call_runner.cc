@@ -91,7 +91,7 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
           CoreLock lock(runtime_);
           if (!read) scope.check();  // a kill ends it between two items
           window.taken(call.stream_taken);
-          if (!read || call.dropped || window.may_make()) break;
+          if (!read || call.dropped || (window.may_make() && !host_.is_held(call.source))) break;
           scope.check();
         }
         scope.wait(exec::kNever);  // for the reader's credit, its dropping the stream, or its death
@@ -102,7 +102,7 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
     if (!generator.next(item)) break;
     if (!read) continue;
     CoreLock lock(runtime_);
-    host_.replies().stream_item(call, window.made(), item);
+    host_.replied(call.source, host_.replies().stream_item(call, window.made(), item));
     window.made(bytes_of(item));
   }
   call.stream_taken = window.made();

@@ -17,6 +17,8 @@ namespace troupe::worker {
 
 namespace {
 constexpr auto kRecallAfter = std::chrono::milliseconds(2);
+/// between two looks whether a held caller takes its replies again
+constexpr auto kRoomLook = std::chrono::milliseconds(20);
 }
 
 Host::Host(Runtime& runtime, Owner& owner, Caller& caller, Executors& executors)
@@ -262,7 +264,8 @@ void Host::shutdown() {
 
 bool Host::idle() const {
   return tasks_.empty() && beside_.empty() && early_.empty() && running_.empty() && actors_.empty() &&
-         !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.actors().untaken() == 0;
+         !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.actors().untaken() == 0 &&
+         !runtime_.frames().any_held();
 }
 
 void Host::describe_tasks(wire::StateReply& reply) {
@@ -294,9 +297,12 @@ bool Host::next_work(std::function<void()>& work) {
     runnable_.pop_front();
     return true;
   }
-  if (tasks_.empty() || current_task_) return false;
-  current_task_ = std::move(tasks_.front());
-  tasks_.pop_front();
+  if (current_task_) return false;
+  auto next = tasks_.begin();
+  while (next != tasks_.end() && is_held((*next)->source)) ++next;  // HO-7
+  if (next == tasks_.end()) return false;
+  current_task_ = std::move(*next);
+  tasks_.erase(next);
   if (!tasks_.empty()) arm_recall();  // they came together: this one may be a long one (HO-2)
   work = [this, call = current_task_] { executors_.run(call, nullptr); };
   return true;
@@ -348,10 +354,33 @@ void Host::answer(IncomingCall& call, HostedActor* actor, detail::Invocation& in
     if (call.head.kind == CallKind::kCast) write_log(LogLevel::kError, "a cast failed: {}", std::string(error->what()));
     if (actor) actor->remember(call, nullptr);
     replies_.error(call, error);
+    replied(call.source, ReplyRoom::kLarge);
   } else {
     if (actor) actor->remember(call, &invocation.results);
-    replies_.values(call, invocation.results, run_us);
+    replied(call.source, replies_.values(call, invocation.results, run_us));
   }
+}
+
+// ------------------------------------------------------------------------------------------------- held callers (HO-7)
+
+void Host::look_at_room(ProcessId caller) {
+  const bool was_any = room_.any();
+  if (!room_.waits(caller, runtime_.frames().backlog(caller)) || was_any) return;
+  runtime_.add_timer(runtime_.deadline_after(kRoomLook), [this] { look_at_held(); });
+}
+
+void Host::look_at_held() {
+  const std::vector<ProcessId> open =
+      room_.look([this](ProcessId caller) { return runtime_.frames().backlog(caller); });
+  if (room_.any()) runtime_.add_timer(runtime_.deadline_after(kRoomLook), [this] { look_at_held(); });
+  if (open.empty()) return;
+  for (const auto& call : running_)  // generators that wait before their next item
+    if (call->head.stream && call->running && call->running->waiting) call->running->waiting->notify();
+  std::vector<ActorId> ids;
+  for (const auto& [id, actor] : actors_) ids.push_back(id);
+  for (ActorId id : ids)
+    if (HostedActor* actor = hosted(id)) actor->callers_let_go();
+  if (!tasks_.empty()) executors_.work_queued();
 }
 
 // -------------------------------------------------------------------------------------------------------------- actors

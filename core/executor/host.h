@@ -14,6 +14,7 @@
 //   HO-3  Every call that arrives is answered once, given back once, or dies with this process.
 //   HO-4  (executor_threads.h) A process whose main thread runs fibers takes no tasks: one that came by mistake goes
 //         back.
+//   HO-7  Nothing is begun for a caller that does not take its replies (reply_room.h), until it does or is dead.
 //   HO-6  A task whose lease's CPUs were given to others while it waited is the last one of its lease: what comes under
 //         it goes back, so that new tasks begin only under leases that have their CPUs.
 //   HO-5  A call to an actor that its maker makes here directly waits for the frame that constructs it: the maker's
@@ -32,6 +33,7 @@
 #include "core/executor/incoming.h"
 #include "core/executor/light_report.h"
 #include "core/executor/replies.h"
+#include "core/executor/reply_room.h"
 #include "core/runtime/context.h"
 #include "core/runtime/task_waits.h"
 #include "core/wire/messages.h"
@@ -66,7 +68,7 @@ class Host final : public TaskWaits {
   void source_died(ProcessId source);
   /// The process ends: what runs is interrupted, the executors stop.
   void shutdown();
-  /// May this process end? It owns nothing that others hold and runs nothing.
+  /// May this process end? It owns nothing that others hold, runs nothing, and nothing waits here to be sent.
   bool idle() const;
   void describe_tasks(wire::StateReply& reply);
   /// Forgets what it queues, runs and hosts, when the process is taken apart.
@@ -86,6 +88,13 @@ class Host final : public TaskWaits {
     return found == actors_.end() ? nullptr : found->second.get();
   }
   LightReport& light_report() { return light_report_; }
+  /// HO-7
+  bool any_held() const { return room_.any(); }
+  bool is_held(ProcessId caller) const { return room_.is_held(caller); }
+  /// A reply of so many bytes has left for the caller, or waits.
+  void replied(ProcessId caller, std::size_t bytes) {
+    if (bytes >= ReplyRoom::kLarge) [[unlikely]] look_at_room(caller);
+  }
   /// Calls of the actor that have not begun end with `unbegun`, those that run are interrupted with `begun`.
   void interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const ErrorPtr& begun);
   /// The call has its place in the actor and is on its way to a thread.
@@ -118,6 +127,8 @@ class Host final : public TaskWaits {
   void lease_spent(std::uint64_t lease);
   void fail_early(ProcessId maker);
   void arm_recall();
+  void look_at_room(ProcessId caller);
+  void look_at_held();
   void answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error,
               std::uint64_t run_us);
   /// Calls that their actor has admitted, until they run: they are on their way to a thread and can still be dropped.
@@ -138,6 +149,7 @@ class Host final : public TaskWaits {
   Executors& executors_;
   Replies replies_;
   LightReport light_report_;
+  ReplyRoom room_;
   std::deque<IncomingPtr> tasks_;
   IncomingPtr current_task_;
   std::vector<IncomingPtr> beside_;    // shared tasks on their way to a thread

@@ -228,7 +228,10 @@ void HostedActor::admit() {
 
 void HostedActor::admit_from(CallGroup& group) {
   while (group.open < group.limit && !group.queue.empty()) {
-    IncomingPtr call = group.queue.pop_front();
+    IncomingPtr call = host_.any_held() ? group.queue.take_if([this](const IncomingCall& one) {
+      return !host_.is_held(one.source);
+    }) : group.queue.pop_front();
+    if (!call) return;
     ++group.open;
     ++open_;
     begin(std::move(call));

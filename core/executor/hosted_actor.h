@@ -8,6 +8,7 @@
 //
 // Invariants
 //   HA-1  At most `limit` calls of a group are open; a full group holds back no other.
+//   HA-4  Calls of a caller that does not take its replies stay in the queue, in order (HO-7); calls of others pass.
 //   HA-2  (checkpoints.h)
 //   HA-3  (keyed_replies.h)
 // Thread rule: lock held, but for what runs user code.
@@ -94,6 +95,8 @@ class HostedActor {
   void start();
   void arrived(IncomingPtr call);
   void finished(IncomingCall& call, bool exit_asked);
+  /// Callers that were held are held no more (HA-4).
+  void callers_let_go() { admit(); }
   bool drop_queued(ProcessId source, std::uint64_t call_id, const ErrorPtr& error);
   void end_when_idle();
   void kill(DeathCause cause, const std::string& message);

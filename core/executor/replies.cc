@@ -11,10 +11,11 @@
 namespace troupe::worker {
 
 namespace {
-void send(Runtime& runtime, const IncomingCall& call, wire::FrameKind kind, const FrameWriter& out) {
+std::size_t send(Runtime& runtime, const IncomingCall& call, wire::FrameKind kind, const FrameWriter& out) {
   net::FrameHeader header;
   header.kind = std::uint8_t(kind);
   runtime.frames().send(call.source, header, out.view());
+  return out.view().size();
 }
 }  // namespace
 
@@ -28,7 +29,7 @@ void Replies::error(IncomingCall& call, const ErrorPtr& error) {
   send(runtime_, call, wire::FrameKind::kReply, out);
 }
 
-void Replies::values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us) {
+std::size_t Replies::values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us) {
   ReplyHead head{.call_id = call.head.call_id, .lent = call.lent};
   head.run_us = std::uint32_t(std::min<std::uint64_t>(run_us, 0xFFFFFFFF));
   head.values = call.head.kind == CallKind::kCast ? 0 : std::uint16_t(values.size());
@@ -43,10 +44,10 @@ void Replies::values(IncomingCall& call, const std::vector<detail::Value>& value
   for (std::size_t i = 0; i < head.values; ++i) owner_.values().write(out, values[i], outgoing);
   head.hold = owner_.holds().hold(std::move(outgoing));
   out.patch(0, head);
-  send(runtime_, call, wire::FrameKind::kReply, out);
+  return send(runtime_, call, wire::FrameKind::kReply, out);
 }
 
-void Replies::stream_item(IncomingCall& call, std::uint64_t index, const detail::Value& item) {
+std::size_t Replies::stream_item(IncomingCall& call, std::uint64_t index, const detail::Value& item) {
   ReplyHead head{.call_id = call.head.call_id, .index = index, .values = 1};
   FrameWriter out(runtime_.frames().scratch());
   out.put(head);
@@ -54,7 +55,7 @@ void Replies::stream_item(IncomingCall& call, std::uint64_t index, const detail:
   owner_.values().write(out, item, outgoing);
   head.hold = owner_.holds().hold(std::move(outgoing));
   out.patch(0, head);
-  send(runtime_, call, wire::FrameKind::kStreamItem, out);
+  return send(runtime_, call, wire::FrameKind::kStreamItem, out);
 }
 
 ErrorPtr error_in_context(const Runtime& runtime, ErrorRecord record, const IncomingCall& call,

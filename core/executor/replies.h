@@ -16,8 +16,9 @@ class Replies {
   Replies(Runtime& runtime, Owner& owner) : runtime_(runtime), owner_(owner) {}
 
   void error(IncomingCall& call, const ErrorPtr& error);
-  void values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us);
-  void stream_item(IncomingCall& call, std::uint64_t index, const detail::Value& item);
+  /// Returns what the frame takes; stream_item too.
+  std::size_t values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us);
+  std::size_t stream_item(IncomingCall& call, std::uint64_t index, const detail::Value& item);
 
  private:
   Runtime& runtime_;

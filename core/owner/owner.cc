@@ -44,20 +44,11 @@ void Owner::on_borrowed(ByteView payload) {
   for (std::uint64_t arrival : objects_.confirmed(id)) holds_.confirmed(arrival);
 }
 
-void Owner::send_release(ProcessId owner, ObjectId id, std::uint32_t grants) {
-  struct { ObjectId id; std::uint64_t grants; } release{id, grants};
-  runtime_.frames().control(owner, Control::kRelease, 0, 0, std::as_bytes(std::span(&release, 1)));
+void Owner::send_release(ProcessId, ObjectId id, std::uint32_t grants) {
+  runtime_.frames().count(Count::kRelease, id, grants);
 }
-
-void Owner::send_borrow(ProcessId owner, ObjectId id) {
-  runtime_.frames().control(owner, Control::kBorrow, 0, 0, std::as_bytes(std::span(&id, 1)));
-}
-
-void Owner::send_value_request(ProcessId owner, ObjectId id) {
-  net::FrameHeader header;
-  header.kind = std::uint8_t(wire::FrameKind::kValueRequest);
-  runtime_.frames().send(owner, header, std::as_bytes(std::span(&id, 1)));
-}
+void Owner::send_borrow(ProcessId, ObjectId id) { runtime_.frames().count(Count::kBorrow, id); }
+void Owner::send_value_request(ProcessId, ObjectId id) { runtime_.frames().count(Count::kValueRequest, id); }
 
 void Owner::on_value_request(const net::FrameHeader& header, ByteView payload) {
   FrameReader in(payload);

@@ -110,6 +110,17 @@ void Process::stop() {
   socket_ = UniqueFd();
 }
 
+void Process::await_departure() {
+  exec::Waiter waiter(*core_);
+  while (frames_wait()) (void)waiter.wait(core_->deadline_after(FrameRouter::kLook));
+}
+
+bool Process::frames_wait() {
+  CoreLock lock(*core_);
+  auto waits = [this](ProcessId peer) { return endpoint_->backlog(peer) > 0; };
+  return core_->frames().any_held() || waits(core_->daemon()) || std::any_of(paired_.begin(), paired_.end(), waits);
+}
+
 void Process::cut_off() {
   if (!core_->set_cut_off()) return;
   ::shutdown(socket_.get(), SHUT_RDWR);  // its daemon sees it
@@ -199,6 +210,7 @@ void Process::read_socket() {
                              std::move(packet.fds[2])};
   if (Status status = endpoint_->attach(std::move(attachment)); !status.ok())
     return core_->warn(status.error().message());
+  paired_.push_back(offer->peer);
   core_->frames().connected(offer->peer);
 }
 

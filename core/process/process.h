@@ -4,12 +4,17 @@
 // The service thread drains the rings when nobody else does, runs timers and callbacks, flushes the store's client, and
 // watches the unix socket: when that closes, the daemon is gone, and so is this process.
 //
+// Invariants
+//   PRC-1  A worker whose work is over ends when what it has sent is in the rings: answers that waited in its memory
+//          are lost only when it is killed, or its daemon ends.
+//
 // Thread rule: as noted.
 #pragma once
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "core/base/fd.h"
 #include "core/boot/boot_socket.h"
@@ -40,6 +45,8 @@ class Process final : private Clock, private Transport, private ServiceThread {
   /// threads end when they return from user code, and destructors of its actors do not run. Idempotent; also with the
   /// lock held.
   void cut_off();
+  /// A worker's main thread, when its work is over (PRC-1): serves the rings until nothing waits for one.
+  void await_departure();
   /// Stops the service thread and closes the socket. Not on the service thread.
   void stop();
 
@@ -52,6 +59,7 @@ class Process final : private Clock, private Transport, private ServiceThread {
   void service_loop();
   void read_socket();
   void daemon_lost();
+  bool frames_wait();
 
   // Clock
   exec::Deadline now() const override { return exec::Deadline::clock::now(); }
@@ -59,6 +67,7 @@ class Process final : private Clock, private Transport, private ServiceThread {
   // Transport
   bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) override;
   bool attached(ProcessId peer) const override { return endpoint_->attached(peer); }
+  std::size_t backlog(ProcessId peer) const override { return endpoint_->backlog(peer); }
   void set_begun(ProcessId peer, std::uint64_t number) override { endpoint_->set_begun(peer, number); }
   net::BegunCalls begun(ProcessId peer) const override { return endpoint_->begun_calls(peer); }
   void drain_and_close(ProcessId peer) override;
@@ -74,6 +83,7 @@ class Process final : private Clock, private Transport, private ServiceThread {
   std::atomic<bool> flush_armed_{false};
   std::atomic<bool> stopped_{false}, stop_called_{false};
   std::unique_ptr<net::Endpoint> endpoint_;
+  std::vector<ProcessId> paired_;         // with whom there was ever a ring; under the core's lock
   ExecutorThreads executors_;
   std::unique_ptr<Core> core_;
   std::unique_ptr<store::StoreDaemon> store_requests_;

@@ -56,6 +56,7 @@ int worker_main(node::WorkerBoot boot) {
   set_process_runtime(&process.core());
   set_log_level(log_level_of(process.core().welcome().log_level, LogLevel::kInfo));
   const int code = process.executors().run_main_loop();
+  process.await_departure();
   std::fflush(nullptr);
   ::_exit(code);
 }

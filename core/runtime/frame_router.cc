@@ -1,6 +1,7 @@
 #include "core/runtime/frame_router.h"
 
 #include "core/runtime/requests.h"
+#include "core/runtime/service_queue.h"
 
 namespace troupe::worker {
 
@@ -19,15 +20,7 @@ void FrameRouter::send(ProcessId destination, net::FrameHeader header, ByteView 
     return;
   }
   const ProcessId ring = route(destination);
-  if (ring == daemon_) {
-    if (!clogged_.empty())
-      if (auto found = clogged_.find(destination); found != clogged_.end()) {
-        found->second.push_back({header, {payload.begin(), payload.end()}});
-        return;
-      }
-    transport_.send(ring, header, payload);
-    return;
-  }
+  if (ring == daemon_) return send_by_daemon(destination, header, payload);
   if (auto found = waiting_.find(ring); found != waiting_.end()) {
     found->second.push_back({header, {payload.begin(), payload.end()}});
     return;
@@ -83,19 +76,79 @@ void FrameRouter::release_waiting(ProcessId peer, ProcessId ring) {
   if (found == waiting_.end()) return;
   const std::vector<Queued> frames = std::move(found->second);
   waiting_.erase(found);
-  for (const Queued& frame : frames) transport_.send(ring, frame.header, frame.payload);
+  for (const Queued& frame : frames) {
+    if (ring == daemon_) send_by_daemon(peer, frame.header, frame.payload);
+    else transport_.send(ring, frame.header, frame.payload);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ waiting (CR-4, CR-5)
+
+bool FrameRouter::is_clogged(ProcessId destination) const {
+  return !clogged_.empty() && (clogged_.contains(destination) || clogged_.contains(daemon_of(destination.node)));
+}
+
+bool FrameRouter::may_go(ProcessId destination) const {
+  const ProcessId ring = route(destination);
+  return (ring != daemon_ || !is_clogged(destination)) && transport_.backlog(ring) <= kOutboxMax;
+}
+
+void FrameRouter::send_by_daemon(ProcessId destination, const net::FrameHeader& header, ByteView payload) {
+  if (destination == daemon_ || (!held_.contains(destination) && may_go(destination))) {
+    transport_.send(daemon_, header, payload);
+    return;
+  }
+  held_.add(destination, header, payload);
+  if (!is_clogged(destination)) look_soon();
+}
+
+void FrameRouter::count(Count what, ObjectId id, std::uint64_t grants) {
+  const ProcessId owner = id.maker;
+  const ReleasedGrants released{id, grants};
+  const ByteView payload = what == Count::kRelease ? std::as_bytes(std::span(&released, 1))
+                                                   : std::as_bytes(std::span(&id, 1));
+  net::FrameHeader header;
+  header.kind = std::uint8_t(what == Count::kValueRequest ? wire::FrameKind::kValueRequest : wire::FrameKind::kControl);
+  if (what != Count::kValueRequest)
+    header.arg0 = std::uint64_t(what == Count::kRelease ? Control::kRelease : Control::kBorrow);
+  if (owner == self_ || (!held_.contains(owner) && may_go(owner))) return send(owner, header, payload);
+  if (is_dead(owner)) return;
+  header.source = self_;
+  header.destination = owner;
+  held_.count(owner, what, id, header, payload);
+  look_soon();
+}
+
+std::size_t FrameRouter::backlog(ProcessId destination) const {
+  const ProcessId ring = route(destination);
+  return held_.bytes(destination) + (ring == daemon_ ? 0 : transport_.backlog(ring));
+}
+
+void FrameRouter::let_go() {
+  ProcessId destination;
+  HeldFrames::Frame frame;
+  while (held_.next([this](ProcessId to) { return may_go(to); }, destination, frame)) {
+    const ProcessId ring = route(destination);
+    if (ring == daemon_) transport_.send(ring, frame.header, frame.payload);
+    else send(destination, frame.header, frame.payload);
+  }
+  if (held_.any_of([this](ProcessId to) { return route(to) != daemon_ || !is_clogged(to); })) look_soon();
+}
+
+void FrameRouter::look_soon() {
+  if (std::exchange(looking_, true)) return;
+  timers_.add_timer(clock_.deadline_after(kLook), [this] {
+    looking_ = false;
+    let_go();
+  });
 }
 
 void FrameRouter::congestion(const wire::Congestion& news) {
   if (news.clogged) {
-    if (!is_dead(news.process)) clogged_.try_emplace(news.process);
+    if (!is_dead(news.process)) clogged_.insert(news.process);
     return;
   }
-  auto found = clogged_.find(news.process);
-  if (found == clogged_.end()) return;
-  const std::vector<Queued> frames = std::move(found->second);
-  clogged_.erase(found);
-  for (const Queued& frame : frames) transport_.send(daemon_, frame.header, frame.payload);
+  if (clogged_.erase(news.process) > 0) let_go();
 }
 
 void FrameRouter::connected(ProcessId peer) { release_waiting(peer, peer); }

@@ -9,8 +9,12 @@
 //   CR-2  Frames for a process that is known to be dead are dropped; whoever waits learns of the death by its notice.
 //   CR-3  A frame waits only while the daemon is asked for a ring: whatever it answers, the frame leaves or its
 //         destination is known to be dead.
-//   CR-4  Frames by way of the daemon for a process that takes nothing (wire::Congestion) wait here, in order, until
-//         the daemon says that it does, or it is dead; frames for others pass them.
+//   CR-4  A frame by way of the daemon waits here, in the queue of its destination, while that process or all of its
+//         node takes nothing (wire::Congestion), and while more than kOutboxMax of what was sent before waits for the
+//         daemon itself. So what the daemon still reads of a sender that it told to wait is bounded, and frames for
+//         others pass. Frames for the daemon itself (requests, leases, what it must know of deaths) never wait here.
+//   CR-5  Counts for the owner of an object (held_frames.h) wait here too while more than kOutboxMax waits for the ring
+//         to it, and are summed up meanwhile (HLF-2). They may be passed by other frames, never pass one.
 // Thread rule: lock held, but for notice_daemon.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -25,17 +29,31 @@
 #include "core/wire/messages.h"
 #include "core/runtime/core_lock.h"
 #include "core/runtime/frames.h"
+#include "core/runtime/held_frames.h"
 #include "core/runtime/surroundings.h"
 
 namespace troupe::worker {
 
 class Requests;
+class ServiceQueue;
 
 class FrameRouter {
  public:
   /// `handler` gets the frames that this process sends to itself.
-  FrameRouter(ProcessId self, StateMutex& mutex, Transport& transport, Requests& requests, net::Handler& handler)
-      : self_(self), mutex_(mutex), transport_(transport), requests_(requests), handler_(handler) {}
+  FrameRouter(ProcessId self, StateMutex& mutex, const Surroundings& surroundings, ServiceQueue& timers,
+              Requests& requests, net::Handler& handler)
+      : self_(self),
+        mutex_(mutex),
+        clock_(surroundings.clock),
+        transport_(surroundings.transport),
+        timers_(timers),
+        requests_(requests),
+        handler_(handler) {}
+
+  /// What may wait for a ring in the transport, behind which nobody can pass.
+  static constexpr std::size_t kOutboxMax = std::size_t{2} << 20;
+  /// Between two looks whether a ring has taken it.
+  static constexpr Duration kLook = std::chrono::milliseconds(1);
 
   /// Sends a frame; source is filled in.
   void send(ProcessId destination, net::FrameHeader header, ByteView payload = {});
@@ -47,6 +65,8 @@ class FrameRouter {
     header.arg0 = std::uint64_t(method);
     send(destination, header, wire::encode_message(message));
   }
+  /// Tells the owner of an object a count (CR-5). `grants`: of a release.
+  void count(Count what, ObjectId id, std::uint64_t grants = 0);
   /// Only for the daemon's ring: needs no lock, keeps no order with send's frames of other threads.
   template <class M> void notice_daemon(wire::Method method, const M& message) {
     notice_daemon_bytes(method, wire::encode_message(message));
@@ -64,23 +84,30 @@ class FrameRouter {
         !transport_.attached(source) && !is_dead(source))
       by_daemon(source);
   }
-  /// The daemon says that a process takes nothing, or does again.
+  /// The daemon says that a process, or all of a node ({node, 0}), takes nothing, or does again.
   void congestion(const wire::Congestion& news);
   void process_died(ProcessId peer) {
     dead_.insert(peer);
     clogged_.erase(peer);
+    held_.drop(peer);
     waiting_.erase(peer);
     by_daemon_.erase(peer);
   }
   void node_died(std::uint32_t node) {
-    if (node != 0) dead_nodes_.insert(node);
-    boost::unordered::erase_if(clogged_, [node](const auto& one) { return one.first.node == node; });
+    if (node == 0) return;
+    dead_nodes_.insert(node);
+    boost::unordered::erase_if(clogged_, [node](ProcessId one) { return one.node == node; });
+    held_.drop_node(node);
   }
   bool is_dead(ProcessId peer) const {
     return dead_.contains(peer) || (!dead_nodes_.empty() && dead_nodes_.contains(peer.node));
   }
   /// The ring that frames to this destination go through: the peer itself or the daemon.
   ProcessId route(ProcessId destination) const;
+  /// Bytes for this destination that wait in this process: here, and for the ring to it when there is one.
+  std::size_t backlog(ProcessId destination) const;
+  /// Do frames wait here (CR-4, CR-5)?
+  bool any_held() const { return !held_.empty(); }
   /// Number of the next call frame to this destination, from 1.
   std::uint64_t next_call_number(ProcessId destination) { return ++call_numbers_[destination]; }
   /// Memory to build a payload in; valid until the next send.
@@ -90,19 +117,28 @@ class FrameRouter {
   struct Queued { net::FrameHeader header; std::vector<std::byte> payload; };
 
   void deliver_local();
+  void send_by_daemon(ProcessId destination, const net::FrameHeader& header, ByteView payload);
+  bool is_clogged(ProcessId destination) const;
+  bool may_go(ProcessId destination) const;
+  void let_go();
+  void look_soon();
   void release_waiting(ProcessId peer, ProcessId ring);
   void notice_daemon_bytes(wire::Method method, const std::vector<std::byte>& payload);
 
   const ProcessId self_;
   const ProcessId daemon_ = daemon_of(self_.node);
   StateMutex& mutex_;
+  Clock& clock_;
   Transport& transport_;
+  ServiceQueue& timers_;
   Requests& requests_;
   net::Handler& handler_;
   std::deque<Queued> local_;
   bool delivering_ = false;  // a thread is emptying local_
   boost::unordered_flat_map<ProcessId, std::vector<Queued>, IdHash> waiting_;
-  boost::unordered_flat_map<ProcessId, std::vector<Queued>, IdHash> clogged_;  // CR-4
+  HeldFrames held_;                                             // CR-4, CR-5
+  boost::unordered_flat_set<ProcessId, IdHash> clogged_;        // CR-4; {node, 0}: all of the node
+  bool looking_ = false;                                        // a timer of kLook runs
   boost::unordered_flat_map<ProcessId, std::uint64_t, IdHash> call_numbers_;
   boost::unordered_flat_set<ProcessId, IdHash> dead_, by_daemon_;
   boost::unordered_flat_set<std::uint32_t> dead_nodes_;

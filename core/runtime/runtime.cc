@@ -11,7 +11,7 @@ Runtime::Runtime(Identity identity, const Surroundings& surroundings, net::Endpo
       handler_(handler),
       queue_(mutex_, surroundings.clock, surroundings.service),
       requests_(*this),
-      frames_(identity_.welcome.self, mutex_, surroundings.transport, requests_, handler) {}
+      frames_(identity_.welcome.self, mutex_, surroundings, queue_, requests_, handler) {}
 
 bool Runtime::set_shutting_down(ErrorPtr why) {
   if (shutting_down()) return false;

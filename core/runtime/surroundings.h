@@ -34,6 +34,8 @@ class Transport {
   /// False when the peer is not attached.
   virtual bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) = 0;
   virtual bool attached(ProcessId peer) const = 0;
+  /// Bytes that wait in this process for room in the peer's ring; 0 when it is not attached.
+  virtual std::size_t backlog(ProcessId peer) const = 0;
   /// As receiver: call number `number` of this peer begins now.
   virtual void set_begun(ProcessId peer, std::uint64_t number) = 0;
   /// As sender: which of our calls this peer has begun.

@@ -212,7 +212,7 @@ enum class Method : std::uint16_t {
   kJobImage = 131,        // request JobImageRequest -> JobImageReply: what a job's processes are started with
   // notice ConnectRequest: the dead process's last messages were drained (process -> its daemon)
   kProcessDiedAck = 130,
-  // notice Congestion: a process takes nothing; its senders of that node are to wait, or may go on
+  // notice Congestion: a process, or node {n, 0}, takes nothing; its senders there are to wait, or may go on
   kCongestion = 133,
   // notice StoreHoldRequest (holder: the daemon that says it): these buffers were freed at their origin
   kCopiesVoid = 132,

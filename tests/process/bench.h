@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -165,6 +166,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
   std::vector<SentFrame> sent;
   std::set<ProcessId> attached_peers{kDaemon};
   std::deque<std::function<void()>> work;
+  std::map<ProcessId, std::size_t> backlogs;        // what waits for the ring of a peer
   std::vector<IncomingPtr> ran;                     // calls that were run, in order
   std::vector<std::pair<ProcessId, std::uint64_t>> begun_notes;
   std::uint64_t last_lease = 0;
@@ -190,6 +192,10 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     return true;
   }
   bool attached(ProcessId peer) const override { return attached_peers.contains(peer); }
+  std::size_t backlog(ProcessId peer) const override {
+    auto found = backlogs.find(peer);
+    return found == backlogs.end() ? 0 : found->second;
+  }
   void set_begun(ProcessId peer, std::uint64_t number) override { begun_notes.emplace_back(peer, number); }
   net::BegunCalls begun(ProcessId) const override { return begun_by_peer; }
   void drain_and_close(ProcessId peer) override { attached_peers.erase(peer); }

@@ -432,5 +432,49 @@ TEST(SharedWorker, EachLeaseTellsOfItsOwnTask) {
   EXPECT_EQ(bench.take(wire::Method::kWorkerBlocked).decode<wire::WorkerBlocked>().lease_id, 6u);
 }
 
+/// What a frozen caller asked for is not made before it takes what it got: its replies lie in this process's memory.
+/// Others' calls pass. (REVIEW B.5, HO-7, HA-4)
+TEST(ReplyRoom, HO7_NothingBeginsForACallerThatTakesNoReplies) {
+  Bench bench(wire::Role::kWorker);
+  const ActorId actor{kMaker, 1};
+  bench.run_call = [&](const IncomingPtr& one, HostedActor* host) {
+    CallContext context;
+    bench.core.host().begin_run(one, host, context);
+    detail::Invocation invocation;
+    detail::Value large;
+    large.body = detail::Bytes(ReplyRoom::kLarge);
+    invocation.results.push_back(std::move(large));
+    bench.core.host().end_run(one, host, context, invocation, nullptr, 10);
+  };
+  call(bench, kMaker, construction(1, actor));
+  bench.do_work();
+  bench.backlogs[kMaker] = ReplyRoom::kHigh + 1;
+  for (std::uint64_t id : {11, 12, 13}) call(bench, kMaker, light_call(id, actor));
+  for (std::uint64_t id : {21, 22}) call(bench, kOther, light_call(id, actor));
+  call(bench, kMaker, task(14, 5));
+  bench.do_work();
+  const auto ids = [&] {
+    std::vector<std::uint64_t> ran;
+    for (const auto& one : bench.ran) ran.push_back(one->head.call_id);
+    return ran;
+  };
+  EXPECT_EQ(ids(), (std::vector<std::uint64_t>{11, 21, 22})) << "the first showed it";
+  std::function<void()> next;
+  {
+    CoreLock lock(bench.core);
+    EXPECT_FALSE(bench.core.host().next_work(next));
+  }
+  bench.backlogs[kMaker] = ReplyRoom::kLow;
+  bench.advance(20ms);
+  bench.do_work();
+  EXPECT_EQ(bench.ran.size(), 3u) << "not yet: whoever is let go at the brim is held again at once";
+  bench.backlogs.clear();
+  bench.advance(20ms);
+  bench.do_work();
+  EXPECT_EQ(ids(), (std::vector<std::uint64_t>{11, 21, 22, 12, 13})) << "in order";
+  CoreLock lock(bench.core);
+  EXPECT_TRUE(bench.core.host().next_work(next));
+}
+
 }  // namespace
 }  // namespace troupe::worker

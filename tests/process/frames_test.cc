@@ -65,5 +65,150 @@ TEST(FrameRouter, CR4_WhatWaitsForADeadProcessIsDropped) {
   EXPECT_EQ(bench.count(Control::kHoldAck), 0u);
 }
 
+/// REVIEW B.5: what a sender has for a node that takes nothing holds up none of its other frames.
+TEST(FrameRouter, CR4_FramesForANodeThatTakesNothingWaitAndOthersPassThem) {
+  const ProcessId slow{2, 7}, other_slow{2, 8}, other{3, 8};
+  Bench bench;
+  bench.notice(wire::Method::kCongestion, wire::Congestion{slow, true});
+  bench.notice(wire::Method::kCongestion, wire::Congestion{daemon_of(2), true});
+  {
+    CoreLock lock(bench.core);
+    bench.core.frames().control(slow, Control::kHoldAck, 1);
+    bench.core.frames().control(other_slow, Control::kHoldAck, 2);
+    bench.core.frames().control(other, Control::kHoldAck, 3);
+    bench.core.frames().control(Bench::kDaemon, Control::kHoldAck, 4);
+  }
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.destination, other);
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.destination, Bench::kDaemon);
+  EXPECT_EQ(bench.count(Control::kHoldAck), 0u);
+  bench.notice(wire::Method::kCongestion, wire::Congestion{daemon_of(2), false});
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.arg1, 2u);
+  EXPECT_EQ(bench.count(Control::kHoldAck), 0u) << "the process itself is clogged still";
+  bench.notice(wire::Method::kCongestion, wire::Congestion{slow, false});
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.arg1, 1u);
+}
+
+/// Behind what waits for the daemon's ring nobody can pass, so it is bounded, before the daemon has said a word.
+TEST(FrameRouter, CR4_NoMoreWaitsForTheDaemonThanWhatIsNamed) {
+  const ProcessId first{2, 7}, second{3, 7};
+  Bench bench;
+  bench.backlogs[Bench::kDaemon] = FrameRouter::kOutboxMax + 1;
+  {
+    CoreLock lock(bench.core);
+    for (std::uint64_t n : {1, 2}) bench.core.frames().control(first, Control::kHoldAck, n);
+    bench.core.frames().control(second, Control::kHoldAck, 3);
+    EXPECT_EQ(bench.core.frames().backlog(first), 2 * sizeof(net::FrameHeader));
+    bench.core.frames().control(Bench::kDaemon, Control::kHoldAck, 4);
+  }
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.destination, Bench::kDaemon) << "its own never wait";
+  bench.advance(FrameRouter::kLook);
+  EXPECT_EQ(bench.count(Control::kHoldAck), 0u);
+  bench.backlogs.clear();
+  bench.advance(FrameRouter::kLook);
+  for (std::uint64_t n : {1, 3, 2}) EXPECT_EQ(bench.take(Control::kHoldAck).header.arg1, n) << "in turns";
+  CoreLock lock(bench.core);
+  bench.core.frames().control(first, Control::kHoldAck, 5);
+  EXPECT_EQ(bench.take(Control::kHoldAck).header.arg1, 5u);
+}
+
+ReleasedGrants released(const std::vector<std::byte>& payload) {
+  ReleasedGrants grants;
+  std::memcpy(&grants, payload.data(), sizeof grants);
+  return grants;
+}
+
+/// Also on a ring of this node: an object that comes and goes while its owner is frozen is one entry.
+TEST(FrameRouter, CR5_CountsForAnOwnerThatTakesNothingAreSummedUp) {
+  for (const ProcessId owner : {kPeer, ProcessId{2, 7}}) {
+    const ProcessId ring = owner.node == 1 ? owner : Bench::kDaemon;
+    const ObjectId object{owner, 5};
+    Bench bench;
+    bench.attached_peers.insert(kPeer);
+    bench.backlogs[ring] = FrameRouter::kOutboxMax + 1;
+    std::size_t once = 0;
+    for (int i = 0; i < 1000; ++i) {
+      CoreLock lock(bench.core);
+      bench.core.frames().count(Count::kBorrow, object);
+      bench.core.frames().count(Count::kValueRequest, object);
+      bench.core.frames().count(Count::kRelease, object, 2);
+      if (i == 0) once = bench.core.frames().backlog(owner);
+      EXPECT_EQ(bench.core.frames().backlog(owner), once);
+    }
+    bench.backlogs.clear();
+    bench.advance(FrameRouter::kLook);
+    ASSERT_EQ(bench.sent.size(), 3u);
+    EXPECT_TRUE(bench.sent[0].is(Control::kBorrow));
+    EXPECT_EQ(bench.sent[1].kind(), wire::FrameKind::kValueRequest);
+    ASSERT_TRUE(bench.sent[2].is(Control::kRelease));
+    EXPECT_EQ(bench.sent[2].ring, ring);
+    EXPECT_EQ(released(bench.sent[2].payload).id, object);
+    EXPECT_EQ(released(bench.sent[2].payload).grants, 2000u);
+    CoreLock lock(bench.core);
+    bench.core.frames().count(Count::kRelease, object, 1);
+    EXPECT_EQ(bench.count(Control::kRelease), 2u) << "at once again";
+  }
+}
+
+// ----------------------------------------------------------------------------------------------------------- the queue
+
+ByteView bytes_of(const ReleasedGrants& grants) { return std::as_bytes(std::span(&grants, 1)); }
+
+std::vector<std::uint64_t> drain(HeldFrames& held, const std::set<ProcessId>& closed = {}) {
+  std::vector<std::uint64_t> numbers;
+  ProcessId to;
+  HeldFrames::Frame frame;
+  while (held.next([&](ProcessId one) { return !closed.contains(one); }, to, frame))
+    numbers.push_back(frame.header.token);
+  return numbers;
+}
+net::FrameHeader numbered(std::uint64_t number) {
+  net::FrameHeader header;
+  header.token = number;
+  return header;
+}
+
+TEST(HeldFrames, HLF1_InOrderADestinationAndInTurns) {
+  const ProcessId a{2, 1}, b{2, 2}, c{3, 1};
+  HeldFrames held;
+  for (std::uint64_t n : {1, 2, 3}) held.add(a, numbered(n), {});
+  for (std::uint64_t n : {11, 12}) held.add(b, numbered(n), {});
+  held.add(c, numbered(21), {});
+  EXPECT_EQ(drain(held, {a}), (std::vector<std::uint64_t>{11, 21, 12}));
+  EXPECT_FALSE(held.contains(b));
+  EXPECT_EQ(held.bytes(a), 3 * sizeof(net::FrameHeader));
+  EXPECT_EQ(drain(held), (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_TRUE(held.empty());
+}
+
+TEST(HeldFrames, HLF2_AReleaseMovesToTheEndAndAQuestionStays) {
+  const ProcessId owner{2, 1};
+  const ObjectId x{owner, 1}, y{owner, 2};
+  HeldFrames held;
+  held.count(owner, Count::kRelease, x, numbered(1), bytes_of({x, 3}));
+  held.count(owner, Count::kBorrow, x, numbered(2), {});
+  held.add(owner, numbered(3), {});
+  held.count(owner, Count::kRelease, y, numbered(4), bytes_of({y, 1}));
+  held.count(owner, Count::kBorrow, x, numbered(5), {});
+  held.count(owner, Count::kRelease, x, numbered(6), bytes_of({x, 4}));
+  EXPECT_EQ(held.frames(owner), 4u);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> got;
+  ProcessId to;
+  HeldFrames::Frame frame;
+  while (held.next([](ProcessId) { return true; }, to, frame))
+    got.emplace_back(frame.header.token, frame.payload.empty() ? 0 : released(frame.payload).grants);
+  EXPECT_EQ(got, (std::vector<std::pair<std::uint64_t, std::uint64_t>>{{2, 0}, {3, 0}, {4, 1}, {6, 7}}));
+}
+
+TEST(HeldFrames, HLF3_OnlyTheDeadLoseTheirs) {
+  HeldFrames held;
+  held.add({2, 1}, numbered(1), {});
+  held.add({2, 2}, numbered(2), {});
+  held.add({3, 1}, numbered(3), {});
+  held.add({3, 2}, numbered(4), {});
+  held.drop({3, 1});
+  held.drop_node(2);
+  EXPECT_EQ(drain(held), (std::vector<std::uint64_t>{4}));
+}
+
 }  // namespace
 }  // namespace troupe::worker

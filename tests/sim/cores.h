@@ -99,6 +99,7 @@ class SimProcess final : public worker::Clock,
 
   bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) override;
   bool attached(ProcessId peer) const override { return peer == daemon_of(id.node) || peers.contains(peer); }
+  std::size_t backlog(ProcessId peer) const override;
   void set_begun(ProcessId peer, std::uint64_t number) override { begun_of[peer].note(number); }
   net::BegunCalls begun(ProcessId peer) const override;
   void drain_and_close(ProcessId peer) override;

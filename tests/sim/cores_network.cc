@@ -41,6 +41,14 @@ bool SimProcess::send(ProcessId peer, const net::FrameHeader& header, ByteView p
   return true;
 }
 
+/// With --full-rings one ring in six is full for some milliseconds: frames by the daemon and counts wait (CR-4, CR-5).
+std::size_t SimProcess::backlog(ProcessId peer) const {
+  if (!alive || !world.options_.full_rings) return 0;
+  const auto span = std::uint64_t(world.queue_.now() / 4ms);
+  const std::uint64_t drawn = IdHash::mix(IdHash::mix(id.key() + world.options_.seed) + peer.key() * 3 + span * 7);
+  return drawn % 6 == 0 ? worker::FrameRouter::kOutboxMax + 1 : 0;
+}
+
 net::BegunCalls SimProcess::begun(ProcessId peer) const {
   const SimProcess* other = world.find_any(peer);
   if (!other) return {};

@@ -1,4 +1,5 @@
 // tests/sim/sim --seeds N [--seed S] [--world NAME] [--verbose] [--plant NAME] [--expect-failure] [--first]
+//               [--full-rings]
 //
 // Runs N simulated clusters of each world (all, or the one that is named) from the seeds S, S+1, ... (300 from 1):
 //   head   the head among models of everything else (world.h)
@@ -7,7 +8,8 @@
 //   links  real sessions, membership and transfers between nodes whose connections break (links_world.h)
 // A failing seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant
 // puts a bug into the environment of head or cores, --expect-failure then turns the exit code round: the checks must
-// have found it. --first ends at the first failure. Bugs in product code itself: mutations/run.
+// have found it. --first ends at the first failure. --full-rings: rings of the cores are
+// full now and then. Bugs in product code itself: mutations/run.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +26,7 @@ namespace {
 
 int usage() {
   std::fprintf(stderr, "usage: sim [--seeds N] [--seed S] [--world head|cores|store|links] [--verbose]"
-               " [--expect-failure] [--first] [--plant NAME], NAME one of:");
+               " [--expect-failure] [--first] [--full-rings] [--plant NAME], NAME one of:");
   for (const std::string& name : troupe::sim::plants()) std::fprintf(stderr, " %s", name.c_str());
   for (const std::string& name : troupe::sim::core_plants()) std::fprintf(stderr, " %s", name.c_str());
   std::fprintf(stderr, "\n");
@@ -66,6 +68,7 @@ int main(int argc, char** argv) {
     if (flag == "--seeds" && more) seeds = std::strtoull(argv[++i], nullptr, 10);
     else if (flag == "--seed" && more) first = std::strtoull(argv[++i], nullptr, 10);
     else if (flag == "--world" && more) which = argv[++i];
+    else if (flag == "--full-rings") options.full_rings = true;
     else if (flag == "--plant" && more) options.plant = argv[++i];
     else if (flag == "--verbose") options.verbose = true;
     else if (flag == "--expect-failure") expect_failure = true;

@@ -43,6 +43,7 @@ using wire::Method;
 struct WorldOptions {
   std::uint64_t seed = 1;
   bool verbose = false;
+  bool full_rings = false;                 ///< of the cores: now and then, for some milliseconds
   std::string plant;                       ///< a bug put into the environment, to prove that the checks can fail
   Duration busy = std::chrono::seconds(15);  ///< so long there are faults and new work
   Duration rest = std::chrono::seconds(60);  ///< so long everything may come to rest

@@ -1,6 +1,6 @@
-// Congestion: which processes take nothing of what waits for them in a daemon, and whom that was told: processes of
-// this node that send there (they keep their frames then, CR-4), and the daemons of other nodes whose processes do.
-// Pure.
+// Congestion: which processes, or nodes ({node, 0}), take nothing of what waits for them in a daemon, and whom that
+// was told: processes of this node that send there (they keep their frames then, CR-4), and the daemons of other nodes
+// whose processes do. Pure.
 //
 //   open --waits > kHigh, or its daemon says so--> clogged --waits < kLow, dead, or its daemon says so--> open
 //

@@ -25,7 +25,7 @@ namespace troupe::node {
 class HeldSenders {
  public:
   using Senders = std::vector<ProcessId>;
-  static constexpr std::size_t kAfterTold = std::size_t{16} << 20;
+  static constexpr std::size_t kAfterTold = std::size_t{8} << 20;
 
   /// True: it was not held before.
   bool hold(ProcessId sender, ProcessId cause) {

@@ -100,13 +100,13 @@ bool Mail::route(ProcessId from_ring, const net::FrameHeader& header, ByteView p
 void Mail::hold_back(ProcessId from_ring, const net::FrameHeader& header) {
   const ProcessId to = header.destination, sender = header.source;
   const bool to_here = to.node == table_.node(), from_here = sender.serial != 0 && from_ring == sender;
+  ProcessId cause = to;
   if (to_here) {
     const bool was_any = congestion_.any();
     if (!congestion_.waits(to, endpoint_.backlog(to))) return;
     if (!was_any) loop_.after(kCloggedLook, [this] { look_at_clogged(); });
   } else if (from_here && links_.is_full(to.node)) {
-    if (held_.hold(sender, daemon_of(to.node))) endpoint_.pause(sender);
-    return;
+    cause = daemon_of(to.node);
   } else if (!far_congestion_.is_clogged(to)) {
     return;
   }
@@ -114,9 +114,9 @@ void Mail::hold_back(ProcessId from_ring, const net::FrameHeader& header) {
   if (!from_here && !is_forwarded) return;
   const ProcessId listener = from_here ? sender : daemon_of(sender.node);
   Congestion& congestion = to_here ? congestion_ : far_congestion_;
-  if (congestion.tell(to, listener)) notice(listener, wire::Method::kCongestion, wire::Congestion{to, true});
+  if (congestion.tell(cause, listener)) notice(listener, wire::Method::kCongestion, wire::Congestion{cause, true});
   const std::size_t bytes = sizeof header + header.payload_size;
-  if (from_here && held_.sent_all_the_same(sender, to, bytes)) endpoint_.pause(sender);
+  if (from_here && held_.sent_all_the_same(sender, cause, bytes)) endpoint_.pause(sender);
 }
 
 void Mail::tell_open(ProcessId process, const std::vector<ProcessId>& told) {
@@ -135,7 +135,7 @@ void Mail::let_go(const HeldSenders::Senders& senders) {
   for (ProcessId sender : senders) endpoint_.resume(sender);
 }
 
-void Mail::room(std::uint32_t node) { let_go(held_.release(daemon_of(node))); }
+void Mail::room(std::uint32_t node) { tell_open(daemon_of(node), far_congestion_.open(daemon_of(node))); }
 
 void Mail::congestion(const wire::Congestion& news) {
   if (news.clogged) far_congestion_.mark(news.process);

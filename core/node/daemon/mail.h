@@ -9,9 +9,11 @@
 //         frames wait.
 //   ML-2  A local process speaks only for itself: a frame with another source is dropped and logged.
 //   ML-4  The daemon waits for nobody, and what it keeps for a process that takes nothing, or for a node that
-//         acknowledges nothing, is bounded. Who sends to such a process is told, by way of its own daemon, and keeps
-//         its frames (CR-4); who goes on all the same, or sends to such a node, is held: its ring is not read
-//         meanwhile, so that its frames wait in its own memory.
+//         acknowledges nothing, is bounded. Who sends to such a process or node is told, by way of its own daemon, and
+//         keeps the frames for it (CR-4), so that its other frames go on; who goes on all the same is held: its ring is
+//         not read meanwhile, so that its frames wait in its own memory.
+//   ML-5  What the daemon says itself (deaths, answers, leases) is under no such bound: it is neither refused nor held,
+//         and takes what the events take that it tells of. Only lines of logs are left out (is_clogged).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -62,7 +64,7 @@ class Mail final : public Messenger {
   /// The node is dead, and no link was ever given these: whoever sent them is told that they were not executed, before
   /// it hears of the death. Node 0: there is another head.
   void never_sent(std::uint32_t node, const std::vector<net::FrameHeader>& frames);
-  /// The links take frames for the node again.
+  /// The links take frames for the node again. Also when it is dead, or has another head (0).
   void room(std::uint32_t node);
   /// Of a process of another node, as that node's daemon says.
   void congestion(const wire::Congestion& news);
@@ -91,7 +93,7 @@ class Mail final : public Messenger {
   std::set<std::pair<ProcessId, ProcessId>> told_;
   HeldSenders held_;
   Congestion congestion_;      ///< of processes of this node
-  Congestion far_congestion_;  ///< of others, as their daemons say
+  Congestion far_congestion_;  ///< of others, as their daemons say; and of whole nodes ({node, 0}), as the links say
   std::uint64_t next_token_ = 1, forwarded_ = 0;
 };
 
