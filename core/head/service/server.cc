@@ -16,6 +16,7 @@
 #include "core/base/bytes.h"
 #include "core/base/fd.h"
 #include "core/head/service/frame_codec.h"
+#include "core/head/service/journal.h"
 #include "core/head/state/state.h"
 #include "core/head/state/unique_text.h"
 #include "core/net/link/link.h"
@@ -79,8 +80,13 @@ Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 class Server {
  public:
-  Server(const ServerOptions& options, StateOptions state, std::string cluster_id)
-      : options_(options), cluster_id_(std::move(cluster_id)), state_(std::move(state)), stop_fd_(options.stop_fd) {}
+  Server(const ServerOptions& options, StateOptions state, Journal::Identity identity,
+         std::unique_ptr<Journal> journal)
+      : options_(options),
+        identity_(std::move(identity)),
+        state_(std::move(state)),
+        journal_(std::move(journal)),
+        stop_fd_(options.stop_fd) {}
 
   Result<std::string> start();
   void run();
@@ -89,27 +95,41 @@ class Server {
  private:
   /// A registered node.
   struct Way final : net::SessionOutput {
-    Way(Server& head, std::uint32_t number) : server(head), node(number), session(head.incarnation_, 0, *this) {}
-    void transmit(std::uint64_t to, ByteView frames) override { (void)server.links_->send_raw(to, frames); }
+    Way(Server& head, std::uint32_t number)
+        : server(head), node(number), session(head.identity_.incarnation, 0, *this) {}
+    void transmit(std::uint64_t to, ByteView frames) override {
+      if (!server.replaying_) (void)server.links_->send_raw(to, frames);
+    }
     // As one of the link that is bound: it may have come on the one before, behind the news of this one.
     void deliver(const net::FrameHeader& header, ByteView payload) override {
+      server.note({Journal::Kind::kFrame, {}, node, 0, std::as_bytes(std::span(&header, 1))}, payload);
       if (header.source.node == node) server.take_frame(link, header, payload);
     }
     Server& server;
     const std::uint32_t node;
     net::LinkId link = 0;
     net::Session session;
+    std::uint64_t acknowledged = 0;  ///< as noted
   };
   struct Peer { std::uint64_t incarnation = 0; std::uint32_t node = 0; };  ///< node: that the link was bound to
 
+  Status recover();
+  bool replay(const Journal::Record& record);
+  /// HSV-4: the time of what follows, and its record.
+  void note(Journal::Record record, ByteView more = {});
+
   void take_in(Inbox::Item& item);
   void take_batch(net::LinkId link, ByteView rest);
+  void note_acknowledged(Way& way);
   void take_outside(net::LinkId link, net::FrameHeader header, ByteView payload);
   void take_frame(net::LinkId link, const net::FrameHeader& header, ByteView payload);
-  void link_closed(const Inbox::Item& item);
+  void closed(const Inbox::Item& item);
+  void link_closed(net::LinkId link);
+  void tick();
   void bind(const BindLink& bind);
   void forget(std::uint32_t node);
   void probe(const ProbeNode& probe);
+  void drop(net::LinkId link, std::string_view why);
   ProcessId tool_at(net::LinkId link);
   void apply(Event event);
   void perform(Effect& effect);
@@ -119,12 +139,14 @@ class Server {
   int timeout_ms() const;
 
   const ServerOptions& options_;
-  std::string cluster_id_;
+  const Journal::Identity identity_;
   State state_;
+  std::unique_ptr<Journal> journal_;                      ///< null: none is kept
+  Time at_ = {};                                          ///< of the event that is being applied
+  bool replaying_ = false;                                ///< nothing leaves
   Effects effects_;
   Inbox inbox_;
   std::unique_ptr<net::Links> links_;
-  std::uint64_t incarnation_ = 0;
   std::map<net::LinkId, Peer> peers_;                     ///< of open links
   std::map<std::uint32_t, std::unique_ptr<Way>> ways_;    ///< by node
   std::vector<std::unique_ptr<Way>> forgotten_;           ///< of dead nodes, until the batch is over that told it
@@ -151,16 +173,13 @@ Result<std::string> Server::start() {
       return NotFoundError("the process that this head serves (pid " + std::to_string(options_.parent_pid) +
                            ") is gone");
   }
-  Result<std::uint64_t> incarnation = net::draw_incarnation();
-  if (!incarnation.ok()) return incarnation.error_ptr();
-  incarnation_ = *incarnation;
   net::LinksOptions links;
   links.identity = {.token = *token,
-                    .cluster_id = cluster_id_,
+                    .cluster_id = identity_.cluster_id,
                     .build = {},
                     .hello = "head",
                     .role = net::ProofRole::kHead,
-                    .incarnation = incarnation_,
+                    .incarnation = identity_.incarnation,
                     .epoch = options_.epoch};
   links.library = options_.rpc_library;
   Result<std::unique_ptr<net::Links>> opened = options_.open_links(inbox_, links);
@@ -168,8 +187,66 @@ Result<std::string> Server::start() {
   links_ = std::move(*opened);
   Result<int> port = links_->listen({.address = options_.bind, .port = options_.port});
   if (!port.ok()) return port.error_ptr();
+  if (options_.recover)
+    if (Status status = recover(); !status.ok()) return status.error_ptr();
   return options_.bind + ":" + std::to_string(*port);
 }
+
+// -------------------------------------------------------------------------------------------------------- the journal
+
+void Server::note(Journal::Record record, ByteView more) {
+  if (replaying_) return;
+  record.time = at_ = now();
+  if (journal_) journal_->append(record, more);
+}
+
+/// HSV-4
+Status Server::recover() {
+  replaying_ = true;
+  Status status = journal_->replay([this](const Journal::Record& record) { return replay(record); });
+  replaying_ = false;
+  if (!status.ok()) return status;
+  for (auto& [node, way] : ways_) way->session.presume_given();
+  const auto open = peers_;
+  for (const auto& [link, peer] : open) link_closed(link);
+  write_log(LogLevel::kInfo, "goes on as the head before it: {} nodes are awaited", ways_.size());
+  return {};
+}
+
+bool Server::replay(const Journal::Record& record) {
+  using Kind = Journal::Kind;
+  at_ = record.time;
+  const auto node = static_cast<std::uint32_t>(record.a);
+  net::FrameHeader header;
+  ByteView payload;
+  if (record.kind == Kind::kFrame || record.kind == Kind::kOutside) {
+    if (record.bytes.size() < sizeof header) return false;
+    std::memcpy(&header, record.bytes.data(), sizeof header);
+    payload = record.bytes.subspan(sizeof header);
+  }
+  auto way = ways_.find(node);
+  switch (record.kind) {
+    case Kind::kOpened: peers_[record.a] = {record.b, 0}; break;
+    case Kind::kClosed: link_closed(record.a); break;
+    case Kind::kOutside: take_outside(record.a, header, payload); break;
+    case Kind::kNobodyListens: apply(NobodyListens{node}); break;
+    case Kind::kProbeBroken: apply(ProbeBroken{node}); break;
+    case Kind::kTick: apply(Tick{}); break;
+    case Kind::kAcknowledged:
+      if (way == ways_.end() || !way->second->session.restore_acknowledged(record.b)) return false;
+      break;
+    case Kind::kFrame:
+      if (way == ways_.end()) return false;
+      way->second->session.count_delivered();
+      way->second->deliver(header, payload);
+      forgotten_.clear();
+      break;
+    default: return false;
+  }
+  return true;
+}
+
+// ------------------------------------------------------------------------------------------------------------ the loop
 
 void Server::run() {
   while (true) {
@@ -177,9 +254,16 @@ void Server::run() {
         {inbox_.fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
     ::poll(fds, std::size(fds), timeout_ms());
     for (Inbox::Item& item : inbox_.take()) take_in(item);
-    apply(Tick{});
+    tick();
     if (ended(fds)) return;
   }
+}
+
+void Server::tick() {
+  const std::optional<Time> next = state_.next_deadline();
+  if (!next || *next > now()) return;
+  note({Journal::Kind::kTick});
+  apply(Tick{});
 }
 
 int Server::timeout_ms() const {
@@ -206,28 +290,34 @@ void Server::take_in(Inbox::Item& item) {
   switch (item.kind) {
     case Inbox::Item::Kind::kOpen:
       if (probes_.erase(item.link) != 0) return links_->close(item.link);  // it is there: it will come back
+      note({Journal::Kind::kOpened, {}, item.link, item.incarnation});
       peers_[item.link] = {item.incarnation, 0};
       return;
     case Inbox::Item::Kind::kBatch: return take_batch(item.link, item.frames);
-    case Inbox::Item::Kind::kClosed: return link_closed(item);
+    case Inbox::Item::Kind::kClosed: return closed(item);
   }
 }
 
-void Server::link_closed(const Inbox::Item& item) {
-  if (auto probe = probes_.find(item.link); probe != probes_.end()) {
-    const std::uint32_t node = probe->second;
-    probes_.erase(probe);
-    return item.nobody_there ? apply(NobodyListens{node}) : apply(ProbeBroken{node});
-  }
-  std::erase_if(tools_, [&](const auto& one) { return one.second == item.link; });
-  if (auto peer = peers_.find(item.link); peer != peers_.end()) {
+void Server::closed(const Inbox::Item& item) {
+  auto probe = probes_.find(item.link);
+  if (probe == probes_.end()) return link_closed(item.link);
+  const std::uint32_t node = probe->second;
+  probes_.erase(probe);
+  note({item.nobody_there ? Journal::Kind::kNobodyListens : Journal::Kind::kProbeBroken, {}, node});
+  return item.nobody_there ? apply(NobodyListens{node}) : apply(ProbeBroken{node});
+}
+
+void Server::link_closed(net::LinkId link) {
+  note({Journal::Kind::kClosed, {}, link});
+  std::erase_if(tools_, [&](const auto& one) { return one.second == link; });
+  if (auto peer = peers_.find(link); peer != peers_.end()) {
     if (auto way = ways_.find(peer->second.node); way != ways_.end()) {
-      way->second->session.link_down(item.link);
-      if (way->second->link == item.link) way->second->link = 0;
+      way->second->session.link_down(link);
+      if (way->second->link == link) way->second->link = 0;
     }
     peers_.erase(peer);
   }
-  apply(LinkClosed{item.link});
+  apply(LinkClosed{link});
 }
 
 void Server::take_batch(net::LinkId link, ByteView rest) {
@@ -248,13 +338,21 @@ void Server::take_batch(net::LinkId link, ByteView rest) {
     } else if (took == net::Session::Took::kViolation) {
       links_->abort(link, "frames that contradict the session");
       break;
+    } else if (took == net::Session::Took::kControl) {
+      note_acknowledged(*way->second);
     }
   }
   forgotten_.clear();
 }
 
+void Server::note_acknowledged(Way& way) {
+  const std::uint64_t frames = way.session.acknowledged_frames();
+  if (std::exchange(way.acknowledged, frames) != frames) note({Journal::Kind::kAcknowledged, {}, way.node, frames});
+}
+
 /// HSV-3
 void Server::take_outside(net::LinkId link, net::FrameHeader header, ByteView payload) {
+  note({Journal::Kind::kOutside, {}, link, 0, std::as_bytes(std::span(&header, 1))}, payload);
   const bool is_tools = header.source.node == 0 && header.source.serial != 0;
   const bool registers = header.kind == static_cast<std::uint8_t>(wire::FrameKind::kRequest) &&
                          header.arg0 == static_cast<std::uint64_t>(wire::Method::kRegisterNode);
@@ -275,18 +373,24 @@ ProcessId Server::tool_at(net::LinkId link) {
 }
 
 void Server::apply(Event event) {
-  state_.apply(now(), std::move(event), effects_);
+  state_.apply(at_, std::move(event), effects_);
   for (Effect& effect : effects_.take()) perform(effect);
 }
 
 void Server::perform(Effect& effect) {
   if (auto* message = std::get_if<Send>(&effect)) return send(*message);
+  if (auto* dead = std::get_if<ForgetNode>(&effect)) return forget(dead->node);
+  if (auto* wanted = std::get_if<BindLink>(&effect)) return bind(*wanted);
+  if (replaying_) return;
   if (auto* line = std::get_if<LogLine>(&effect))
     return write_log(line->warning ? LogLevel::kWarn : LogLevel::kInfo, "{}", line->text);
   if (auto* close = std::get_if<CloseLink>(&effect)) return links_->close(close->link);
-  if (auto* dead = std::get_if<ForgetNode>(&effect)) return forget(dead->node);
-  if (auto* wanted = std::get_if<ProbeNode>(&effect)) return probe(*wanted);
-  bind(std::get<BindLink>(effect));
+  probe(std::get<ProbeNode>(effect));
+}
+
+/// Of a link that a node's frames come on.
+void Server::drop(net::LinkId link, std::string_view why) {
+  if (!replaying_) links_->abort(link, std::string(why));
 }
 
 void Server::bind(const BindLink& bind) {
@@ -295,7 +399,7 @@ void Server::bind(const BindLink& bind) {
   std::unique_ptr<Way>& way = ways_[bind.node];
   if (!way) way = std::make_unique<Way>(*this, bind.node);
   if (!way->session.identify(peer->second.incarnation))
-    return links_->abort(bind.link, "another process was that node");
+    return drop(bind.link, "another process was that node");
   peer->second.node = bind.node;
   way->link = bind.link;
   way->session.link_up(bind.link);
@@ -333,11 +437,11 @@ void Server::send(Send& message) {
     return write_log(LogLevel::kError, "a notice of {} bytes is dropped: it is longer than any may be",
                      frame.payload.size());
   way.session.send(frame.header, frame.payload);
-  if (way.session.is_full() && way.link != 0) links_->abort(way.link, "it acknowledges nothing");
+  if (way.session.is_full() && way.link != 0) drop(way.link, "it acknowledges nothing");
 }
 
 void Server::put(net::LinkId link, const Encoded& frame) {
-  if (!links_->send(link, frame.header, frame.payload))
+  if (!replaying_ && !links_->send(link, frame.header, frame.payload))
     write_log(LogLevel::kDebug, "link {} takes no more frames", link);
 }
 
@@ -363,17 +467,34 @@ int head_main(const ServerOptions& options) {
     return address.ok();
   };
   if (Status random = net::fill_random(seed); !random.ok()) return ready(random.error_ptr()), 1;
-  StateOptions state{.membership = options.membership,
-                     .seed = load_little<std::uint64_t>(reinterpret_cast<const std::byte*>(seed))};
-  Random names(state.seed, 1);
-  state.membership.cluster_id = options.cluster_id.empty() ? unique_text(names) : options.cluster_id;
+  Journal::Identity self{options.cluster_id, load_little<std::uint64_t>(reinterpret_cast<const std::byte*>(seed)), 0};
+  std::unique_ptr<Journal> journal;
+  if (options.recover) {
+    Result<std::unique_ptr<Journal>> found = Journal::recover(options.journal);
+    if (!found.ok()) return ready(found.error_ptr()), 1;
+    journal = std::move(*found);
+    self = journal->identity();
+  } else {
+    Random names(self.seed, 1);
+    if (self.cluster_id.empty()) self.cluster_id = unique_text(names);
+    Result<std::uint64_t> incarnation = net::draw_incarnation();
+    if (!incarnation.ok()) return ready(incarnation.error_ptr()), 1;
+    self.incarnation = *incarnation;
+    if (!options.journal.empty()) {
+      Result<std::unique_ptr<Journal>> made = Journal::create(options.journal, self);
+      if (!made.ok()) return ready(made.error_ptr()), 1;
+      journal = std::move(*made);
+    }
+  }
+  StateOptions state{.membership = options.membership, .seed = self.seed};
+  state.membership.cluster_id = self.cluster_id;
   state.membership.epoch = options.epoch;
   if (options.parent_pid != 0) state.membership.served_pid = options.parent_pid;
 
-  Server server(options, state, state.membership.cluster_id);
+  Server server(options, state, self, std::move(journal));
   Result<std::string> address = server.start();
   if (!ready(address)) return 1;
-  write_log(LogLevel::kInfo, "cluster {} at {}, pid {}", state.membership.cluster_id, *address, ::getpid());
+  write_log(LogLevel::kInfo, "cluster {} at {}, pid {}", self.cluster_id, *address, ::getpid());
   server.run();
   server.shutdown();
   return 0;

@@ -10,6 +10,9 @@
 //          hears of a lost link.
 //   HSV-2  The head ends when the process that it serves is gone (parent_pid, or stop_fd hung up where end_on_hangup),
 //          on the packet "stop", and on SIGTERM or SIGINT; nothing else ends it.
+//   HSV-4  With a journal, what was heard is noted before anything follows from it. A head that recovers is the one
+//          before it, to whom time has passed: same state, same incarnation, same sessions; links that were open are
+//          lost links.
 //   HSV-3  Outside of a session the head takes registrations, and what tools ask.
 #pragma once
 #include <functional>
@@ -33,6 +36,8 @@ struct ServerOptions {
   int parent_pid = 0;                    ///< ends when this process is gone; 0: not watched
   int stop_fd = -1;                      ///< a socket or pipe: what is written to it ("stop") ends the head
   bool end_on_hangup = true;             ///< so does its other end's closing
+  std::string journal;                   ///< a file (journal.h); empty: a head that ends is gone for good
+  bool recover = false;                  ///< as the head that wrote the journal; cluster_id is taken from there
   bool own_process = true;               ///< false: a thread of a program that keeps its signals, limits and log
   std::function<Result<std::unique_ptr<net::Links>>(net::LinkEvents&, const net::LinksOptions&)> open_links =
       &net::open_links;
