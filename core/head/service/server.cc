@@ -151,6 +151,7 @@ class Server {
   std::map<std::uint32_t, std::unique_ptr<Way>> ways_;    ///< by node
   std::vector<std::unique_ptr<Way>> forgotten_;           ///< of dead nodes, until the batch is over that told it
   std::map<std::uint32_t, net::LinkId> tools_;
+  std::uint32_t last_tool_ = 0;
   std::map<net::LinkId, std::uint32_t> probes_;           ///< the node that is looked for
   UniqueFd parent_, signals_;
   int stop_fd_ = -1;
@@ -367,7 +368,9 @@ void Server::take_frame(net::LinkId link, const net::FrameHeader& header, ByteVi
 
 /// The name under which a tool's answers find their way back.
 ProcessId Server::tool_at(net::LinkId link) {
-  const ProcessId tool{kToolNodes | static_cast<std::uint32_t>(link & (kToolNodes - 1)), 1};
+  for (const auto& [node, at] : tools_)
+    if (at == link) return {node, 1};
+  const ProcessId tool{kToolNodes | (++last_tool_ & (kToolNodes - 1)), 1};  // a recovered head counts links anew
   tools_[tool.node] = link;
   return tool;
 }
