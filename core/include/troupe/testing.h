@@ -76,7 +76,7 @@ class Cluster {
   /// back. Nodes look for it for 30 s and then end.
   void kill_head();
   /// The same head, at the same address: it knows everything that it had answered, and nodes go on with it. Kills first
-  /// if it runs. NotFoundError when it had given up its journal (at 256 MiB).
+  /// if it runs. RuntimeEnvError when it had given up its journal (at 256 MiB).
   void restart_head();
   /// Waits until exactly n nodes are alive; false when the time is over.
   bool wait_for_nodes(std::size_t n, Duration timeout);
