@@ -86,8 +86,9 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
     if (decision.node != 0 && std::holds_alternative<Spread>(c.scheduling)) last_spread_ = decision.node;
   }
   request.reason = decision.reason;
-  request.awaits_node = decision.unknown_node && now < request.since + options_.unknown_node_wait;  // LQ-9
-  if (request.awaits_node) return false;
+  request.awaits_node_until.reset();
+  if (decision.unknown_node) request.awaits_node_until = awaited_until(wanted.lease_class.scheduling, now);
+  if (request.awaits_node_until) return false;
   if (decision.kind == Decision::Kind::kInfeasible) {
     refuse(key, infeasible_error(decision.reason));
     return false;
@@ -105,6 +106,12 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   request.reserved++;
   request.since = now;
   return true;
+}
+
+/// LQ-9
+std::optional<TimePoint> LeaseQueue::awaited_until(const Scheduling& wanted, TimePoint now) {
+  const auto* affinity = std::get_if<NodeAffinity>(&wanted);
+  return affinity ? unknown_.awaited_until(affinity->node_id, now, options_.unknown_node_wait) : std::nullopt;
 }
 
 void LeaseQueue::delegate(Waiting& request, std::uint32_t node, TimePoint now) {
@@ -263,7 +270,7 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
   for (const auto& [key, request] : requests_) {
     if (request.wanted.wanted == 0) continue;
     if (!is_origin(request)) offer(request.since + options_.give_back_after);
-    if (request.awaits_node) offer(request.since + options_.unknown_node_wait);
+    if (request.awaits_node_until) offer(*request.awaits_node_until);
     if (!request.warned && !request.reason.empty()) offer(request.since + options_.warn_after);
   }
   if (guessed_at_) offer(*guessed_at_ + options_.guess_life);

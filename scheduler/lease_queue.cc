@@ -288,6 +288,7 @@ void LeaseQueue::process_died(ProcessId process, TimePoint now) {
 }
 
 void LeaseQueue::node_died(std::uint32_t node, TimePoint now) {
+  if (const NodeView* gone = view_.find(node)) unknown_.gone(gone->node_id);
   view_.remove(node);
   reported_.erase(node);
   std::set<ProcessId> requesters;
@@ -317,6 +318,8 @@ void LeaseQueue::job_ended(JobId job, TimePoint now) {
 }
 
 void LeaseQueue::view_delta(const wire::ClusterView& delta, TimePoint now) {
+  for (std::uint32_t dead : delta.dead)
+    if (const NodeView* gone = view_.find(dead)) unknown_.gone(gone->node_id);
   if (!view_.apply(delta)) return;
   if (delta.full) reported_.clear();
   for (const wire::NodeInfo& info : delta.nodes)

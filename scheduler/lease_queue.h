@@ -27,8 +27,9 @@
 //   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
 //         the node's report not have replaced it: what came and went between two reports is never reported.
 //   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends.
-//   LQ-9  A hard affinity to a node that the view does not name is refused after unknown_node_wait: whoever asks may
-//         have heard of a node before this one's view has.
+//   LQ-9  A hard affinity to a node that the view does not name is refused, and a soft one passes it over, after
+//         unknown_node_wait: whoever asks may have heard of a node before this one's view has. Once for each such node
+//         (SUN-1).
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -47,6 +48,7 @@
 #include "scheduler/cluster_view.h"
 #include "scheduler/policy.h"
 #include "scheduler/resources.h"
+#include "scheduler/unknown_nodes.h"
 
 namespace troupe::sched {
 
@@ -155,7 +157,7 @@ class LeaseQueue {
     TimePoint since{};                                 ///< when the first of those that wait began to
     std::string reason;
     bool warned = false;
-    bool awaits_node = false;                          ///< LQ-9
+    std::optional<TimePoint> awaits_node_until = {};   ///< LQ-9
   };
   struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; };
   struct Lease {
@@ -180,6 +182,7 @@ class LeaseQueue {
   void place_leases(TimePoint now);
   bool place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now);
   bool place_one(Key key, TimePoint now);
+  std::optional<TimePoint> awaited_until(const Scheduling& wanted, TimePoint now);
   void delegate(Waiting& request, std::uint32_t node, TimePoint now);
   void forget_guesses(TimePoint now);
   std::optional<Allocation> allocate(const ResourceSet& need);
@@ -204,6 +207,7 @@ class LeaseQueue {
   GpuSlots gpus_;
   ClusterView view_;
   NodeView self_;
+  UnknownNodes unknown_;
   std::map<std::uint32_t, ResourceSet> reported_;      ///< what other nodes last said is free
   std::optional<TimePoint> guessed_at_;                ///< when the oldest guess was made
   std::map<std::pair<ProcessId, std::uint64_t>, Key> keys_;

@@ -115,7 +115,9 @@ Decision affinity(const ClusterView& view, const Request& request, const NodeAff
     return never;
   }
   Candidates able = candidates(view, request);
-  return able.none ? *able.none : hybrid(able.nodes, request, asker);
+  Decision other = able.none ? *able.none : hybrid(able.nodes, request, asker);
+  other.unknown_node = node == nullptr;
+  return other;
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -19,7 +19,7 @@
 //
 // What can never hold (API.md section 5)
 //   kInfeasible: a hard affinity to a node that is unknown, dead, lacks a label or is too small (totals do not change;
-//   the lease queue waits a moment before it refuses one that is unknown, LQ-9);
+//   the lease queue waits a moment before it refuses one that is unknown, or passes it over, LQ-9);
 //   a selector that no node of the cluster satisfies now; a bundle (placement groups are later work).
 //   kWait with a warning: a request larger than any node's total: nodes may join.
 //   With no node at all in the view (start of a cluster) everything but a hard affinity waits, without a warning.
@@ -55,7 +55,7 @@ struct Decision {
   Kind kind = Kind::kWait;
   std::uint32_t node = 0;  // kHere, kNode
   std::string reason;      // kInfeasible: why. kWait: a warning when no node is large enough, else empty
-  bool unknown_node = false;  // kInfeasible only because the view does not name that node: news of it may be on the way
+  bool unknown_node = false;  // decided so because the view does not name the wanted node: news may be on the way
 };
 
 /// Who asks.

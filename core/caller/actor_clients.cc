@@ -239,6 +239,7 @@ void ActorClients::flush_queue(ActorClient& client) {
 void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReader& in, ProcessId source) {
   ActorClient& client = client_of(call.actor);
   const detail::Ptr<ActorClient> keep(&client);
+  if (comes_back(client, call, head)) return old_light_settled(client);
   client.sent.remove(call);
   if (call.cancelled) {
     owner_.values().discard(head, in, source);
@@ -261,6 +262,15 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
     calls_.succeed(call, head, in, source);
   }
   old_light_settled(client);
+}
+
+/// CAC-5
+bool ActorClients::comes_back(ActorClient& client, PendingCall& call, const ReplyHead& head) {
+  if (head.status != ReplyStatus::kError || head.index != kNotBegun || call.cancelled) return false;
+  if (!client.light() || client.direct || client.state == ActorClient::State::kDead) return false;
+  call.suspect = call.returned = true;
+  ++client.returned;
+  return true;
 }
 
 void ActorClients::cancel(PendingCall& call, const CancelOptions& options, ErrorPtr error) {

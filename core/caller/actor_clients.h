@@ -19,6 +19,8 @@
 //   CAC-4  A handle that the head gave by a name is held there from the head's answer on: the head hears of its drop,
 //          also when the answer came too late for whoever asked. While such an answer is awaited, no drop is told: the
 //          head may have counted the handle that it speaks of already.
+//   CAC-5  What a light actor that has ended had not begun is its next life's, where the head gives it one: such calls
+//          stay in their place among those that were sent until the head's word.
 // Thread rule: lock held, but for create with get_if_exists, find and kill, which wait.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -57,6 +59,8 @@ class ActorClient final : public detail::HandleBase {
   std::map<std::uint64_t, CallList> waiting;  // by caller: the first has an argument that is not there
   CallList queued;                         // in order, for an actor whose place is not known
   CallList sent;                           // in order of sending
+  std::size_t returned = 0;                // of these (CAC-5)
+  bool answers_due() const { return sent.size() > returned; }
   std::vector<ObjectEntryPtr> ready_refs;
   std::vector<std::uint64_t> arrivals;     // frames to acknowledge once the head has counted us
   std::shared_ptr<Outgoing> keep_arguments; // the creator pins what the constructor's arguments name
@@ -133,6 +137,8 @@ class ActorClients {
   void old_light_settled(ActorClient& client);
   void mark_suspects(ActorClient& client, const net::BegunCalls& begun);
   void resend_or_fail(ActorClient& client);
+  bool comes_back(ActorClient& client, PendingCall& call, const ReplyHead& head);
+  void fail_returned(ActorClient& client, const ErrorPtr& error);
   void die(ActorClient& client, const ErrorPtr& error);
   void end_of_process(ActorClient& client);
   ErrorPtr error_for(ActorClient& client, PendingCall& call, const ErrorPtr& death, Outcome outcome) const;

@@ -48,7 +48,7 @@ void ActorClients::on_moved(const wire::ActorLocation& location) {
   const ErrorPtr error = location.error ? Error::make(*location.error) : nullptr;
   const bool leaves = client.state == ActorClient::State::kAlive &&
                       !(location.state == wire::ActorState::kAlive && location.process == client.process);
-  if (leaves && !client.sent.empty() && !client.process_dead && !runtime_.frames().is_dead(client.process) &&
+  if (leaves && client.answers_due() && !client.process_dead && !runtime_.frames().is_dead(client.process) &&
       location.state != wire::ActorState::kAlive && !(client.light() && location.state == wire::ActorState::kDead)) {
     // What the old process had begun is known only with its death notice, or with a light actor's last answer; neither
     // must be long in coming.
@@ -99,13 +99,14 @@ void ActorClients::old_process_settled(ActorClient& client) {
 
 /// A light actor's host answers each call that it was sent, and need not die: with the last answer all is known.
 void ActorClients::old_light_settled(ActorClient& client) {
-  if (!client.awaits_death || !client.light() || !client.sent.empty()) return;
+  if (!client.awaits_death || !client.light() || client.answers_due()) return;
   client.awaits_death = false;
   old_process_settled(client);
 }
 
 void ActorClients::mark_suspects(ActorClient& client, const net::BegunCalls& begun) {
   for (PendingCall* call = client.sent.front(); call; call = call->next) {
+    if (call->returned) continue;
     call->suspect = true;
     call->had_begun = begun.has(call->number);
   }
@@ -117,10 +118,11 @@ void ActorClients::resend_or_fail(ActorClient& client) {
   std::vector<PendingCall*> again;
   CallList open;
   std::swap(open, client.sent);
+  client.returned = 0;
   while (PendingCall* call = open.pop_front()) {
     if (call->cancelled) { calls_.forget(*call); continue; }
     const bool had_begun = std::exchange(call->had_begun, false) || !call->suspect;
-    call->suspect = false;
+    call->suspect = call->returned = false;
     if (had_begun) {
       if (call->retries_left == 0) {
         calls_.fail(*call, error_for(client, *call, client.last_death, Outcome::kUnknown));
@@ -143,6 +145,7 @@ void ActorClients::die(ActorClient& client, const ErrorPtr& error) {
   untaken_.erase(client.id());
   for (auto& entry : std::exchange(client.ready_refs, {})) owner_.objects().fail(*entry, error);
   for (std::uint64_t arrival : std::exchange(client.arrivals, {})) owner_.holds().confirmed(arrival);
+  fail_returned(client, error);
   const bool replies_may_come = client.awaits_death || (client.light() && !client.process_dead);
   if (!replies_may_come)
     while (PendingCall* call = client.sent.front()) {
@@ -159,6 +162,19 @@ void ActorClients::die(ActorClient& client, const ErrorPtr& error) {
     if (PendingCall* call = first->second.pop_front())
       calls_.fail(*call, error_for(client, *call, error, Outcome::kNotExecuted));
     else client.waiting.erase(first);
+  }
+}
+
+/// CAC-5: it had no next life.
+void ActorClients::fail_returned(ActorClient& client, const ErrorPtr& error) {
+  std::vector<PendingCall*> returned;
+  for (PendingCall* call = client.sent.front(); call; call = call->next)
+    if (call->returned) returned.push_back(call);
+  client.returned = 0;
+  for (PendingCall* call : returned) client.sent.remove(*call);
+  for (PendingCall* call : returned) {
+    if (call->cancelled) calls_.forget(*call);
+    else calls_.fail(*call, error_for(client, *call, error, Outcome::kNotExecuted));
   }
 }
 

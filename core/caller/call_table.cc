@@ -127,6 +127,7 @@ void CallTable::succeed(PendingCall& call, const ReplyHead& head, FrameReader& i
   auto next = [&](ObjectEntry* entry) {
     detail::Value value;
     if (i++ < head.values) value = owner_.values().read(in, arrival);
+    if (value.large_body || value.attachments) owner_.buffers().made_by(value, [&] { return described(call); });
     if (entry) owner_.objects().complete(*entry, std::move(value));
   };
   if (call.several.empty()) next(call.single);
@@ -163,6 +164,10 @@ void CallTable::forget(PendingCall& call) {
 std::string CallTable::name_of(const PendingCall& call) const {
   if (call.info && !call.info->name.empty()) return call.info->name;
   return call.function ? detail::function_name(*call.function) : std::string("stop");
+}
+
+std::string CallTable::described(const PendingCall& call) const {
+  return (call.actor ? "the method '" : "the task '") + name_of(call) + "'";
 }
 
 ErrorContext CallTable::context_of(const PendingCall& call) const {

@@ -44,6 +44,8 @@ class CallTable {
 
   ErrorContext context_of(const PendingCall& call) const;
   std::string name_of(const PendingCall& call) const;
+  /// "the task 'name'"
+  std::string described(const PendingCall& call) const;
   std::size_t open() const { return calls_.live(); }
   template <class F> void for_each(F&& f) { calls_.for_each(f); }
 

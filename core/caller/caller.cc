@@ -69,7 +69,9 @@ void Caller::on_stream_item(const net::FrameHeader& header, ByteView payload) {
   detail::Value value = owner_.values().read(in, arrival);
   owner_.holds().end(arrival);
   PendingCall* call = in.failed() ? nullptr : calls_.find(head.call_id);
-  if (call && call->stream) call->stream->item(head.index, std::move(value));
+  if (!call || !call->stream) return;
+  owner_.buffers().made_by(value, [&] { return calls_.described(*call); });
+  call->stream->item(head.index, std::move(value));
 }
 
 void Caller::on_recalled(ByteView payload) {

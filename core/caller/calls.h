@@ -56,6 +56,7 @@ struct PendingCall {
   bool cancelled = false;                 // results were given; the reply is awaited for the books only
   bool suspect = false;                   // sent, its actor's process died, its fate is not known yet
   bool had_begun = false;                 // with suspect: it may have run
+  bool returned = false;                  // sent, and not begun by a light actor that had ended: for its next life
   PendingCall* next = nullptr;            // queues
   PendingCall* previous = nullptr;
 

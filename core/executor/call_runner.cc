@@ -102,6 +102,7 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
     if (!generator.next(item)) break;
     if (!read) continue;
     CoreLock lock(runtime_);
+    if (ErrorPtr large = host_.replies().too_large(call, *current_context(), {&item, 1})) large->raise();
     host_.replied(call.source, host_.replies().stream_item(call, window.made(), item));
     window.made(bytes_of(item));
   }

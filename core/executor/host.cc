@@ -82,7 +82,7 @@ void Host::on_call(ProcessId ring, const net::FrameHeader& header, ByteView payl
     record.code = ErrorCode::kActorDied;
     record.message = "the actor has ended";
     record.outcome = Outcome::kNotExecuted;
-    return replies_.error(*call, Error::make(std::move(record)));
+    return replies_.not_begun(*call, Error::make(std::move(record)));
   }
   found->second->arrived(std::move(call));
 }
@@ -338,7 +338,9 @@ void Host::end_run(const IncomingPtr& call, HostedActor* actor, CallContext& con
   CoreLock lock(runtime_);
   call->lent = context.is_task && context.lent;
   if (call->lent && !call->head.shared) lease_spent(call->head.lease);
-  answer(*call, actor, invocation, error, run_us);
+  const ErrorPtr failed =
+      error || call->head.kind == CallKind::kCast ? error : replies_.too_large(*call, context, invocation.results);
+  answer(*call, actor, invocation, failed, run_us);
   call->running = nullptr;
   std::erase(running_, call);
   if (call == current_task_) current_task_ = nullptr;

@@ -195,7 +195,7 @@ std::size_t HostedActor::queued() {
 
 void HostedActor::arrived(IncomingPtr call) {
   if (state_ == State::kEnding || state_ == State::kEnded || killed_ || stopping())
-    return host_.replies().error(*call, ended_error("the actor has ended"));
+    return host_.replies().not_begun(*call, ended_error("the actor has ended"));
   if (call->head.kind == CallKind::kStop) {
     extras().stop = std::move(call);
     return admit();
@@ -279,10 +279,10 @@ bool HostedActor::drop_queued(ProcessId source, std::uint64_t call_id, const Err
 
 void HostedActor::fail_queued(const std::string& why) {
   for_each_group([&](CallGroup& group) {
-    while (!group.queue.empty()) host_.replies().error(*group.queue.pop_front(), ended_error(why));
+    while (!group.queue.empty()) host_.replies().not_begun(*group.queue.pop_front(), ended_error(why));
   });
   if (extras_ && extras_->keyed)
-    for (auto& call : extras_->keyed->take_all_waiting()) host_.replies().error(*call, ended_error(why));
+    for (auto& call : extras_->keyed->take_all_waiting()) host_.replies().not_begun(*call, ended_error(why));
   if (stopping()) host_.replies().values(*std::exchange(extras_->stop, nullptr), {}, 0);
 }
 

@@ -1,5 +1,6 @@
 #include "core/executor/replies.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,14 +20,29 @@ std::size_t send(Runtime& runtime, const IncomingCall& call, wire::FrameKind kin
 }
 }  // namespace
 
-void Replies::error(IncomingCall& call, const ErrorPtr& error) {
+void Replies::error(IncomingCall& call, const ErrorPtr& error, std::uint64_t index) {
   FrameWriter out(runtime_.frames().scratch());
   out.put(ReplyHead{.call_id = call.head.call_id,
+                    .index = index,
                     .status = ReplyStatus::kError,
                     .lent = call.lent});
   const std::vector<std::byte> bytes = wire::encode_message(error->record());
   out.bytes(bytes.data(), bytes.size());
   send(runtime_, call, wire::FrameKind::kReply, out);
+}
+
+ErrorPtr Replies::too_large(const IncomingCall& call, const CallContext& context,
+                            std::span<const detail::Value> values) {
+  std::size_t size = sizeof(ReplyHead);
+  for (const detail::Value& value : values) size += owner_.values().frame_size(value);
+  if (size <= net::kPayloadMax) return nullptr;
+  ErrorRecord record;
+  record.code = ErrorCode::kInvalidArgument;
+  record.message = fmt::format(
+      "the results of {} name so many references, arrays and handles ({} MiB of names) that they do not fit one "
+      "message of {} MiB",
+      name_of_context(context), size >> 20, net::kPayloadMax >> 20);
+  return error_in_context(runtime_, std::move(record), call, context);
 }
 
 std::size_t Replies::values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us) {

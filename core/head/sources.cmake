@@ -6,6 +6,7 @@ troupe_library(head
     head/state/actors_life.cc
     head/state/actors_query.cc
     head/service/frame_codec.cc
+    head/service/journal.cc
     head/state/graveyard.cc
     head/state/handles.cc
     head/state/jobs.cc

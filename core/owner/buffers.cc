@@ -60,7 +60,7 @@ detail::BufferPtr BufferTable::arrived(const wire::BufferDesc& desc, std::uint64
       daemon_of(desc.node), wire::Method::kStoreHold, request, [this, pointer, arrival](Result<wire::Empty> reply) {
         BufferEntry& held = buffer_of(pointer);
         if (reply.ok()) held.held = true;
-        else if (held.place == BufferEntry::Place::kRemote) held.place = BufferEntry::Place::kLost;
+        else if (held.place == BufferEntry::Place::kRemote) lost(held, reply.error_ptr());
         holds_.confirmed(arrival);
       });
   return pointer;
@@ -113,7 +113,7 @@ void BufferTable::fetch(BufferEntry& entry, int attempt) {
       const wire::StoreHoldRequest copy{runtime_.self(), {reply->local}};
       runtime_.frames().notice(runtime_.daemon(), wire::Method::kStoreUnhold, copy);
     }
-    if (entry.place != BufferEntry::Place::kLocal) entry.place = BufferEntry::Place::kLost;
+    if (entry.place != BufferEntry::Place::kLocal) lost(entry, reply.ok() ? nullptr : reply.error_ptr());
     fetched(entry);
   };
   runtime_.requests().send<wire::StoreFetchReply>(runtime_.daemon(), wire::Method::kStoreFetch,
@@ -138,18 +138,6 @@ std::vector<detail::BufferPtr> missing_of(const detail::Value& value) {
   if (value.attachments)
     for (const auto& buffer : value.attachments->buffers) check(buffer);
   return missing;
-}
-
-/// ObjectLostError when one of these is lost; null else. Lock held.
-ErrorPtr lost_among(const std::vector<detail::BufferPtr>& buffers) {
-  for (const auto& buffer : buffers) {
-    const BufferEntry& entry = buffer_of(buffer);
-    if (entry.place == BufferEntry::Place::kLost)
-      return make_error<ObjectLostError>(fmt::format(
-          "the memory of the object (buffer {}.{} of node {}) is gone and could not be read again", entry.desc.slot,
-          entry.desc.generation, entry.desc.node));
-  }
-  return nullptr;
 }
 
 /// The waiter's nodes among those who wait for these buffers; taken out when it goes, however that is.
@@ -178,6 +166,59 @@ class FetchWait {
   std::size_t used_ = 0;
 };
 }  // namespace
+
+void BufferTable::lost(BufferEntry& entry, const ErrorPtr& why) {
+  entry.place = BufferEntry::Place::kLost;
+  if (!why) return;
+  if (!entry.story) entry.story = std::make_unique<BufferEntry::Story>();
+  entry.story->why = why;
+}
+
+void BufferTable::node_died(std::uint32_t node, const ErrorPtr& error) {
+  node_deaths_.emplace(node, NodeDeath{error, exec::Deadline::clock::now()});
+}
+
+void BufferTable::made_by(const detail::Value& value, const std::function<std::string()>& call) {
+  std::string name;
+  const auto tell = [&](const detail::BufferPtr& buffer) {
+    if (!buffer || buffer_of(buffer).desc.node == runtime_.self().node) return;
+    BufferEntry& entry = buffer_of(buffer);
+    if (name.empty()) name = call();
+    if (!entry.story) entry.story = std::make_unique<BufferEntry::Story>();
+    entry.story->made_by = name;
+  };
+  tell(value.large_body);
+  if (value.attachments)
+    for (const auto& buffer : value.attachments->buffers) tell(buffer);
+}
+
+/// ObjectLostError when one of these is lost; null else. Lock held.
+ErrorPtr BufferTable::lost_among(const std::vector<detail::BufferPtr>& buffers) const {
+  for (const auto& buffer : buffers)
+    if (const BufferEntry& entry = buffer_of(buffer); entry.place == BufferEntry::Place::kLost)
+      return lost_error(entry);
+  return nullptr;
+}
+
+/// Whose result it was, where it lay, and what became of that. (H.7)
+ErrorPtr BufferTable::lost_error(const BufferEntry& entry) const {
+  ErrorRecord record;
+  record.code = ErrorCode::kObjectLost;
+  const bool named = entry.story && !entry.story->made_by.empty();
+  record.message = fmt::format("{} is lost: its memory (buffer {}.{} of node {}, {} bytes) ",
+                               named ? "the result of " + entry.story->made_by : "the object", entry.desc.slot,
+                               entry.desc.generation, entry.desc.node, entry.desc.size);
+  if (const auto death = node_deaths_.find(entry.desc.node); death != node_deaths_.end()) {
+    const std::chrono::duration<double> since = exec::Deadline::clock::now() - death->second.at;
+    record.context.node = death->second.error->context().node;
+    record.message += fmt::format("went {:.1f} s ago with its node: {}", since.count(), death->second.error->message());
+  } else {
+    record.message += "is gone and could not be read again";
+    if (entry.story && entry.story->why) record.message += ": " + entry.story->why->message();
+  }
+  if (named) record.message += "; it is not made again by itself";
+  return Error::make(std::move(record));
+}
 
 bool BufferTable::all_here(const detail::Value& value) {
   if (value.large_body && !value.large_body->data()) return false;
@@ -221,16 +262,15 @@ Result<bool> BufferTable::fetch_all(const detail::Value& value, exec::Deadline d
 
 void BufferTable::fetch_then(const detail::Value& value, std::function<void(const ErrorPtr&)> done) {
   struct Open {
+    const BufferTable& table;
     std::vector<detail::BufferPtr> missing;
     std::size_t left = 1;  // this function is one of those that are waited for
     std::function<void(const ErrorPtr&)> done;
     void one_less() {
-      if (--left == 0) done(lost_among(missing));
+      if (--left == 0) done(table.lost_among(missing));
     }
   };
-  auto open = std::make_shared<Open>();
-  open->missing = missing_of(value);
-  open->done = std::move(done);
+  auto open = std::make_shared<Open>(Open{*this, missing_of(value), 1, std::move(done)});
   for (const auto& buffer : open->missing) {
     BufferEntry& entry = buffer_of(buffer);
     if (entry.place != BufferEntry::Place::kRemote) continue;

@@ -14,7 +14,9 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/exec/waiter.h"
@@ -48,6 +50,12 @@ class BufferEntry final : public detail::BufferBase {
     std::vector<std::function<void()>> callbacks;
   };
   std::unique_ptr<Fetching> fetching;
+  /// For the error, should the memory be lost; of memory on other nodes only.
+  struct Story {
+    std::string made_by;                 // "the task 'f'": whose result it is, where this process made the call
+    ErrorPtr why;                        // place LOST: what the daemon said
+  };
+  std::unique_ptr<Story> story;
 
   void set_memory(const std::byte* data, std::size_t size) {
     size_ = size;
@@ -86,6 +94,10 @@ class BufferTable {
   Result<bool> fetch_all(const detail::Value& value, exec::Deadline deadline);
   /// Likewise without waiting: `done` is called under the lock, now or later, with null or ObjectLostError. Lock held.
   void fetch_then(const detail::Value& value, std::function<void(const ErrorPtr&)> done);
+  /// It is the result of this call (BufferEntry::Story). Lock held.
+  void made_by(const detail::Value& value, const std::function<std::string()>& call);
+  /// What is lost with it says so, and why. Lock held.
+  void node_died(std::uint32_t node, const ErrorPtr& error);
   /// The last handle is gone. Any thread.
   void drop(BufferEntry& entry) noexcept;
 
@@ -95,7 +107,12 @@ class BufferTable {
   void fetch(BufferEntry& entry, int attempt);
   void fetched(BufferEntry& entry);
   bool pin_here(BufferEntry& entry, store::BufferId local);
+  void lost(BufferEntry& entry, const ErrorPtr& why);
+  ErrorPtr lost_among(const std::vector<detail::BufferPtr>& buffers) const;
+  ErrorPtr lost_error(const BufferEntry& entry) const;
 
+  struct NodeDeath { ErrorPtr error; exec::Deadline at; };
+  std::map<std::uint32_t, NodeDeath> node_deaths_;
   Runtime& runtime_;
   HoldTable& holds_;
 };

@@ -147,6 +147,7 @@ void Dispatcher::on_node_died(const wire::NodeDied& died) {
   const ErrorPtr error = Error::make(std::move(record));
   core_.frames().node_died(died.node);  // also for what arrives from now on
   core_.requests().fail_all([&](ProcessId to) { return to.node == died.node && to != kHead; }, error);
+  core_.owner().buffers().node_died(died.node, error);
   core_.owner().node_died(died.node, [&] {
     return make_error<OwnerDiedError>("the owner of the object was on a node that died: " + error->message());
   });

@@ -46,6 +46,8 @@ struct CallHead {
 static_assert(std::is_trivially_copyable_v<CallHead> && sizeof(CallHead) == 88);
 
 enum class ReplyStatus : std::uint8_t { kValues = 0, kError = 1, kStreamEnd = 2 };
+/// In ReplyHead::index of an error: the actor had ended before it began this call, which is its next life's, if any.
+inline constexpr std::uint64_t kNotBegun = 1;
 
 struct ReplyHead {
   std::uint64_t call_id = 0;      // or request token of a kValueRequest, or the object

@@ -141,6 +141,8 @@ class StoreServer {
   Result<StoreHandles> add_client(ProcessId client);
   /// The process is dead or leaving: it gets nothing more, its waiting requests vanish, nothing is freed yet.
   void client_closing(ProcessId client);
+  /// Is it alive? What others ask for is ignored.
+  bool may_ask(ProcessId client) const;
   /// Its last message was drained by everybody: drops its pins, holds, slots, chunks. client_closing need not come
   /// first.
   void client_died(ProcessId client);
@@ -226,7 +228,6 @@ class StoreServer {
   std::span<std::byte> memory(Range range) const { return {arena_->data() + range.offset, range.size}; }
 
   // granting
-  bool may_ask(ProcessId client) const;
   void ask(RequestQueue& queue, MemoryRequest request);
   Outcome try_grant(const MemoryRequest& request);
   Outcome grant_lease(const MemoryRequest& request);

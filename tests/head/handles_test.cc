@@ -1,4 +1,4 @@
-// Handles and scopes: who holds what, and what happens when nobody does (AC-4, HC-1 to HC-3); light actors.
+// Handles and scopes: who holds what, and what happens when nobody does (AC-4, HC-1 to HC-4); light actors.
 #include "head_fixture.h"
 
 namespace troupe::head {
@@ -42,6 +42,32 @@ TEST_F(HandlesTest, RepeatedReportsCountOnce) {
   drop_handle(driver_, id);
   drop_handle(driver_, id);
   EXPECT_EQ(notices<wire::ResolveActor>(kWorker, Method::kActorHandlesGone).size(), 1u);
+}
+
+TEST(Holds, HC4_ADeadActorIsHeldByNobody) {
+  const ProcessId maker{1, 1}, borrower{1, 2};
+  const ActorId dead{maker, 1}, living{maker, 2};
+  Holds holds;
+  for (ActorId id : {dead, living}) {
+    EXPECT_TRUE(holds.created(id));
+    EXPECT_TRUE(holds.hold(borrower, id));
+  }
+  holds.forget(dead);
+  EXPECT_FALSE(holds.holds(maker, dead) || holds.holds(borrower, dead));
+  EXPECT_EQ(holds.holders(living), 2u);
+  holds.forget(living);
+  EXPECT_TRUE(holds.processes().empty()) << "also of a process that never says that it dropped it";
+}
+
+TEST_F(HandlesTest, HC4_WhatIsSaidOfADeadActorIsKeptNowhere) {
+  ActorId id = live(spec(driver_, job_), kWorker);
+  ask<wire::Empty>(driver_, Method::kKillActor, wire::KillActor{id, false});
+  crash(kWorker);
+  hold_handle(kBorrower, id);
+  EXPECT_EQ(state_.actors().holders(id), 0u);
+  drop_handle(kBorrower, id);
+  drop_handle(driver_, id);
+  EXPECT_EQ(state_.actors().holders(id), 0u);
 }
 
 TEST_F(HandlesTest, ADeadHolderHoldsNothing) {

@@ -99,6 +99,91 @@ TEST_F(NamesTest, ACreationWaitsForTheEndOfTheOneBeforeIt) {
   EXPECT_EQ(std::get<ErrorRecord>(*error).code, ErrorCode::kInvalidArgument);
 }
 
+// A look-up of a name whose holder ends, while the creation of its next holder waits for that.
+class LookUpTest : public OneNode {
+ protected:
+  void SetUp() override {
+    old_ = live(spec(driver_, job_, "hits"), kWorker);
+    ask<wire::Empty>(driver_, Method::kKillActor, wire::KillActor{old_, false});
+  }
+  std::uint64_t look_up(ProcessId who) { return request(who, Method::kGetNamedActor, wire::NamedActor{"hits", "ns"}); }
+  static ErrorCode code_of(const std::optional<Message>& reply) {
+    const auto* error = reply ? std::get_if<ErrorRecord>(&*reply) : nullptr;
+    return error ? error->code : ErrorCode{};
+  }
+  ActorId old_;
+};
+
+TEST_F(LookUpTest, WaitsWithTheCreationThatWaitsForTheName) {
+  const wire::ActorSpec next = spec(driver_, job_, "hits");
+  const std::uint64_t created = request(driver_, Method::kCreateActor, next), asked = look_up(kOther);
+  EXPECT_FALSE(answer(kOther, asked)) << "its maker may have said the name already";
+  crash(kWorker);
+  EXPECT_TRUE(answer(driver_, created));
+  const auto found = answer(kOther, asked);
+  ASSERT_TRUE(found && std::holds_alternative<wire::NamedActorReply>(*found));
+  EXPECT_EQ(std::get<wire::NamedActorReply>(*found).handle.actor, next.id);
+  EXPECT_EQ(state_.actors().holders(next.id), 2u) << "held from that moment";
+}
+
+TEST_F(LookUpTest, IsActorNotFoundWhenThatCreationFails) {
+  const ProcessId second{1, 3};
+  const JobId other_job = job(second, "ns");
+  const std::uint64_t created = request(second, Method::kCreateActor, spec(second, other_job, "hits")),
+                      asked = look_up(kOther), again = look_up(driver_);
+  wire::JobFinished finished;
+  finished.job = other_job;
+  notice(second, Method::kJobFinished, finished);
+  crash(kWorker);
+  EXPECT_EQ(code_of(answer(second, created)), ErrorCode::kCancelled);
+  EXPECT_EQ(code_of(answer(kOther, asked)), ErrorCode::kActorNotFound);
+  EXPECT_EQ(code_of(answer(driver_, again)), ErrorCode::kActorNotFound);
+}
+
+TEST_F(LookUpTest, IsActorNotFoundWhenWhoeverCreatesHasDied) {
+  const ProcessId second{1, 3};
+  request(second, Method::kCreateActor, spec(second, job_, "hits"));
+  const std::uint64_t asked = look_up(kOther);
+  crash(second);
+  crash(kWorker);
+  EXPECT_EQ(code_of(answer(kOther, asked)), ErrorCode::kActorNotFound);
+}
+
+TEST_F(LookUpTest, OfOneThatHasDiedLeavesNothing) {
+  const wire::ActorSpec next = spec(driver_, job_, "hits");
+  request(driver_, Method::kCreateActor, next);
+  const std::uint64_t asked = look_up(kOther);
+  EXPECT_EQ(state_.actors().waiting_lookups(), 1u);
+  crash(kOther);
+  EXPECT_EQ(state_.actors().waiting_lookups(), 0u);
+  crash(kWorker);
+  EXPECT_FALSE(answer(kOther, asked));
+  EXPECT_EQ(state_.actors().holders(next.id), 1u) << "its maker";
+}
+
+TEST_F(LookUpTest, OfOneWhoseNodeHasDiedLeavesNothing) {
+  const ProcessId far{join(1), 1};
+  request(driver_, Method::kCreateActor, spec(driver_, job_, "hits"));
+  look_up(far);
+  EXPECT_EQ(state_.actors().waiting_lookups(), 1u);
+  lose_link(far.node);
+  pass(400ms);  // link_grace
+  EXPECT_EQ(state_.actors().waiting_lookups(), 0u);
+}
+
+TEST_F(LookUpTest, OfSeveralAllAreAnsweredAlsoWhenTheNextHolderEndsAtOnce) {
+  wire::ActorSpec next = spec(driver_, job_, "hits"), third = spec(driver_, job_, "hits");
+  next.resources.cpus = 100;  // it never starts
+  request(driver_, Method::kCreateActor, next);
+  const std::uint64_t first = look_up(kOther), second = look_up(driver_);
+  drop_handle(driver_, next.id);  // before it was made
+  crash(kWorker);
+  EXPECT_EQ(code_of(answer(kOther, first)), ErrorCode::kActorNotFound);
+  EXPECT_EQ(code_of(answer(driver_, second)), ErrorCode::kActorNotFound);
+  EXPECT_EQ(state_.actors().waiting_lookups(), 0u);
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, third);
+}
+
 TEST_F(NamesTest, ADetachedActorNeedsAName) {
   wire::ActorSpec nameless = spec(driver_, job_);
   nameless.lifetime = Lifetime::kDetached;

@@ -87,17 +87,25 @@ class RealHead : public ::testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     ours_.reset(pair[0]);
     theirs_.reset(pair[1]);
-    ServerOptions options;
+    Result<std::string> address = start({});
+    ASSERT_TRUE(address.ok()) << address.error().what();
+    address_ = *address;
+  }
+  Result<std::string> start(ServerOptions options) {
     options.token_file = folder_ + "/token";
-    options.cluster_id = "c";
+    if (!options.recover) options.cluster_id = "c";
     options.rpc_library = TROUPE_TEST_RPC_LIBRARY;
     options.stop_fd = theirs_.get();
+    options.journal = folder_ + "/head.journal";
     std::promise<Result<std::string>> ready;
     options.on_ready = [&](const Result<std::string>& address) { ready.set_value(address); };
     thread_ = std::thread([this, options] { code_ = head_main(options); });
-    Result<std::string> address = ready.get_future().get();
-    ASSERT_TRUE(address.ok()) << address.error().what();
-    address_ = *address;
+    return ready.get_future().get();
+  }
+  /// What is in its memory is gone; what it has written stays.
+  void stop() {
+    ASSERT_EQ(::write(ours_.get(), "stop", 4), 4);
+    thread_.join();
   }
   void TearDown() override {
     ours_.reset();
@@ -130,14 +138,28 @@ class RealHead : public ::testing::Test {
     begin.arg3 = 1;
     daemon.links->send(daemon.link, begin);
   }
-  std::unique_ptr<Daemon> join(const std::string& address = {}) {
+  /// The same session on a further link: it goes on behind `sent` frames, and has got `got` of the head's.
+  static void resume_session(Daemon& daemon, std::uint64_t sent, std::uint64_t got) {
+    net::FrameHeader begin;
+    begin.kind = net::kSessionKind;
+    begin.token = 1;
+    begin.arg0 = sent;
+    begin.arg1 = kIncarnation;
+    daemon.links->send(daemon.link, begin);
+    net::FrameHeader resume;
+    resume.kind = net::kSessionKind;
+    resume.token = 2;
+    resume.arg0 = got;
+    resume.arg1 = kIncarnation;
+    daemon.links->send(daemon.link, resume);
+  }
+  std::unique_ptr<Daemon> join(const std::string& address = {}, wire::RegisterNode request = {}) {
     auto daemon = std::make_unique<Daemon>();
     net::LinksOptions options;
     options.identity = {.token = token_, .cluster_id = {}, .build = {}, .hello = "node", .incarnation = kIncarnation};
     options.library = TROUPE_TEST_RPC_LIBRARY;
     daemon->links = *net::open_links(daemon->ear, options);
     daemon->link = *daemon->links->connect({.address = address_});
-    wire::RegisterNode request;
     request.info.resources = {{"CPU", 2}};
     request.info.address = address;
     daemon->send(wire::FrameKind::kRequest, {}, 1, Method::kRegisterNode, request);
@@ -204,6 +226,51 @@ TEST_F(RealHead, HSV3_OutsideOfASessionNothingIsTakenButRegistrations) {
   auto value = daemon->ear.wait_for<wire::KvValue>(wire::FrameKind::kResponse, 0);
   ASSERT_TRUE(value);
   EXPECT_FALSE(value->value);
+}
+
+TEST_F(RealHead, HSV4_OneThatIsStartedAgainIsTheSameHead) {
+  auto daemon = join();
+  auto reply = daemon->ear.wait_for<wire::RegisterNodeReply>(wire::FrameKind::kResponse, 0);
+  ASSERT_TRUE(reply);
+  begin_session(*daemon);
+  daemon->ear.clear();
+  daemon->send(wire::FrameKind::kRequest, daemon_of(1), 2, Method::kKvPut, wire::KvEntry{"k", "v"});
+  ASSERT_TRUE(daemon->ear.wait_for<wire::Empty>(wire::FrameKind::kResponse, 0));
+  stop();
+  ServerOptions again;
+  again.recover = true;
+  const Result<std::string> address = start(again);
+  ASSERT_TRUE(address.ok()) << address.error().what();
+  address_ = *address;
+
+  wire::RegisterNode back;
+  back.info.node = reply->node;
+  back.info.node_id = reply->node_id;
+  back.cluster_id = "c";
+  auto later = join({}, back);
+  auto known = later->ear.wait_for<wire::RegisterNodeReply>(wire::FrameKind::kResponse, 0);
+  ASSERT_TRUE(known) << "it knows the node";
+  EXPECT_EQ(known->node, reply->node);
+  EXPECT_EQ(known->cluster_id, "c");
+  later->ear.clear();
+  resume_session(*later, 1, 0);  // the put was the session's first frame; it asks for all answers again
+  const auto answered = later->ear.wait_for<wire::Empty>(wire::FrameKind::kResponse, 0);
+  EXPECT_TRUE(answered) << "an answer that was on its way is not lost";
+  later->ear.clear();
+  later->send(wire::FrameKind::kRequest, daemon_of(1), 3, Method::kKvGet, wire::KvKey{"k"});
+  auto value = later->ear.wait_for<wire::KvValue>(wire::FrameKind::kResponse, 0);
+  ASSERT_TRUE(value);
+  EXPECT_EQ(value->value, "v");
+}
+
+TEST_F(RealHead, HSV4_WithoutAJournalNobodyIsStartedAgain) {
+  stop();
+  std::filesystem::remove(folder_ + "/head.journal");
+  ServerOptions again;
+  again.recover = true;
+  const Result<std::string> address = start(again);
+  ASSERT_FALSE(address.ok());
+  EXPECT_EQ(address.error().code(), ErrorCode::kNotFound);
 }
 
 TEST_F(RealHead, EndsWhenItIsTold) {

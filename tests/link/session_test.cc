@@ -98,6 +98,45 @@ TEST(Session, NSE1_FramesSentBeforeTheFirstLinkGoAtOnce) {
   expect_in_order(two.b, 10);
 }
 
+// A side that was killed and is started again as itself: it noted what it was given, sent, and heard acknowledged.
+TEST(Session, NSE1_OneThatIsRebuiltFromItsNotesGoesOn) {
+  for (std::size_t survived = 0; survived <= 30; ++survived) {
+    Two two({.ack_frames = 4});
+    two.open(1);
+    two.a.session.link_up(1);
+    two.b.session.link_up(1);
+    for (std::uint64_t i = 0; i < 10; ++i) two.a.send(i);
+    for (std::uint64_t i = 0; i < 10; ++i) two.b.send(i);
+    for (std::size_t i = 0; i < survived; ++i) (void)(two.step(two.b, two.a, 1) || two.step(two.a, two.b, 1));
+    Side again(two.a.incarnation, {.ack_frames = 4});
+    ASSERT_TRUE(again.session.identify(two.b.incarnation));
+    for (std::uint64_t i = 0; i < 10; ++i) again.send(i);
+    for (std::uint64_t number : two.a.got) {
+      again.session.count_delivered();
+      again.got.push_back(number);
+    }
+    ASSERT_TRUE(again.session.restore_acknowledged(two.a.session.acknowledged_frames()));
+    again.session.presume_given();
+    EXPECT_FALSE(again.session.restore_acknowledged(11)) << "so many were never sent";
+    again.send(10);
+    two.b.send(10);
+    two.b.lines.erase(1);
+    two.b.session.link_down(1);
+    const auto deliver = [](Side& from, Side& to) {
+      auto line = std::exchange(from.lines[2], {});
+      for (const Bytes& frame : line) EXPECT_NE(take(to, 2, frame), Session::Took::kViolation);
+      return !line.empty();
+    };
+    again.lines[2];
+    two.b.lines[2];
+    again.session.link_up(2);
+    two.b.session.link_up(2);
+    while (deliver(again, two.b) | deliver(two.b, again)) {}
+    expect_in_order(two.b, 11);
+    expect_in_order(again, 11);
+  }
+}
+
 TEST(Session, NSE1_WhatALinkLostComesAgainOnTheNext) {
   for (std::size_t survived = 0; survived <= 21; ++survived) {
     Two two({.ack_frames = 4});

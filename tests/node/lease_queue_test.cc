@@ -298,6 +298,55 @@ TEST(LeaseQueue, LQ9_AHardAffinityToANodeThatHasJustJoinedIsServedWhenTheViewNam
   EXPECT_TRUE(b.refused.empty());
 }
 
+TEST(LeaseQueue, LQ9_ASoftAffinityToANodeThatHasJustJoinedIsServedWhenTheViewNamesIt) {
+  Bench b(2);
+  wire::LeaseWanted w = b.request(kDriver, 1, 1);
+  w.lease_class.scheduling = NodeAffinity{"n2", true};
+  b.queue.wanted(w, b.now);
+  b.collect();
+  EXPECT_TRUE(b.granted.empty() && b.forwards.empty()) << "news of it may be on the way";
+  b.queue.view_delta(two_nodes(2, 2, 1), b.now);
+  b.collect();
+  EXPECT_TRUE(b.granted.empty());
+  ASSERT_EQ(b.forwards.size(), 1u);
+  EXPECT_EQ(b.forwards[0].node, 2u);
+}
+
+TEST(LeaseQueue, LQ9_ASoftAffinityToAnUnknownNodePassesItOverAfterAWhileAndOnce) {
+  Bench b(2);
+  wire::LeaseWanted w = b.request(kDriver, 1, 1);
+  w.lease_class.scheduling = NodeAffinity{"nowhere", true};
+  b.queue.wanted(w, b.now);
+  b.collect();
+  EXPECT_TRUE(b.granted.empty());
+  ASSERT_TRUE(b.queue.next_deadline().has_value());
+  b.now = *b.queue.next_deadline();
+  b.queue.tick(b.now);
+  b.collect();
+  EXPECT_EQ(b.granted.size(), 1u);
+  wire::LeaseWanted next = b.request(kDriver, 2, 1);
+  next.lease_class.scheduling = NodeAffinity{"nowhere", true};
+  b.queue.wanted(next, b.now);
+  b.collect();
+  EXPECT_EQ(b.granted.size(), 2u) << "SUN-1: awaited once";
+}
+
+TEST(LeaseQueue, LQ9_ANodeThatHasDiedIsNotAwaited) {
+  Bench b(2);
+  b.queue.view_delta(two_nodes(2, 2, 1), b.now);
+  b.queue.node_died(2, b.now);
+  wire::LeaseWanted w = b.request(kDriver, 1, 1);
+  w.lease_class.scheduling = NodeAffinity{"n2", true};
+  b.queue.wanted(w, b.now);
+  b.collect();
+  EXPECT_EQ(b.granted.size(), 1u);
+  wire::LeaseWanted hard = b.request(kDriver, 2, 1);
+  hard.lease_class.scheduling = NodeAffinity{"n2", false};
+  b.queue.wanted(hard, b.now);
+  b.collect();
+  EXPECT_EQ(b.refused.size(), 1u);
+}
+
 TEST(LeaseQueue, WhatDoesNotFitHereGoesToANodeWithRoomAndIsCountedOff) {
   Bench b(2);
   b.queue.view_delta(two_nodes(2, 2, 1), b.now);

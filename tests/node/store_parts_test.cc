@@ -329,6 +329,22 @@ TEST_F(StoreServiceTest, SV1_WhatIsWithdrawnIsAnsweredAndGrantedToNobody) {
   EXPECT_EQ(service_->server().usage().leased, 0u);
 }
 
+// REVIEW A.15: what came behind the news of a client's end was kept for ever.
+TEST_F(StoreServiceTest, SV1_OfAClientThatHasClosedNothingIsKept) {
+  (void)grant(kA, 1, kCapacity);
+  service_->allocate(request(kB, 2), {1 << 20});
+  EXPECT_EQ(service_->open_requests(), 1u);
+  service_->client_closing(kB);
+  EXPECT_EQ(service_->open_requests(), 0u);
+  service_->allocate(request(kB, 3), {1 << 20});
+  service_->lease(request(kB, 4), {64 << 10, 8, false});
+  EXPECT_EQ(service_->open_requests(), 0u);
+  service_->client_died(kB);
+  service_->allocate(request(kB, 5), {1 << 20});
+  EXPECT_EQ(service_->open_requests(), 0u);
+  EXPECT_EQ(mail_.answers.size(), 1u);
+}
+
 // REVIEW B.10: `ahead` was not in the message at f0736ec, so hints stood in the queue before real requests.
 TEST_F(StoreServiceTest, AHintIsRefusedByAFullStoreAndQueuedNowhere) {
   (void)grant(kA, 1, kCapacity);

@@ -62,13 +62,15 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     deliver(kDaemon, header, wire::encode_message(message));
   }
   /// The reply of a call that left: its results are empty, or it failed.
-  void reply(const SentFrame& call, const ErrorPtr& error = nullptr, std::uint32_t run_us = 5000, bool lent = false) {
+  void reply(const SentFrame& call, const ErrorPtr& error = nullptr, std::uint32_t run_us = 5000, bool lent = false,
+             bool not_begun = false) {
     std::vector<std::byte> memory;
     FrameWriter out(memory);
     CallHead head;
     std::memcpy(&head, call.payload.data(), sizeof head);
     ReplyHead answer{.call_id = head.call_id, .run_us = run_us, .values = error ? std::uint16_t(0) : head.returns};
     if (error) answer.status = ReplyStatus::kError;
+    if (not_begun) answer.index = kNotBegun;
     answer.lent = lent;
     out.put(answer);
     if (error) {

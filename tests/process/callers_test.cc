@@ -1,4 +1,5 @@
 // The submitting side, event by event: retries, deadlines, what a lost node leaves, what is forgotten.
+#include <array>
 #include <chrono>
 #include <future>
 #include <map>
@@ -437,6 +438,108 @@ TEST(LightRestart, CallersGoOnWithTheLastAnswer) {
   EXPECT_EQ(Bench::code_of(in_flight), ErrorCode{});
 }
 
+/// Calls to a light actor of which the host says that it ended before it began them.
+class NotBegun : public ::testing::Test {
+ protected:
+  NotBegun() {
+    bench_.attached_peers.insert(kHome);
+    {
+      CoreLock lock(bench_.core);
+      bool wait = false;
+      wire::HandleDesc desc;
+      desc.actor = location_.actor = {{1, 9}, 1};
+      desc.class_name = "Light";
+      desc.flags = wire::kHandleLight;
+      handle_ = bench_.core.actors().handle(desc, 0, wait);
+    }
+    for (auto& result : results_) result = bench_.call(handle_);
+    location_.process = kHome;
+    location_.state = wire::ActorState::kAlive;
+    bench_.respond(bench_.take(wire::Method::kResolveActor), location_);
+    sent_ = bench_.take_kind(wire::FrameKind::kCall);
+    EXPECT_EQ(sent_.size(), 3u);
+  }
+  void moved(wire::ActorState state) {
+    location_.state = state;
+    bench_.notice(wire::Method::kActorMoved, location_);
+  }
+  void ended(const SentFrame& call, bool not_begun) {
+    ErrorRecord record;
+    record.code = ErrorCode::kActorDied;
+    record.outcome = not_begun ? Outcome::kNotExecuted : Outcome::kUnknown;
+    bench_.reply(call, Error::make(record), 0, false, not_begun);
+  }
+  std::vector<std::uint64_t> calls_sent() {
+    std::vector<std::uint64_t> ids;
+    again_ = bench_.take_kind(wire::FrameKind::kCall);
+    for (const SentFrame& frame : again_) ids.push_back(frame.header.arg0);
+    return ids;
+  }
+  std::vector<std::uint64_t> first_sent(std::initializer_list<std::size_t> which) const {
+    std::vector<std::uint64_t> ids;
+    for (std::size_t i : which) ids.push_back(sent_[i].header.arg0);
+    return ids;
+  }
+  static constexpr ProcessId kHome{1, 7};
+  Bench bench_;
+  detail::HandlePtr handle_;
+  wire::ActorLocation location_;
+  std::array<detail::ObjectPtr, 3> results_;
+  std::vector<SentFrame> sent_, again_;
+};
+
+TEST_F(NotBegun, CAC5_WhatWasNotBegunIsTheNextLifesInItsOrder) {
+  moved(wire::ActorState::kRestarting);
+  ended(sent_[0], false);
+  ended(sent_[1], true);
+  ended(sent_[2], true);
+  EXPECT_EQ(Bench::code_of(results_[0]), ErrorCode::kActorDied) << "it may have run";
+  EXPECT_TRUE(Bench::pending(results_[1]) && Bench::pending(results_[2]));
+  const auto later = bench_.call(handle_);
+  moved(wire::ActorState::kAlive);
+  auto ids = calls_sent();
+  ASSERT_EQ(ids.size(), 3u);
+  ids.pop_back();
+  EXPECT_EQ(ids, first_sent({1, 2}));
+  for (const SentFrame& frame : again_) bench_.reply(frame);
+  for (const auto& result : {results_[1], results_[2], later}) EXPECT_EQ(Bench::code_of(result), ErrorCode{});
+}
+
+TEST_F(NotBegun, CAC5_TheHostMayAnswerBeforeTheHeadSpeaks) {
+  for (std::size_t i : {0, 1, 2}) ended(sent_[i], true);
+  EXPECT_TRUE(Bench::pending(results_[0]));
+  EXPECT_TRUE(calls_sent().empty()) << "nobody is there to take them";
+  moved(wire::ActorState::kRestarting);
+  moved(wire::ActorState::kAlive);
+  EXPECT_EQ(calls_sent(), first_sent({0, 1, 2}));
+}
+
+TEST_F(NotBegun, CAC5_WithoutANextLifeTheyWereNotExecuted) {
+  ended(sent_[0], true);
+  ended(sent_[1], true);
+  moved(wire::ActorState::kDead);
+  ended(sent_[2], true);
+  for (const auto& result : results_) {
+    EXPECT_EQ(Bench::code_of(result), ErrorCode::kActorDied);
+    EXPECT_EQ(static_cast<const ObjectEntry&>(*result).error->record().outcome, Outcome::kNotExecuted);
+  }
+  EXPECT_TRUE(calls_sent().empty());
+}
+
+TEST_F(NotBegun, CAC5_OneThatIsCancelledMeanwhileIsNotSentAgain) {
+  ended(sent_[0], true);
+  {
+    CoreLock lock(bench_.core);
+    bench_.core.caller().cancel_object(entry_of(results_[0]), {});
+  }
+  EXPECT_EQ(Bench::code_of(results_[0]), ErrorCode::kCancelled);
+  ended(sent_[1], true);
+  ended(sent_[2], true);
+  moved(wire::ActorState::kRestarting);
+  moved(wire::ActorState::kAlive);
+  EXPECT_EQ(calls_sent(), first_sent({1, 2}));
+}
+
 /// Others may have its CPUs by now. (H.5, TS-7)
 TEST(LentCpus, ALeaseThatLentThemGetsNoTaskBeforeItHasThemBack) {
   Bench bench;
@@ -611,6 +714,41 @@ TEST(ManyArrays, AllOfThemArrive) {
   ASSERT_TRUE(back.attachments);
   EXPECT_EQ(back.attachments->buffers.size(), kMany);
   EXPECT_EQ(back.body.size(), 3u);
+}
+
+/// A result that names memory of a node that dies. (H.7)
+TEST(LostResult, NamesTheTaskTheNodeAndTheReason) {
+  Bench bench;
+  TaskOptions options;
+  options.name = "harvest";
+  const auto result = bench.submit(&options);
+  bench.grant(kWorker);
+  const SentFrame call = bench.take_kind(wire::FrameKind::kCall).at(0);
+  std::vector<std::byte> memory;
+  FrameWriter out(memory);
+  CallHead head;
+  std::memcpy(&head, call.payload.data(), sizeof head);
+  out.put(ReplyHead{.call_id = head.call_id, .values = 1});
+  ValueHead value;
+  value.buffers = 1;
+  out.put(value);
+  out.put(wire::BufferDesc{2, 7, 1, 100});
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kReply);
+  header.source = call.header.destination;
+  bench.deliver(call.ring, header, memory);
+  ASSERT_EQ(Bench::code_of(result), ErrorCode{});
+  bench.notice(wire::Method::kNodeDied, wire::NodeDied{2, "node-two", "its daemon is gone"});
+  ErrorPtr lost;
+  {
+    CoreLock lock(bench.core);
+    bench.core.owner().buffers().fetch_then(entry_of(result).value, [&](const ErrorPtr& error) { lost = error; });
+  }
+  ASSERT_TRUE(lost) << "its hold there is lost with the node";
+  EXPECT_EQ(lost->code(), ErrorCode::kObjectLost);
+  EXPECT_EQ(lost->context().node, "node-two");
+  for (const char* part : {"the task 'harvest'", "node-two", "its daemon is gone", " s ago"})
+    EXPECT_NE(lost->message().find(part), std::string::npos) << part << " in: " << lost->message();
 }
 
 TEST(ManyArrays, WhatDoesNotFitAMessageIsATypedError) {

@@ -274,7 +274,33 @@ TEST(LightActors, AKillTellsWhatHadBegun) {
   for (const auto& frame : {replies[1], replies[2]}) {
     const auto record = wire::decode_message<ErrorRecord>(ByteView(frame.payload).subspan(sizeof(ReplyHead))).value();
     EXPECT_EQ(record.outcome, reply_of(frame).call_id == 11 ? Outcome::kUnknown : Outcome::kNotExecuted);
+    EXPECT_EQ(reply_of(frame).index, reply_of(frame).call_id == 11 ? 0 : kNotBegun) << "CAC-5";
   }
+}
+
+/// A result that names more than a message holds is an error of the call, not silence. (A.15)
+TEST(LargeResults, WhatDoesNotFitAMessageIsATypedError) {
+  Bench bench(wire::Role::kWorker);
+  const ActorId actor{kMaker, 1};
+  call(bench, kMaker, construction(1, actor));
+  call(bench, kOther, light_call(11, actor));
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+    CallContext context;
+    bench.core.host().begin_run(incoming, hosted, context);
+    detail::Invocation invocation;
+    detail::Value& result = invocation.results.emplace_back();
+    result.attachments = std::make_unique<detail::Attachments>();
+    result.attachments->buffers.assign(3'000'000, bench.remote_value().large_body);
+    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr, 10);
+  };
+  bench.do_work();
+  const auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 2u);
+  EXPECT_EQ(reply_of(replies[1]).status, ReplyStatus::kError);
+  const auto record = wire::decode_message<ErrorRecord>(ByteView(replies[1].payload).subspan(sizeof(ReplyHead)));
+  ASSERT_TRUE(record.ok());
+  EXPECT_EQ(record->code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(record->message.find("do not fit one message"), std::string::npos);
 }
 
 /// The GPUs of its lease are in a task's context. (A.20)

@@ -277,14 +277,21 @@ int main(int argc, char** argv) {
                    .options({.max_restarts = 1, .restart_backoff = kQuick, .isolation = troupe::Isolation::kLight})
                    .remote();
       auto busy = a.call<&Account::slow>(dir / "busy", dir / "never");
-      auto behind = a.call<&Account::add>(1);
+      std::vector<ObjectRef<int>> behind;
+      for (int i = 0; i < 100; ++i) behind.push_back(a.call<&Account::add>(1));
       CHECK(rt::eventually([&] { return rt::exists(dir / "busy"); }));
       troupe::kill(a, {.restart = true});
       auto e = CHECK_THROWS(ActorDiedError, get(busy, {.timeout = 20s}));
       CHECK(e && e->outcome() == Outcome::kUnknown);
-      e = CHECK_THROWS(ActorDiedError, get(behind, {.timeout = 20s}));
-      CHECK(e && e->outcome() == Outcome::kNotExecuted);
+      for (int i = 0; i < 100; ++i) CHECK_EQ(get(behind[i], {.timeout = 20s}), i + 1);  // the next life's, in order
       CHECK_EQ(answer([&] { return a.call<&Account::attempt>(); }), 1);
+      busy = a.call<&Account::slow>(dir / "busy2", dir / "never");
+      auto last = a.call<&Account::add>(1);
+      CHECK(rt::eventually([&] { return rt::exists(dir / "busy2"); }));
+      troupe::kill(a);  // and now for good
+      CHECK_THROWS(ActorDiedError, get(busy, {.timeout = 20s}));
+      e = CHECK_THROWS(ActorDiedError, get(last, {.timeout = 20s}));
+      CHECK(e && e->outcome() == Outcome::kNotExecuted);
     }},
     {"stop: what was called before is done, what comes later is not; the cause is kFinished", [] {
       auto a = actor<Account>.options({.max_restarts = 3}).remote();

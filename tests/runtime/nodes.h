@@ -29,7 +29,7 @@ inline troupe::Scheduling on(const troupe::testing::Node& node) { return troupe:
 inline troupe::Scheduling near(const troupe::testing::Node& node) {
   return troupe::NodeAffinity{.node_id = node.id(), .soft = true};
 }
-/// A node that the driver's daemon has heard of: soft affinity to one that has just joined passes it over.
+/// A node that has run a task already.
 inline troupe::testing::Node& fresh_node(double cpus = 2) {
   troupe::testing::Node& node = cluster->add_node({.cpus = cpus});
   CHECK(eventually([&] {

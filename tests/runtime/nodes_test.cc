@@ -137,6 +137,26 @@ void called_back() {
   CHECK(!gone.ok() && gone.error().code() == troupe::ErrorCode::kObjectLost);
 }
 
+/// The error of a result that is lost with its node says whose it was and what became of it.
+void a_lost_result_is_named() {
+  auto& doomed = rt::fresh_node();
+  const std::string id = doomed.id();
+  auto plain = task<&numbers>.options({.scheduling = rt::on(doomed)}).remote(300'000, 1);
+  auto named = task<&numbers>.options({.name = "harvest", .scheduling = rt::on(doomed)}).remote(300'000, 2);
+  CHECK(rt::ready_elsewhere(plain) && rt::ready_elsewhere(named));
+  doomed.kill();
+  for (auto& [ref, name] : std::vector{std::pair{plain, "numbers"}, std::pair{named, "harvest"}}) {
+    const auto lost = CHECK_THROWS(troupe::ObjectLostError, get(ref, {.timeout = 40s}));
+    if (!lost) continue;
+    const std::string text = lost->what();
+    CHECK(text.find(name) != std::string::npos);
+    CHECK(text.find(id) != std::string::npos);
+    CHECK(text.find(" s ago") != std::string::npos);
+    CHECK_EQ(lost->context().node, id);
+    std::printf("  %s\n", text.c_str());
+  }
+}
+
 /// What wait calls ready is on this node, and stays readable when the node that made it dies.
 void waited_for_is_here() {
   const std::size_t n = 300'000;
@@ -343,6 +363,7 @@ int main(int argc, char** argv) {
        {"actors of a node that dies move with their checkpoint and their calls, or die as kNodeDied", actors_move},
        {"a node that stops gives its actors away", a_node_that_stops},
        {"on_ready brings what it tells of to this node, or tells that it is lost", called_back},
+       {"the error of a result that is lost with its node names task, node and reason", a_lost_result_is_named},
        {"wait with fetch_local brings objects to this node", waited_for_is_here}},
       120);
 }

@@ -135,6 +135,8 @@ TEST(Affinity, HardThatCanNeverHoldIsInfeasibleAtOnce) {
 TEST(Affinity, SoftFallsBackOnlyWhenTheNodeCannotEver) {
   ClusterView view = cluster({node(1, 4, 4), node(2, 1, 0)});
   EXPECT_EQ(decide(view, request(1, NodeAffinity{"gone", true}), {.here = 1}).kind, Kind::kHere);
+  EXPECT_TRUE(decide(view, request(1, NodeAffinity{"gone", true}), {.here = 1}).unknown_node) << "LQ-9";
+  EXPECT_FALSE(decide(view, request(2, NodeAffinity{"id2", true}), {.here = 1}).unknown_node);
   EXPECT_EQ(decide(view, request(2, NodeAffinity{"id2", true}), {.here = 1}).kind, Kind::kHere);
   EXPECT_EQ(decide(view, request(1, NodeAffinity{"id2", true}), {.here = 1}).kind, Kind::kWait);
 }

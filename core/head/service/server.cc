@@ -15,6 +15,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/fd.h"
+#include "core/head/service/journal.h"
 #include "core/head/service/shell.h"
 #include "core/head/state/unique_text.h"
 #include "core/net/link/link.h"
@@ -75,8 +76,13 @@ Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 
 class Server {
  public:
-  Server(const ServerOptions& options, StateOptions state, std::string cluster_id)
-      : options_(options), cluster_id_(std::move(cluster_id)), state_(std::move(state)), stop_fd_(options.stop_fd) {}
+  Server(const ServerOptions& options, StateOptions state, Journal::Identity identity,
+         std::unique_ptr<Journal> journal)
+      : options_(options),
+        identity_(std::move(identity)),
+        journal_(std::move(journal)),
+        shell_(std::move(state), identity_.incarnation, &now),
+        stop_fd_(options.stop_fd) {}
 
   Result<std::string> start();
   void run();
@@ -88,11 +94,11 @@ class Server {
   int timeout_ms() const;
 
   const ServerOptions& options_;
-  std::string cluster_id_;
-  StateOptions state_;
+  const Journal::Identity identity_;
+  std::unique_ptr<Journal> journal_;  ///< null: none is kept
   Inbox inbox_;
   std::unique_ptr<net::Links> links_;
-  std::optional<Shell> shell_;
+  Shell shell_;
   UniqueFd parent_, signals_;
   int stop_fd_ = -1;
 };
@@ -114,24 +120,26 @@ Result<std::string> Server::start() {
       return NotFoundError("the process that this head serves (pid " + std::to_string(options_.parent_pid) +
                            ") is gone");
   }
-  Result<std::uint64_t> incarnation = net::draw_incarnation();
-  if (!incarnation.ok()) return incarnation.error_ptr();
-  shell_.emplace(state_, *incarnation, &now);
   net::LinksOptions links;
   links.identity = {.token = *token,
-                    .cluster_id = cluster_id_,
+                    .cluster_id = identity_.cluster_id,
                     .build = {},
                     .hello = "head",
                     .role = net::ProofRole::kHead,
-                    .incarnation = *incarnation,
+                    .incarnation = identity_.incarnation,
                     .epoch = options_.epoch};
   links.library = options_.rpc_library;
   Result<std::unique_ptr<net::Links>> opened = options_.open_links(inbox_, links);
   if (!opened.ok()) return opened.error_ptr();
   links_ = std::move(*opened);
-  shell_->use(*links_);
+  shell_.use(*links_);
   Result<int> port = links_->listen({.address = options_.bind, .port = options_.port});
   if (!port.ok()) return port.error_ptr();
+  if (options_.recover) {
+    if (Status status = shell_.recover(*journal_); !status.ok()) return status.error_ptr();
+  } else if (journal_) {
+    shell_.note_in(*journal_);
+  }
   return options_.bind + ":" + std::to_string(*port);
 }
 
@@ -141,13 +149,13 @@ void Server::run() {
         {inbox_.fd(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {parent_.get(), POLLIN, 0}, {stop_fd_, POLLIN, 0}};
     ::poll(fds, std::size(fds), timeout_ms());
     for (Inbox::Item& item : inbox_.take()) take_in(item);
-    shell_->tick();
+    shell_.tick();
     if (ended(fds)) return;
   }
 }
 
 int Server::timeout_ms() const {
-  std::optional<Time> next = shell_->next_deadline();
+  std::optional<Time> next = shell_.next_deadline();
   if (!next) return -1;  // nothing will happen until something arrives
   auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
@@ -168,9 +176,9 @@ bool Server::ended(std::span<pollfd> fds) {
 
 void Server::take_in(Inbox::Item& item) {
   switch (item.kind) {
-    case Inbox::Item::Kind::kOpen: return shell_->opened(item.link, item.incarnation);
-    case Inbox::Item::Kind::kBatch: return shell_->batch(item.link, item.frames);
-    case Inbox::Item::Kind::kClosed: return shell_->closed(item.link, item.nobody_there);
+    case Inbox::Item::Kind::kOpen: return shell_.opened(item.link, item.incarnation);
+    case Inbox::Item::Kind::kBatch: return shell_.batch(item.link, item.frames);
+    case Inbox::Item::Kind::kClosed: return shell_.closed(item.link, item.nobody_there);
   }
 }
 
@@ -196,17 +204,34 @@ int head_main(const ServerOptions& options) {
     return address.ok();
   };
   if (Status random = net::fill_random(seed); !random.ok()) return ready(random.error_ptr()), 1;
-  StateOptions state{.membership = options.membership,
-                     .seed = load_little<std::uint64_t>(reinterpret_cast<const std::byte*>(seed))};
-  Random names(state.seed, 1);
-  state.membership.cluster_id = options.cluster_id.empty() ? unique_text(names) : options.cluster_id;
+  Journal::Identity self{options.cluster_id, load_little<std::uint64_t>(reinterpret_cast<const std::byte*>(seed)), 0};
+  std::unique_ptr<Journal> journal;
+  if (options.recover) {
+    Result<std::unique_ptr<Journal>> found = Journal::recover(options.journal);
+    if (!found.ok()) return ready(found.error_ptr()), 1;
+    journal = std::move(*found);
+    self = journal->identity();
+  } else {
+    Random names(self.seed, 1);
+    if (self.cluster_id.empty()) self.cluster_id = unique_text(names);
+    Result<std::uint64_t> incarnation = net::draw_incarnation();
+    if (!incarnation.ok()) return ready(incarnation.error_ptr()), 1;
+    self.incarnation = *incarnation;
+    if (!options.journal.empty()) {
+      Result<std::unique_ptr<Journal>> made = Journal::create(options.journal, self);
+      if (!made.ok()) return ready(made.error_ptr()), 1;
+      journal = std::move(*made);
+    }
+  }
+  StateOptions state{.membership = options.membership, .seed = self.seed};
+  state.membership.cluster_id = self.cluster_id;
   state.membership.epoch = options.epoch;
   if (options.parent_pid != 0) state.membership.served_pid = options.parent_pid;
 
-  Server server(options, state, state.membership.cluster_id);
+  Server server(options, state, self, std::move(journal));
   Result<std::string> address = server.start();
   if (!ready(address)) return 1;
-  write_log(LogLevel::kInfo, "cluster {} at {}, pid {}", state.membership.cluster_id, *address, ::getpid());
+  write_log(LogLevel::kInfo, "cluster {} at {}, pid {}", self.cluster_id, *address, ::getpid());
   server.run();
   server.shutdown();
   return 0;

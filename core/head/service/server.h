@@ -29,6 +29,8 @@ struct ServerOptions {
   int parent_pid = 0;                    ///< ends when this process is gone; 0: not watched
   int stop_fd = -1;                      ///< a socket or pipe: what is written to it ("stop") ends the head
   bool end_on_hangup = true;             ///< so does its other end's closing
+  std::string journal;                   ///< a file (journal.h); empty: a head that ends is gone for good
+  bool recover = false;                  ///< as the head that wrote the journal; cluster_id is taken from there
   bool own_process = true;               ///< false: a thread of a program that keeps its signals, limits and log
   std::function<Result<std::unique_ptr<net::Links>>(net::LinkEvents&, const net::LinksOptions&)> open_links =
       &net::open_links;

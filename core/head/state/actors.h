@@ -29,6 +29,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -108,6 +109,8 @@ class Actors {
   // For invariant checks of the simulator and tests.
   std::optional<wire::ActorState> state_of(ActorId actor) const;
   std::uint32_t holders(ActorId actor) const { return holds_.holders(actor); }
+  /// Look-ups that wait for the next holder of a name.
+  std::size_t waiting_lookups() const;
   const Keeping& keeping() const { return keeping_; }
 
  private:
@@ -178,6 +181,7 @@ class Actors {
 
   // questions: actors_query.cc
   Known known(ActorId id);
+  void forget_lookups(const std::function<bool(ProcessId)>& of);
   void ask_later(Turn& turn, ActorId id, Question question);
   void answer_parked(Turn& turn, ActorId id);
   void give_up(Turn& turn, ActorId id, const Question& question);

@@ -184,6 +184,7 @@ void Actors::on_process_died(Turn& turn, const wire::ProcessDied& died) {
     std::erase_if(at->second, [&](const Caller& caller) { return caller.process == died.process; });
     at = at->second.empty() ? monitors_.erase(at) : std::next(at);
   }
+  forget_lookups([&](ProcessId asker) { return asker == died.process; });
   const std::vector<ActorId> held = holds_.drop_all(died.process);
   Crash info{died.out_of_memory ? DeathCause::kOutOfMemory : died.cause, died.reason, died.log_tail};
   // An orderly end of the process is no orderly end of an actor that had not said goodbye.
@@ -239,6 +240,7 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
   }
   for (auto& [id, callers] : monitors_)
     std::erase_if(callers, [&](const Caller& caller) { return caller.process.node == node; });
+  forget_lookups([&](ProcessId asker) { return asker.node == node; });
   place_waiting(turn);
 }
 

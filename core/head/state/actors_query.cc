@@ -112,10 +112,25 @@ void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
                        wire::NamedActorReply{wire::handle_of(actors_.at(at->second)->spec)});
 }
 
+void Actors::forget_lookups(const std::function<bool(ProcessId)>& of) {
+  for (auto at = waiting_lookups_.begin(); at != waiting_lookups_.end();) {
+    std::erase_if(at->second, [&](const auto& asked) { return of(asked.first.process); });
+    at = at->second.empty() ? waiting_lookups_.erase(at) : std::next(at);
+  }
+}
+
+std::size_t Actors::waiting_lookups() const {
+  std::size_t count = 0;
+  for (const auto& [name, asked] : waiting_lookups_) count += asked.size();
+  return count;
+}
+
 void Actors::handle_counts(Turn& turn, ProcessId holder, const wire::HandleCounts& counts) {
-  for (ActorId id : counts.held) holds_.hold(holder, id);
+  for (ActorId id : counts.held)
+    if (!graveyard_.find(id)) holds_.hold(holder, id);
   for (ActorId id : counts.dropped) {
     subscribers_.remove(holder, id);
+    if (graveyard_.find(id)) continue;  // nobody holds it any more (HC-4)
     if (holds_.drop(holder, id)) release(turn, id);
   }
 }

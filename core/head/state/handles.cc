@@ -20,8 +20,7 @@ bool Holds::hold(ProcessId holder, ActorId actor) {
 }
 
 bool Holds::drop(ProcessId holder, ActorId actor) {
-  auto at = held_.find(holder);
-  if (at == held_.end() || at->second.erase(actor) == 0) {
+  if (!erase(holder, actor)) {
     if (holder == actor.maker && dropped_early_.insert(actor).second) {
       dropped_order_.push_back(actor);
       if (dropped_order_.size() > kDroppedEarlyMax) {
@@ -31,9 +30,25 @@ bool Holds::drop(ProcessId holder, ActorId actor) {
     }
     return false;
   }
-  if (at->second.empty()) held_.erase(at);
   lower(actor);
   return true;
+}
+
+bool Holds::erase(ProcessId holder, ActorId actor) {
+  auto at = held_.find(holder);
+  if (at == held_.end() || at->second.erase(actor) == 0) return false;
+  if (at->second.empty()) held_.erase(at);
+  return true;
+}
+
+void Holds::forget(ActorId actor) {
+  auto count = counts_.find(actor);
+  if (count == counts_.end()) return;
+  std::uint32_t left = count->second;
+  counts_.erase(count);
+  if (erase(actor.maker, actor)) --left;
+  for (ProcessId holder : left == 0 ? std::vector<ProcessId>{} : processes())
+    if (left != 0 && erase(holder, actor)) --left;
 }
 
 std::vector<ActorId> Holds::drop_all(ProcessId holder) {

@@ -9,6 +9,7 @@
 //         negative.
 //   HC-2  A dead process holds nothing.
 //   HC-3  A creator that dropped its handles before the creation was registered holds nothing after it.
+//   HC-4  A dead actor is held by nobody: what is kept here is bounded by the handles of living actors.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
@@ -32,13 +33,14 @@ class Holds {
   /// Everything that the process held.
   std::vector<ActorId> drop_all(ProcessId holder);
   std::uint32_t holders(ActorId actor) const;
-  /// The actor is dead: its count does not matter any more, only who must still say that he dropped it.
-  void forget(ActorId actor) { counts_.erase(actor); }
+  /// The actor is dead (HC-4). At once where only its maker holds it.
+  void forget(ActorId actor);
   bool holds(ProcessId holder, ActorId actor) const;
   std::vector<ProcessId> processes() const;
 
  private:
   void lower(ActorId actor);
+  bool erase(ProcessId holder, ActorId actor);
 
   boost::unordered_flat_map<ProcessId, boost::unordered_flat_set<ActorId, IdHash>, IdHash> held_;
   boost::unordered_flat_map<ActorId, std::uint32_t, IdHash> counts_;

@@ -72,8 +72,11 @@ class Cluster {
   Node& node(std::size_t index);
   std::size_t size() const;
 
+  /// SIGKILL. Tasks, and calls of actors, go on; what asks the head (creations, names, kv, lists) waits until it is
+  /// back. Nodes look for it for 30 s and then end.
   void kill_head();
-  /// A new head at the same address.
+  /// The same head, at the same address: it knows everything that it had answered, and nodes go on with it. Kills first
+  /// if it runs. RuntimeEnvError when it had given up its journal (at 256 MiB).
   void restart_head();
   /// Waits until exactly n nodes are alive; false when the time is over.
   bool wait_for_nodes(std::size_t n, Duration timeout);

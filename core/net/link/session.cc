@@ -74,6 +74,11 @@ bool Session::acknowledged(std::uint64_t next) {
   return true;
 }
 
+bool Session::restore_acknowledged(std::uint64_t frames) {
+  presume_given();
+  return acknowledged(frames);
+}
+
 Session::Took Session::receive(std::uint64_t link, const FrameHeader& header, ByteView payload) {
   if (header.kind == kSessionKind) return take_control(link, header);
   if (link != in_link_) return is_given_up(link) ? Took::kStale : Took::kOutside;

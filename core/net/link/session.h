@@ -94,6 +94,15 @@ class Session {
   /// Frames that no link was ever given, in order; everything kept is dropped. NSE-3.
   std::vector<FrameHeader> end();
 
+  // A process that is started again as the one that was killed rebuilds its sessions, before their first link, from
+  // what it has noted: each frame that it was given, each that it sent (by send()), and what was acknowledged of these.
+  void count_delivered() { ++wanted_; }
+  /// False: so many were never sent.
+  bool restore_acknowledged(std::uint64_t frames);
+  /// Whatever was sent may have left: the next link asks the peer.
+  void presume_given() { handed_ = first_ + kept_.size(); }
+  std::uint64_t acknowledged_frames() const { return first_; }
+
   std::uint64_t peer() const { return peer_; }
   bool idle() const { return kept_.empty(); }
   std::size_t kept_bytes() const { return kept_bytes_; }

@@ -43,6 +43,8 @@ struct HeadConfig {
   bool embedded = false;
   int parent_pid = 0;
   std::string log_level;
+  std::string journal = {};              ///< head::ServerOptions has the same two
+  bool recover = false;
 };
 
 /// What a daemon (socket_path, node_id, node) or head (address) says when it takes work, or why it does not.

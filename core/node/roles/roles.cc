@@ -62,6 +62,8 @@ int head_role() {
   options.parent_pid = config->parent_pid;
   options.stop_fd = lifeline.get();
   options.end_on_hangup = config->embedded;
+  options.journal = config->journal;
+  options.recover = config->recover;
   options.log = {.file = config->session_dir + "/logs/head.log",
                  .label = "head",
                  .level = log_level_of(config->log_level, LogLevel::kInfo)};

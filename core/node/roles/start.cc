@@ -25,6 +25,10 @@ namespace troupe::node {
 namespace fs = std::filesystem;
 namespace {
 
+/// Local mode, where none is asked for: each worker maps the store into the one address space, of which valgrind leaves
+/// little.
+constexpr std::uint64_t kLocalStoreMemory = std::uint64_t{1} << 30;
+
 /// Waits for the end of a process; false when the time is over first.
 bool wait_for_end(int pid, Duration limit) {
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -181,6 +185,8 @@ Result<Embedded> start_embedded(const EmbeddedOptions& options) {
 Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& hooks) {
   Result<OwnNode> own = make_own_node(options);
   if (!own.ok()) return own.error_ptr();
+  if (options.node.object_store_memory == 0)
+    own->config.object_store_memory = std::min(own->config.object_store_memory, kLocalStoreMemory);
   const DaemonConfig& config = own->config;
   Result<std::pair<UniqueFd, UniqueFd>> sockets = boot_socket_pair();
   if (!sockets.ok()) return sockets.error_ptr();

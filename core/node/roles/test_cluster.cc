@@ -74,6 +74,8 @@ Status TestCluster::start_head(int port) {
   config.port = port;
   config.embedded = true;
   config.parent_pid = ::getpid();
+  config.journal = session_.dir + "/head.journal";
+  config.recover = port != 0;
   RoleStart start;
   start.role = "head";
   start.config = wire::encode_message(config);

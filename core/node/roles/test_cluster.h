@@ -5,6 +5,8 @@
 // Invariants
 //   TC-1  When it is destroyed nothing of it is alive and its session is clean (as RO-1).
 //   TC-2  When its process is killed, head and daemons see it by pidfd and do the same (as RO-2).
+//   TC-3  A head that is started again is the one that was killed (head/service/server.h, HSV-4), within the time for
+//         which the nodes look for it (daemon/membership.h, kRedialHead).
 #pragma once
 #include <memory>
 #include <string>
@@ -33,6 +35,7 @@ class TestCluster {
   /// Sends it to all, again until all have it.
   void signal_node(std::size_t index, int signal);
   void kill_head();
+  /// TC-3
   Status restart_head();
 
  private:

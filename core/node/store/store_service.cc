@@ -49,6 +49,7 @@ void StoreService::start_pages() {
 // ------------------------------------------------------------------------------------------------------------ requests
 
 void StoreService::lease(const net::FrameHeader& request, const wire::StoreLeaseRequest& wanted) {
+  if (!server_->may_ask(request.source)) return;  // its last messages may come behind the news of its end
   const store::Token token = next_token_++;
   requests_[token] = request;
   server_->lease(request.source, token, {wanted.bytes, wanted.slots, wanted.ahead}, loop_.now() + kStoreWait);
@@ -56,6 +57,7 @@ void StoreService::lease(const net::FrameHeader& request, const wire::StoreLease
 }
 
 void StoreService::allocate(const net::FrameHeader& request, const wire::StoreAllocateRequest& wanted) {
+  if (!server_->may_ask(request.source)) return;
   const store::Token token = next_token_++;
   requests_[token] = request;
   server_->allocate(request.source, token, wanted.size, loop_.now() + kStoreWait);
@@ -330,6 +332,8 @@ void StoreService::plan_expiry() {
 void StoreService::client_closing(ProcessId client) {
   server_->client_closing(client);
   std::erase_if(requests_, [&](const auto& r) { return r.second.source == client; });
+  for (auto& [remote, copying] : copying_)
+    std::erase_if(copying.waiting, [&](const net::FrameHeader& request) { return request.source == client; });
   apply();
 }
 

@@ -5,7 +5,7 @@
 //
 // Invariants
 //   SV-1  Each request is answered once: by the grant or an error, also one that is withdrawn; never when its client
-//         dies first. What is withdrawn is granted to nobody.
+//         dies first, and nothing of it is kept then. What is withdrawn is granted to nobody.
 //   SV-2  One transfer at a time for one remote buffer; all who ask meanwhile share it.
 //   SV-3  A copy handed to a client is held for it until it says kStoreUnhold, dies, or kCopyHold has passed: time to
 //         pin it.
@@ -63,6 +63,8 @@ class StoreService {
   void hold(const net::FrameHeader& request, const wire::StoreHoldRequest& wanted);
   void unhold(const wire::StoreHoldRequest& wanted);
   wire::StoreUsageReply usage() const;
+  /// Requests for memory that are not answered.
+  std::size_t open_requests() const { return requests_.size(); }
   void copies_void(const wire::StoreHoldRequest& freed);
 
   // ---- for the keeper
