@@ -264,7 +264,7 @@ void ActorClients::on_reply(PendingCall& call, const ReplyHead& head, FrameReade
   old_light_settled(client);
 }
 
-/// CAC-5
+/// CAC-6
 bool ActorClients::comes_back(ActorClient& client, PendingCall& call, const ReplyHead& head) {
   if (head.status != ReplyStatus::kError || head.index != kNotBegun || call.cancelled) return false;
   if (!client.light() || client.direct || client.state == ActorClient::State::kDead) return false;

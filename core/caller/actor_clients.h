@@ -19,7 +19,7 @@
 //   CAC-4  A handle that the head gave by a name is held there from the head's answer on: the head hears of its drop,
 //          also when the answer came too late for whoever asked. While such an answer is awaited, no drop is told: the
 //          head may have counted the handle that it speaks of already.
-//   CAC-5  What a light actor that has ended had not begun is its next life's, where the head gives it one: such calls
+//   CAC-6  What a light actor that has ended had not begun is its next life's, where the head gives it one: such calls
 //          stay in their place among those that were sent until the head's word.
 // Thread rule: lock held, but for create with get_if_exists, find and kill, which wait.
 #pragma once
@@ -59,7 +59,7 @@ class ActorClient final : public detail::HandleBase {
   std::map<std::uint64_t, CallList> waiting;  // by caller: the first has an argument that is not there
   CallList queued;                         // in order, for an actor whose place is not known
   CallList sent;                           // in order of sending
-  std::size_t returned = 0;                // of these (CAC-5)
+  std::size_t returned = 0;                // of these (CAC-6)
   bool answers_due() const { return sent.size() > returned; }
   std::vector<ObjectEntryPtr> ready_refs;
   std::vector<std::uint64_t> arrivals;     // frames to acknowledge once the head has counted us

@@ -165,7 +165,7 @@ void ActorClients::die(ActorClient& client, const ErrorPtr& error) {
   }
 }
 
-/// CAC-5: it had no next life.
+/// CAC-6: it had no next life.
 void ActorClients::fail_returned(ActorClient& client, const ErrorPtr& error) {
   std::vector<PendingCall*> returned;
   for (PendingCall* call = client.sent.front(); call; call = call->next)

@@ -488,7 +488,7 @@ class NotBegun : public ::testing::Test {
   std::vector<SentFrame> sent_, again_;
 };
 
-TEST_F(NotBegun, CAC5_WhatWasNotBegunIsTheNextLifesInItsOrder) {
+TEST_F(NotBegun, CAC6_WhatWasNotBegunIsTheNextLifesInItsOrder) {
   moved(wire::ActorState::kRestarting);
   ended(sent_[0], false);
   ended(sent_[1], true);

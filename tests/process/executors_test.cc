@@ -274,7 +274,7 @@ TEST(LightActors, AKillTellsWhatHadBegun) {
   for (const auto& frame : {replies[1], replies[2]}) {
     const auto record = wire::decode_message<ErrorRecord>(ByteView(frame.payload).subspan(sizeof(ReplyHead))).value();
     EXPECT_EQ(record.outcome, reply_of(frame).call_id == 11 ? Outcome::kUnknown : Outcome::kNotExecuted);
-    EXPECT_EQ(reply_of(frame).index, reply_of(frame).call_id == 11 ? 0 : kNotBegun) << "CAC-5";
+    EXPECT_EQ(reply_of(frame).index, reply_of(frame).call_id == 11 ? 0 : kNotBegun) << "CAC-6";
   }
 }
 
