@@ -149,7 +149,7 @@ struct SimNode {
   std::unique_ptr<sched::LeaseQueue> leases;
   std::map<std::uint32_t, std::unique_ptr<SimProcess>> processes;
   std::map<JobId, ProcessId> drivers;                   // jobs known here
-  struct Start { wire::StartActor message; std::vector<int> gpu_ids; };
+  struct Start { wire::StartActor message; std::vector<int> gpu_ids; bool admitted = false; };
   std::map<std::pair<ActorId, std::int32_t>, Start> starts;
   std::map<std::pair<ActorId, std::int32_t>, ProcessId> light_actors;
   std::map<std::uint64_t, ProcessId> registering;       // token -> driver

@@ -331,6 +331,7 @@ void CoreWorld::actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> k
   auto at = node.starts.find(key);
   if (at == node.starts.end()) return node.leases->actor_gone(key.first, key.second, lease_time(queue_.now()));
   at->second.gpu_ids = std::move(gpu_ids);
+  at->second.admitted = true;
   const wire::ActorSpec& spec = at->second.message.spec;
   const sched::WorkerKind kind = sched::worker_kind(spec.job, {});
   if (spec.isolation == Isolation::kLight) {

@@ -76,6 +76,11 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
   }
   if (!process.ready && process.role == wire::Role::kWorker && !process.actor && !process.light_host)
     node.leases->worker_failed(process.kind, std::nullopt, now);
+  if (process.light_host) {  // ActorStarts::hosts_settled: others may have waited for it to be ready
+    for (const auto& [key, start] : std::map(node.starts))
+      if (start.admitted && start.message.spec.isolation == Isolation::kLight && start.message.spec.job == process.job)
+        actor_admitted(node, key, start.gpu_ids);
+  }
   if (process.role == wire::Role::kDriver && process.job != 0)
     notice(daemon, kHead, wire::Method::kJobFinished, wire::JobFinished{process.job, id, 0, process.reason});
   apply_leases(node);
