@@ -59,6 +59,20 @@ KeyedReplies& HostedActor::keyed() {
   return *extras_->keyed;
 }
 
+/// HA-5
+void HostedActor::watch_keys() {
+  if (!extras().keys_watched) forget_old_keys();
+}
+
+void HostedActor::forget_old_keys() {
+  const exec::Deadline next = keyed().expire(host_.runtime().now());
+  extras().keys_watched = next != exec::kNever;
+  if (next == exec::kNever) return;
+  host_.runtime().add_timer(next, [&host = host_, id = id_] {
+    if (HostedActor* actor = host.hosted(id)) actor->forget_old_keys();
+  });
+}
+
 Checkpoints& HostedActor::checkpoints() {
   if (!extras().checkpoints) extras().checkpoints = std::make_unique<Checkpoints>(host_, *this);
   return *extras_->checkpoints;
@@ -170,8 +184,10 @@ void HostedActor::constructed(ErrorPtr error) {
     fail_queued(killed_ ? error->message() : "its constructor failed: " + error->message());
     return host_.actor_ended(*this);
   }
-  if (const wire::Checkpoint* last = last_checkpoint(); last && !last->keys.empty())
+  if (const wire::Checkpoint* last = last_checkpoint(); last && !last->keys.empty()) {
     keyed().restore(last->keys, runtime.now());
+    watch_keys();
+  }
   state_ = State::kAlive;
   if (last_checkpoint() || spec_->checkpoint_every > Duration::zero()) checkpoints().begin(runtime.now());
   if (construction_) {
@@ -210,7 +226,11 @@ void HostedActor::arrived(IncomingPtr call) {
                                                                     " has no concurrency group '" + call->group + "'"));
     group = &found->second;
   }
-  if (!call->key.empty() && keyed().answer(call, host_.runtime().now())) return;
+  if (!call->key.empty()) {
+    const bool answered = keyed().answer(call, host_.runtime().now());
+    watch_keys();
+    if (answered) return;
+  }
   call->admitted = group;
   group->queue.push_back(std::move(call));
   admit();

@@ -136,11 +136,14 @@ class HostedActor {
     std::string message;                         // why it ends
     std::map<std::string, CallGroup> groups;
     std::unique_ptr<KeyedReplies> keyed;
+    bool keys_watched = false;                   // a timer runs that forgets old keys
     std::unique_ptr<Checkpoints> checkpoints;
     IncomingPtr stop;                            // a stop that waits for the calls before it
   };
   Extras& extras() { if (!extras_) extras_ = std::make_unique<Extras>(); return *extras_; }
   KeyedReplies& keyed();
+  void forget_old_keys();
+  void watch_keys();
   Checkpoints& checkpoints();
   const wire::Checkpoint* last_checkpoint() const {
     return extras_ && extras_->checkpoints ? extras_->checkpoints->last() : nullptr;

@@ -24,8 +24,14 @@ std::vector<detail::Value> copy_values(const std::vector<detail::Value>& values)
 }
 }  // namespace
 
+exec::Deadline KeyedReplies::expire(exec::Deadline now) {
+  const exec::Deadline next = kept_.expire(now, [](const Kept& kept) { return kept.results != nullptr; });
+  // The oldest may be under way still, for longer than its hour.
+  return next == exec::kNever ? next : std::max<exec::Deadline>(next, now + std::chrono::minutes(1));
+}
+
 bool KeyedReplies::answer(const IncomingPtr& call, exec::Deadline now) {
-  kept_.expire(now, [](const Kept& kept) { return kept.results != nullptr; });
+  expire(now);
   Kept* kept = kept_.find(call->key);
   if (!kept) {
     kept_.insert(call->key, {}, now);
