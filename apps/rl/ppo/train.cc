@@ -50,6 +50,7 @@ class TrainingRun {
       loop();
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
+      if (round_) end_round();  // the learner learns from it before it is saved: the log must know of it, too
     }
     show(true);
     return finish(interrupted);
@@ -88,16 +89,23 @@ class TrainingRun {
   // One round: all workers play with the same parameters, the learner improves them.
   ParamsRef iterate(const ParamsRef& params) {
     std::vector<troupe::ObjectRef<BatchMessage>> batches;
-    std::vector<troupe::ObjectRef<std::vector<EpisodeEnd>>> endings;
+    Round round;
     for (const auto& worker : workers_) {
       auto [batch, episodes] = worker.call<&RolloutActor::collect>(params);
       batches.push_back(batch);
-      endings.push_back(episodes);
+      round.endings.push_back(episodes);
     }
-    const troupe::ObjectRef<UpdateReply> update = learner_.call<&LearnerActor::update>(batches);
-    const std::vector<std::vector<EpisodeEnd>> ended = troupe::get(endings);  // the clock is read after it
-    log_.add(ended, config_.num_envs, config_.horizon, seconds_before_ + elapsed());
-    const UpdateReply reply = troupe::get(update);
+    round.update = learner_.call<&LearnerActor::update>(batches);
+    round_ = std::move(round);
+    return end_round();
+  }
+
+  ParamsRef end_round() {
+    const std::vector<std::vector<EpisodeEnd>> ended = troupe::get(round_->endings);
+    const double seconds = seconds_before_ + elapsed();
+    const UpdateReply reply = troupe::get(round_->update);
+    round_.reset();
+    log_.add(ended, config_.num_envs, config_.horizon, seconds);
     log_.add(last_ = reply.stats);
     return reply.params;
   }
@@ -164,6 +172,11 @@ class TrainingRun {
   const TrainCommand& command_;
   PpoConfig config_;
   Clock::time_point started_ = Clock::now();
+  struct Round {
+    std::vector<troupe::ObjectRef<std::vector<EpisodeEnd>>> endings;
+    troupe::ObjectRef<UpdateReply> update;
+  };
+  std::optional<Round> round_;  // under way
   TrainingLog log_;
   UpdateStats last_;
   std::int64_t resumed_from_ = 0;
