@@ -16,12 +16,14 @@ const detail::ClassOperations operations{&destroy, nullptr, nullptr};
 detail::FunctionNode constructor{detail::FunctionKind::kConstructor, &construct, "[with A = Light]", &operations};
 detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
 
-void call(Bench& bench, ProcessId from, CallHead head) {
+void call(Bench& bench, ProcessId from, CallHead head, std::string_view key = {}) {
   detail::freeze_registry();
   std::vector<std::byte> memory;
   FrameWriter out(memory);
   head.function = head.kind == CallKind::kConstructLight ? constructor.index : function.index;
+  head.key_size = std::uint16_t(key.size());
   out.put(head);
+  out.text(key);
   out.put(ValueHead{});
   net::FrameHeader header;
   header.kind = std::uint8_t(wire::FrameKind::kCall);
@@ -301,6 +303,36 @@ TEST(LargeResults, WhatDoesNotFitAMessageIsATypedError) {
   ASSERT_TRUE(record.ok());
   EXPECT_EQ(record->code, ErrorCode::kInvalidArgument);
   EXPECT_NE(record->message.find("do not fit one message"), std::string::npos);
+}
+
+/// What an actor keeps by key goes after its hour, also when nobody comes with another; until then it is given again.
+TEST(KeyedCalls, HA5_WhatIsKeptGoesByItself) {
+  Bench bench(wire::Role::kWorker);
+  const ActorId actor{kMaker, 1};
+  const detail::BufferPtr named = bench.remote_value().large_body;
+  call(bench, kMaker, construction(1, actor));
+  call(bench, kOther, light_call(11, actor), "k");
+  int ran = 0;
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+    ++ran;
+    CallContext context;
+    bench.core.host().begin_run(incoming, hosted, context);
+    detail::Invocation invocation;
+    detail::Value& result = invocation.results.emplace_back();
+    result.attachments = std::make_unique<detail::Attachments>();
+    result.attachments->buffers.push_back(named);
+    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr, 10);
+  };
+  bench.do_work();
+  bench.advance(30min);
+  call(bench, kOther, light_call(12, actor), "k");
+  bench.do_work();
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kReply).size(), 3u) << "the construction's, the call's, and its own again";
+  EXPECT_EQ(ran, 1);
+  const auto owners = named->use_count();  // this test, both replies until they are acknowledged, and what is kept
+  EXPECT_EQ(owners, 4u);
+  bench.advance(31min);
+  EXPECT_EQ(named->use_count(), owners - 1);
 }
 
 /// The GPUs of its lease are in a task's context. (A.20)
