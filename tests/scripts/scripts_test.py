@@ -127,10 +127,11 @@ class AcceptTest(unittest.TestCase):
         self.accept = load("tests/accept")
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.accept.ROOT = folder.name
+        self.accept.ROOT = os.path.join(folder.name, "here")
+        self.records = os.path.join(folder.name, "carried along")
 
     def record(self, commit="c1"):
-        return self.accept.Record("t", commit)
+        return self.accept.Record("t", commit, self.records)
 
     def row(self, codes, wanted=3):
         """A row of runs with these exit codes; (has it passed, how many were run)."""
@@ -149,6 +150,11 @@ class AcceptTest(unittest.TestCase):
     def test_an_interrupted_row_goes_on(self):
         self.assertEqual(self.row([0], wanted=1), (True, 1))
         self.assertEqual(self.row([0, 0]), (True, 2))
+
+    def test_another_checkout_goes_on_with_the_records_that_were_carried_along(self):
+        self.assertEqual(self.row([0, 0], wanted=2), (True, 2))
+        self.accept.ROOT = self.accept.ROOT + " and there"
+        self.assertEqual(self.row([0]), (True, 1))
 
     def test_a_tag_that_moved_is_refused(self):
         self.record().save()
