@@ -91,6 +91,8 @@ def measures(preset, family, torch=None, libraries=None):
         if path:
             commands[name] = [sys.executable, os.path.join(BENCH, f"{name}.py"), "--program", path, *more]
     if "kernels" in commands:
+        settings = [f"{name}={value}" for name, value in blas_peer.environment(libraries or {}).items()]
+        commands["kernels"] = (["env", *settings] if settings else []) + commands["kernels"]
         for peer, library in (libraries or {}).items():
             commands["kernels"] += ["--peer", f"{peer}={library}"]
     if not family:
@@ -117,7 +119,7 @@ def run_measure(name, command, wish, floors=()):
     only = "|".join([f"(?:{wish.only})", *(f"^{floor}$" for floor in floors)]) if wish.only else ""
     full = command + ["--json"] + (["--only", only] if only else []) + (["--quick"] if wish.quick else [])
     say(name)
-    with subprocess.Popen(full, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(full, stdout=subprocess.PIPE, text=True, env=common.environment()) as process:
         late = threading.Timer(wish.timeout, process.kill)
         late.start()
         try:

@@ -334,6 +334,24 @@ class PeerTest(unittest.TestCase):
         self.assertAlmostEqual(found["train/scaling"]["value"], 32 / 16)  # of 30 / 17, 32 / 16, 31 / 15
 
 
+class BlasTest(unittest.TestCase):
+    """A processor that is newer than OpenBLAS gets the kernels that it could have."""
+    AVX2 = {"sse2", "avx2", "fma"}
+    AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+
+    def test_its_own_choice_stands_where_it_knows_the_processor(self):
+        self.assertIsNone(blas_peer.core_to_name("SkylakeX", self.AVX512))
+        self.assertIsNone(blas_peer.core_to_name("Zen", self.AVX512))
+
+    def test_a_processor_that_it_takes_for_an_old_one_is_named(self):
+        self.assertEqual(blas_peer.core_to_name("Prescott", self.AVX512), "SkylakeX")
+        self.assertEqual(blas_peer.core_to_name("Prescott", self.AVX2), "Haswell")
+        self.assertIsNone(blas_peer.core_to_name("Prescott", {"sse2"}))
+
+    def test_without_the_library_nothing_is_set(self):
+        self.assertEqual(blas_peer.environment({}), {})
+
+
 class TrainTest(unittest.TestCase):
     def test_a_run_counts_with_the_median_of_the_steps_after_the_first_ones(self):
         warm, _ = train_gpt.steps_of("gpt_4x128", True)
