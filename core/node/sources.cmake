@@ -3,56 +3,56 @@ troupe_library(node
   SOURCES
     boot/boot_socket.cc
     boot/packet_queue.cc
-    node/daemon/daemon.cc
-    node/daemon/actor_hosts.cc
-    node/daemon/actor_starts.cc
-    node/daemon/admission.cc
-    node/daemon/deaths.cc
-    node/daemon/frame_access.cc
-    node/daemon/frame_dispatch.cc
-    node/daemon/job_cleanup.cc
-    node/daemon/jobs.cc
-    node/daemon/launchers.cc
-    node/daemon/leases.cc
-    node/daemon/light_hosts.cc
-    node/daemon/load_report.cc
-    node/daemon/membership.cc
-    node/daemon/node_parts.cc
-    node/daemon/process_ends.cc
-    node/daemon/rank_sockets.cc
-    node/daemon/ring_pairs.cc
-    node/daemon/state_queries.cc
-    node/daemon/stray_sweep.cc
-    node/daemon/data_port.cc
-    node/daemon/workers.cc
-    node/daemon/config.cc
-    node/daemon/links.cc
-    node/daemon/hand_overs.cc
-    node/launcher/launcher.cc
-    node/logs/job_output.cc
-    node/logs/log_filter.cc
-    node/daemon/local_links.cc
-    node/daemon/local_node.cc
-    node/logs/log_pump.cc
-    node/base/loop.cc
     node/base/exports.cc
+    node/base/loop.cc
     node/base/messenger.cc
     node/base/packet_channel.cc
-    node/daemon/mail.cc
     node/base/process_table.cc
+    node/daemon/admission/admission.cc
+    node/daemon/admission/frame_access.cc
+    node/daemon/admission/ring_pairs.cc
+    node/daemon/base/config.cc
+    node/daemon/base/jobs.cc
+    node/daemon/daemon.cc
+    node/daemon/deaths/deaths.cc
+    node/daemon/deaths/process_ends.cc
+    node/daemon/deaths/stray_sweep.cc
+    node/daemon/frame_dispatch.cc
+    node/daemon/local/links.cc
+    node/daemon/local/node.cc
+    node/daemon/mail/mail.cc
+    node/daemon/node_parts.cc
+    node/daemon/peers/data_port.cc
+    node/daemon/peers/hand_overs.cc
+    node/daemon/peers/links.cc
+    node/daemon/peers/membership.cc
+    node/daemon/peers/rank_sockets.cc
+    node/daemon/workers/actor_hosts.cc
+    node/daemon/workers/actor_starts.cc
+    node/daemon/workers/job_cleanup.cc
+    node/daemon/workers/launchers.cc
+    node/daemon/workers/leases.cc
+    node/daemon/workers/light_hosts.cc
+    node/daemon/workers/load_report.cc
+    node/daemon/workers/state_queries.cc
+    node/daemon/workers/workers.cc
+    node/launcher/launcher.cc
+    node/launcher/spawn.cc
+    node/launcher/strays.cc
+    node/logs/job_output.cc
+    node/logs/log_filter.cc
+    node/logs/log_pump.cc
     node/roles/head_client.cc
     node/roles/roles.cc
-    node/session/session.cc
-    node/launcher/spawn.cc
     node/roles/start.cc
+    node/roles/test_cluster.cc
+    node/roles/testing.cc
+    node/session/session.cc
     node/store/keeper.cc
     node/store/page_thread.cc
     node/store/store_service.cc
     node/store/transfer_plan.cc
     node/store/transfers.cc
-    node/launcher/strays.cc
-    node/roles/test_cluster.cc
-    node/roles/testing.cc
   DEPENDS head net link wire scheduler objectstore base)
 # It calls what lies above (the public functions): whoever links the node alone must be able to leave it out.
 set_source_files_properties(node/roles/testing.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -29,7 +29,7 @@ struct ProcessOptions {
   wire::Hello hello;
   std::string socket_path;   // driver: where the daemon listens
   UniqueFd socket;           // worker: its end of the pair
-  bool local = false;        // worker: threads of a process that goes on when it ends (core/node/daemon/local_node.h)
+  bool local = false;        // worker: threads of a process that goes on when it ends (core/node/daemon/local/node.h)
   Duration connect_timeout = std::chrono::seconds(20);
 };
 

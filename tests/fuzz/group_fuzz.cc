@@ -17,7 +17,7 @@
 #include "collective/tcp/streams.h"
 #include "core/base/check.h"
 #include "core/net/data/introduction.h"
-#include "core/node/daemon/hand_overs.h"
+#include "core/node/daemon/peers/hand_overs.h"
 #include "core/wire/codec.h"
 #include "core/wire/group_messages.h"
 #include "tests/fuzz/edits.h"

@@ -12,8 +12,8 @@
 
 #include <filesystem>
 
-#include "core/node/daemon/admission.h"
-#include "core/node/daemon/ring_pairs.h"
+#include "core/node/daemon/admission/admission.h"
+#include "core/node/daemon/admission/ring_pairs.h"
 #include "tests/node/fake_messenger.h"
 
 namespace troupe::node::test {

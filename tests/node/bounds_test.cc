@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "core/node/daemon/congestion.h"
-#include "core/node/daemon/held_senders.h"
+#include "core/node/daemon/mail/congestion.h"
+#include "core/node/daemon/mail/held_senders.h"
 
 namespace troupe::node {
 namespace {

@@ -2,7 +2,7 @@
 // nodes dead.
 #include <gtest/gtest.h>
 
-#include "core/node/daemon/frame_access.h"
+#include "core/node/daemon/admission/frame_access.h"
 
 namespace troupe::node {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "core/node/daemon/hand_overs.h"
+#include "core/node/daemon/peers/hand_overs.h"
 
 namespace troupe::node {
 namespace {

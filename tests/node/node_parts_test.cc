@@ -15,7 +15,7 @@
 #include "core/node/logs/log_filter.h"
 #include "core/node/base/loop.h"
 #include "core/node/base/process_table.h"
-#include "core/node/daemon/config.h"
+#include "core/node/daemon/base/config.h"
 #include "core/node/launcher/spawn.h"
 #include "core/node/session/session.h"
 

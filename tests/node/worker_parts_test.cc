@@ -1,9 +1,9 @@
 // How workers are kept and let go, where light actors go, and when the store may forget the dead: the parts alone.
 #include <gtest/gtest.h>
 
-#include "core/node/daemon/actor_hosts.h"
-#include "core/node/daemon/death_acks.h"
-#include "core/node/daemon/workers.h"
+#include "core/node/daemon/workers/actor_hosts.h"
+#include "core/node/daemon/deaths/death_acks.h"
+#include "core/node/daemon/workers/workers.h"
 #include "tests/node/fake_messenger.h"
 
 namespace troupe::node::test {

@@ -31,8 +31,18 @@ LAYERS = {
     "node/logs":     ["base", "wire", "node/base"],
     "node/session":  ["base", "node/base", "node/launcher"],
     "node/store":    ["base", "wire", "net", "scheduler", "objectstore", "node/base"],
+    # base <- local, deaths, mail <- peers, workers; admission: and the daemon, which wires them
     "node/daemon":   ["base", "wire", "net", "exec", "boot", "scheduler", "objectstore", "head",
                       "node/base", "node/launcher", "node/logs", "node/session", "node/store"],
+    "node/daemon/base":      ["base", "boot", "wire", "node/base", "node/launcher", "node/session"],
+    "node/daemon/local":     ["base", "boot", "head", "net", "node/base", "node/daemon/base"],
+    "node/daemon/deaths":    ["base", "net", "node/base", "node/launcher", "node/logs", "node/store"],
+    "node/daemon/mail":      ["base", "net", "node/base", "wire"],
+    "node/daemon/peers":     ["base", "net", "wire", "node/base", "node/store", "node/daemon/local",
+                              "node/daemon/mail"],
+    "node/daemon/workers":   ["base", "scheduler", "wire", "node/base", "node/launcher", "node/logs", "node/session",
+                              "node/store", "node/daemon/base", "node/daemon/deaths", "node/daemon/local"],
+    "node/daemon/admission": ["base", "net", "wire", "node/base", "node/store", "node/daemon/base"],
     "node/roles":    ["base", "wire", "net", "exec", "boot", "scheduler", "objectstore", "head",
                       "node/base", "node/launcher", "node/logs", "node/session", "node/store", "node/daemon"],
     # What every driver and worker has, each on the one before: what they share, refs, the submitting side, the
@@ -135,7 +145,7 @@ BANS = [
         where=PURE),
     Ban("detached thread", r"(?:\.|->)detach\s*\(\s*\)", "keep the thread and join it: nothing outlives its scope",
         allowed={"core/exec/fibers": "fibers, which FiberThread counts and runs to their end",
-                 "core/node/daemon/local_node": "local mode: a worker's thread that does not return from user code, "
+                 "core/node/daemon/local/node": "local mode: a worker's thread that does not return from user code, "
                                                 "two seconds after it should have ended"}),
     Ban("gRPC and protobuf", r"#\s*include\s*[<\"](?:grpc|google/protobuf|[\w/]+\.pb\.h)",
         "net's channel interface: linking gRPC costs every worker 6 ms of start",

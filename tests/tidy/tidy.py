@@ -87,6 +87,12 @@ class Tree:
                             self.text[path] = file.read()
                         self.code[path] = blank(self.text[path])
 
+        self.patches = {}
+        for folder, _, names in os.walk(os.path.join(root, "tests")):
+            for path in (os.path.relpath(os.path.join(folder, name), root) for name in sorted(names)
+                         if name.endswith(".patch")):
+                with open(os.path.join(root, path), encoding="utf-8") as file:
+                    self.patches[path] = file.read()
         self.scripts = {}
         for top in TOP:
             for folder, _, names in os.walk(os.path.join(root, top)):
@@ -217,6 +223,27 @@ def check_promises(tree):
     return problems
 
 
+HUNK = re.compile(r"^@@ [^\n]*\n((?:[ +-][^\n]*\n?|\n)*)", re.M)
+
+
+def check_patches(tree):
+    """A mutation must apply to the code as it is: what it expects stands in its file, once at least."""
+    problems = []
+    for path, patch in tree.patches.items():
+        for part in re.split(r"^--- ", patch, flags=re.M)[1:]:
+            name = re.search(r"^\+\+\+ b/(\S+)", part, re.M)
+            text = tree.text.get(name.group(1)) if name else None
+            hunks = HUNK.findall(part)
+            if text is None or not hunks:
+                problems.append(f"{path}: patches {name.group(1) if name else 'nothing'}, which is not there")
+                continue
+            for hunk in hunks:
+                before = "".join(line[1:] for line in hunk.splitlines(keepends=True) if line[0] in " -")
+                if before not in text:
+                    problems.append(f"{path}: does not apply any more to {name.group(1)}")
+    return problems
+
+
 def digest(root, paths):
     total = hashlib.sha256()
     for path in sorted(paths):
@@ -337,7 +364,7 @@ def main():
         parser.error(f"no such folder: {root}")
     tree = Tree(root)
     problems = [*check_arrows(tree), *check_public(tree), *check_banned(tree), *check_columns(tree), *check_names(tree),
-                *check_promises(tree)]
+                *check_promises(tree), *check_patches(tree)]
     if not arguments.no_compile:
         flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
         problems += check_alone(tree, arguments.compiler, flags, arguments.cache, arguments.jobs)

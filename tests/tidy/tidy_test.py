@@ -20,7 +20,8 @@ class TidyTest(unittest.TestCase):
                     file.write(text)
             tree = tidy.Tree(root)
             found = [*tidy.check_arrows(tree), *tidy.check_public(tree), *tidy.check_banned(tree),
-                     *tidy.check_columns(tree), *tidy.check_names(tree), *tidy.check_promises(tree)]
+                     *tidy.check_columns(tree), *tidy.check_names(tree), *tidy.check_promises(tree),
+                     *tidy.check_patches(tree)]
             if compiled:
                 cache = os.path.join(root, "cache.json")
                 with contextlib.redirect_stdout(io.StringIO()):
@@ -55,6 +56,14 @@ class TidyTest(unittest.TestCase):
 
     def test_an_app_that_reaches_behind_the_public_headers_is_found(self):
         self.assert_one(self.problems({"apps/rl/a.cc": '#include "core/runtime/runtime.h"\n'}), "apps may not include")
+
+    def test_a_mutation_that_does_not_apply_any_more_is_found(self):
+        code = {"core/base/a.cc": "int a() {\n  return 1;\n}\n"}
+        head = "# undoes: X\n--- a/core/base/a.cc\n+++ b/core/base/a.cc\n@@ -1,3 +1,3 @@\n int a() {\n"
+        fits, stale = head + "-  return 1;\n+  return 2;\n }\n", head + "-  return 0;\n+  return 2;\n }\n"
+        self.assertEqual(self.problems(code | {"tests/sim/mutations/a.patch": fits}), [])
+        self.assert_one(self.problems(code | {"tests/sim/mutations/a.patch": stale}), "a.patch", "core/base/a.cc")
+        self.assert_one(self.problems({"tests/sim/mutations/a.patch": fits}), "core/base/a.cc, which is not there")
 
     def test_a_folder_outside_of_the_table_is_found(self):
         self.assert_one(self.problems({"core/misc/a.cc": "\n"}), "table of layers")

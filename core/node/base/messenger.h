@@ -5,6 +5,7 @@
 // Invariants
 //   ML-3  Each request() ends in exactly one call of its function: the response, an error, or the deadline.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@
 #include <troupe/result.h>
 
 namespace troupe::node {
+
+inline bool is(const net::FrameHeader& header, wire::FrameKind kind) {
+  return header.kind == static_cast<std::uint8_t>(kind);
+}
 
 class Messenger {
  public:

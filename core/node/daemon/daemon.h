@@ -14,12 +14,12 @@
 #include "core/base/fd.h"
 #include "core/node/base/loop.h"
 #include "core/node/base/role_hooks.h"
-#include "core/node/daemon/config.h"
-#include "core/node/daemon/links.h"
-#include "core/node/daemon/local_node.h"
-#include "core/node/daemon/membership.h"
+#include "core/node/daemon/base/config.h"
+#include "core/node/daemon/peers/links.h"
+#include "core/node/daemon/local/node.h"
+#include "core/node/daemon/peers/membership.h"
 #include "core/node/daemon/node_parts.h"
-#include "core/node/daemon/data_port.h"
+#include "core/node/daemon/peers/data_port.h"
 
 namespace troupe::node {
 

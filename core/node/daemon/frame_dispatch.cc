@@ -1,7 +1,7 @@
 #include "core/node/daemon/frame_dispatch.h"
 
 #include "core/base/log.h"
-#include "core/node/daemon/frame_access.h"
+#include "core/node/daemon/admission/frame_access.h"
 #include "core/wire/kept.h"
 
 namespace troupe::node {
@@ -11,7 +11,6 @@ using wire::Method;
 constexpr Duration kKillWait = std::chrono::seconds(5);
 
 Method method_of(const net::FrameHeader& header) { return static_cast<Method>(header.arg0); }
-bool is(const net::FrameHeader& header, wire::FrameKind kind) { return header.kind == static_cast<std::uint8_t>(kind); }
 bool is_asking(const net::FrameHeader& header) {
   return is(header, wire::FrameKind::kRequest) || is(header, wire::FrameKind::kNotice);
 }

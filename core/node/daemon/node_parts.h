@@ -16,13 +16,13 @@
 #include <string>
 
 #include "core/net/endpoint/endpoint.h"
-#include "core/node/daemon/admission.h"
-#include "core/node/daemon/config.h"
-#include "core/node/daemon/deaths.h"
+#include "core/node/daemon/admission/admission.h"
+#include "core/node/daemon/base/config.h"
+#include "core/node/daemon/deaths/deaths.h"
 #include "core/node/daemon/frame_dispatch.h"
-#include "core/node/daemon/load_report.h"
-#include "core/node/daemon/local_node.h"
-#include "core/node/daemon/data_port.h"
+#include "core/node/daemon/workers/load_report.h"
+#include "core/node/daemon/local/node.h"
+#include "core/node/daemon/peers/data_port.h"
 
 namespace troupe::node {
 

@@ -15,7 +15,7 @@
 #include "core/head/service/server.h"
 #include "core/boot/boot_socket.h"
 #include "core/node/daemon/daemon.h"
-#include "core/node/daemon/config.h"
+#include "core/node/daemon/base/config.h"
 #include "core/node/launcher/launcher.h"
 #include "core/node/session/session.h"
 #include "core/node/launcher/spawn.h"

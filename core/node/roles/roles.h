@@ -67,7 +67,7 @@ class Embedded {
 /// address.
 [[nodiscard]] Result<std::string> find_local_daemon(const std::string& address, const std::string& session_root = {});
 
-/// The same cluster as threads of this process (local_node.h). env_vars and working_dir of its workers are
+/// The same cluster as threads of this process (daemon/local/node.h). env_vars and working_dir of its workers are
 /// RuntimeEnvError.
 [[nodiscard]] Result<Embedded> start_local(const EmbeddedOptions& options, const RoleHooks& hooks);
 

@@ -6,13 +6,13 @@
 //   TC-1  When it is destroyed nothing of it is alive and its session is clean (as RO-1).
 //   TC-2  When its process is killed, head and daemons see it by pidfd and do the same (as RO-2).
 //   TC-3  A head that is started again is the one that was killed (head/service/server.h, HSV-4), within the time for
-//         which the nodes look for it (daemon/membership.h, kRedialHead).
+//         which the nodes look for it (daemon/peers/membership.h, kRedialHead).
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "core/node/daemon/config.h"
+#include "core/node/daemon/base/config.h"
 #include "core/node/session/session.h"
 #include <troupe/result.h>
 
