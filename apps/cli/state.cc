@@ -8,6 +8,7 @@
 #include "apps/cli/rows.h"
 #include "apps/cli/table.h"
 #include "apps/cli/verbs.h"
+#include "core/node/session/last_rows.h"
 #include "core/wire/rows.h"
 
 namespace troupe::cli {
@@ -17,11 +18,15 @@ using wire::StateKind;
 using wire::StateQuery;
 using wire::StateReply;
 
+void say_what_is_missing(const StateQuery& query, const StateReply& reply) {
+  for (const std::string& line : wire::what_is_missing(query, reply))
+    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+}
+
 /// What the head says; what is missing in it is said on standard error. Throws the head's error.
 StateReply ask(node::HeadClient& head, const StateQuery& query) {
   StateReply reply = head.ask<StateReply>(wire::Method::kListState, query).value();
-  for (const std::string& line : wire::what_is_missing(query, reply))
-    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+  say_what_is_missing(query, reply);
   return reply;
 }
 
@@ -39,6 +44,22 @@ int in_cluster(const ClusterFlags& flags, const std::function<void(node::HeadCli
   } catch (const GetTimeoutError& error) { return complain(error, kNoCluster); } catch (const Error& error) {
     return complain(error, error.code() == ErrorCode::kInvalidArgument ? kUsage : kFailed);
   }
+}
+
+/// What a session that has ended knew in the end.
+int in_session(const std::string& name, const std::string& root, const StateQuery& query,
+               const std::function<void(const StateReply&)>& print) {
+  for (const auto& [field, value] : query.filter)
+    if (std::ranges::find(kind_of(query.kind).columns, field, &Column::name) == kind_of(query.kind).columns.end())
+      return complain(InvalidArgumentError("rows of this kind have no field " + field), kUsage);
+  const Result<SessionRow> session = choose_session(sessions(root), name, {});
+  if (!session) return complain(session.error(), kUsage);
+  Result<StateReply> reply = node::read_last_rows(session->dir, query.kind);
+  if (!reply) return complain(reply.error(), kFailed);
+  wire::select_rows(query, *reply);
+  say_what_is_missing(query, *reply);
+  print(*reply);
+  return kDone;
 }
 
 // -------------------------------------------------------------------------------------------------------------- status
@@ -141,6 +162,7 @@ void add_list(CLI::App& app, Context& context) {
     ClusterFlags cluster;
     std::vector<std::string> filters;
     int limit = kNoLimit;
+    std::string session;
     bool json = false, wide = false;
   };
   auto flags = std::make_shared<Flags>();
@@ -154,6 +176,10 @@ void add_list(CLI::App& app, Context& context) {
                    "At most so many rows (default: all, but 10,000 tasks and objects of one process)")
       ->check(CLI::NonNegativeNumber);
   verb->add_flag("--json", flags->json, "Print JSON");
+  verb->add_option("--session", flags->session,
+                   "What the head of a session that has ended knew: nodes, jobs, actors or metrics ('troupe logs "
+                   "--list' has the names; their start is enough)")
+      ->type_name("NAME");
   verb->add_flag("--wide", flags->wide, "Ids in full, not only the digits at their ends that tell them apart");
   verb->callback([flags, &context] {
     StateQuery query{.limit = flags->limit};
@@ -168,13 +194,15 @@ void add_list(CLI::App& app, Context& context) {
     const Kind& kind =
         *std::find_if(kinds().begin(), kinds().end(), [&](const Kind& one) { return one.name == flags->kind; });
     query.kind = kind.kind;
-    context.code = in_cluster(flags->cluster, [&](node::HeadClient& head) {
-      const StateReply reply = ask(head, query);
+    const auto print = [&](const StateReply& reply) {
       print_rows(kind, reply, flags->json, flags->wide);
       if (flags->limit >= 0 && reply.total > reply.rows.size())
         std::fprintf(stderr, "troupe: %zu of %llu rows: --limit\n", reply.rows.size(),
                      static_cast<unsigned long long>(reply.total));
-    });
+    };
+    if (flags->session.empty())
+      context.code = in_cluster(flags->cluster, [&](node::HeadClient& head) { print(ask(head, query)); });
+    else context.code = in_session(flags->session, flags->cluster.session_root, query, print);
   });
 }
 

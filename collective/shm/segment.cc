@@ -15,11 +15,19 @@
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 
 #include <fmt/format.h>
 
 namespace troupe::collective {
 namespace {
+
+/// 32 MiB where the system does not say.
+std::size_t shared_cache_bytes() {
+  std::size_t kib = 0;
+  std::ifstream("/sys/devices/system/cpu/cpu0/cache/index3/size") >> kib;  // "32768K"
+  return kib ? kib << 10 : 32u << 20;
+}
 
 constexpr std::uint64_t kMagic = 0x5f65707572742e63;  // any number that is unlikely elsewhere
 constexpr std::uint32_t kVersion = 2;
@@ -41,17 +49,6 @@ Offsets offsets_of(std::size_t ranks, std::size_t slot_bytes, std::size_t messag
   return o;
 }
 
-// Measured on two cores, 256 MiB. Four ranks: on a Zen 3 guest whose cores are near each other 67 to 91 ms with 1 MiB,
-// 69 to 90 (once 144) with 512 KiB, 99 to 115 with 2 MiB, which fills the cache that other guests use too; on a
-// Sapphire Rapids guest 205 with 512 KiB, 125 with 2 to 8 MiB (each switch between ranks that share a core costs a
-// chunk's wait). Two ranks: 512 KiB to 2 MiB are alike. With many ranks the sum must stay bounded (256 MiB).
-std::size_t usual_slot(int ranks) {
-  return ranks <= 2     ? 2u << 20
-         : ranks <= 8   ? 1u << 20
-         : ranks <= 16  ? 512u << 10
-         : ranks <= 128 ? 128u << 10
-                        : 64u << 10;
-}
 // Only touched pages count; the sum of what all pairs can touch is at most 256 MiB.
 std::size_t usual_messages(int ranks) {
   return ranks <= 16 ? 256u << 10 : ranks <= 64 ? 64u << 10 : ranks <= 128 ? 16u << 10 : kPage;
@@ -73,6 +70,19 @@ bool has_ended(int pid) {
 
 }  // namespace
 
+std::size_t usual_slot(int ranks, std::size_t shared_cache) {
+  constexpr std::size_t kMeasuredWith = 32u << 20, kLeast = 64u << 10, kMost = 2u << 20, kAllTogether = 256u << 20;
+  std::size_t slot = ranks <= 2     ? 2u << 20
+                     : ranks <= 8   ? 1u << 20
+                     : ranks <= 16  ? 512u << 10
+                     : ranks <= 128 ? 128u << 10
+                                    : 64u << 10;
+  for (std::size_t cache = shared_cache; cache >= 2 * kMeasuredWith && slot < kMost; cache /= 2) slot *= 2;
+  for (std::size_t cache = shared_cache; cache < kMeasuredWith && slot > kLeast; cache *= 2) slot /= 2;
+  while (slot > kLeast && std::size_t(ranks) * kRing * slot > kAllTogether) slot /= 2;
+  return slot;
+}
+
 ShmSegment::ShmSegment(UniqueFd fd, std::byte* memory, std::size_t bytes)
     : fd_(std::move(fd)), memory_(memory), bytes_(bytes), control_(reinterpret_cast<ShmControl*>(memory)) {
   ranks_ = control_->ranks;
@@ -92,7 +102,7 @@ Result<std::shared_ptr<ShmSegment>> ShmSegment::create(const ShmLayout& layout) 
   if (layout.ranks < 1 || layout.ranks > kShmRanksMax)
     return InvalidArgumentError(
         fmt::format("a group in shared memory has 1 to {} ranks, not {}", kShmRanksMax, layout.ranks));
-  const std::size_t slot = layout.slot_bytes ? up(layout.slot_bytes) : usual_slot(layout.ranks);
+  const std::size_t slot = layout.slot_bytes ? up(layout.slot_bytes) : usual_slot(layout.ranks, shared_cache_bytes());
   const std::size_t messages = usual_messages(layout.ranks);
   const std::size_t total = offsets_of(std::size_t(layout.ranks), slot, messages).total;
   UniqueFd fd(::memfd_create("troupe-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -47,6 +47,7 @@ troupe_library(node
     node/roles/start.cc
     node/roles/test_cluster.cc
     node/roles/testing.cc
+    node/session/last_rows.cc
     node/session/session.cc
     node/store/keeper.cc
     node/store/page_thread.cc

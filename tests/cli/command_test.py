@@ -126,6 +126,25 @@ class CommandTest(unittest.TestCase):
         self.assertFalse(alive(started["pid"]))
         self.assertIn("ENDED", self.troupe("logs", "--list", code=0).stdout)
         self.troupe("logs", code=0)
+        nodes = self.rows("nodes", "--session", min(self.sessions()))  # the head's is the older one
+        self.assertEqual({node["node_id"] for node in nodes}, {started["node_id"], second["node_id"]})
+        self.assertEqual([node["node_id"] for node in nodes if node["is_head"]], [started["node_id"]])
+
+    # REVIEW F.1: nothing but logs was left of a cluster that has ended.
+    def test_what_an_ended_cluster_knew_is_listed(self):
+        self.start()
+        session = max(self.sessions())
+        self.assertIn("runs", self.troupe("list", "nodes", "--session", session, code=1).stderr)
+        self.troupe("stop", code=0)
+        for arguments, code, words in ((["tasks"], 1, "not kept"), (["nodes", "--filter", "wings=2"], 2, "wings")):
+            done = self.troupe("list", *arguments, "--session", session, code=code)
+            self.assertIn(words, done.stderr)
+        self.troupe("list", "nodes", "--session", "none-of-that-name", code=2)
+        self.assertEqual(self.rows("nodes", "--session", session, "--filter", "is_head=false"), [])
+        self.assertEqual(len(self.rows("nodes", "--session", session, "--filter", "is_head=true")), 1)
+
+    def sessions(self):
+        return [row["session"] for row in json.loads(self.troupe("logs", "--list", "--json", code=0).stdout)]
 
     # REVIEW H.9: at f0736ec each query was a job, and started workers.
     def test_a_query_is_no_job_and_starts_nothing(self):
@@ -202,6 +221,11 @@ class CommandTest(unittest.TestCase):
             finally:
                 driver.stdin.close()
         self.assertEqual(driver.returncode, 0)
+        session = max(self.sessions())
+        self.assertEqual({row["name"] for row in self.rows("actors", "--session", session)}, {"front", "back"})
+        self.assertEqual([row["state"] for row in self.rows("jobs", "--session", session)], ["SUCCEEDED"])
+        self.assertEqual([row["value"] for row in self.rows("metrics", "--session", session) if row["name"] == "hits"],
+                         [4])
 
     # REVIEW E.2
     def test_the_stack_of_a_fiber_is_as_large_as_was_asked_for(self):

@@ -392,6 +392,21 @@ TEST(SegmentTest, WhoDiesWhileItRecordsAFailureHindersNobody) {
 }
 
 // SG-3: where all records were taken by ranks that died over them, the reason is left.
+TEST(SegmentTest, TheBuffersFitTheCacheThatTheCoresShare) {
+  constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
+  EXPECT_EQ(usual_slot(2, 32 * kMiB), 2 * kMiB);
+  EXPECT_EQ(usual_slot(4, 32 * kMiB), 1 * kMiB);
+  EXPECT_EQ(usual_slot(4, 105 * kMiB), 2 * kMiB);  // twice the cache: fewer, larger chunks
+  EXPECT_EQ(usual_slot(4, 8 * kMiB), 256 * kKiB);
+  for (int ranks : {1, 2, 3, 8, 9, 16, 17, 128, 129, kShmRanksMax})
+    for (std::size_t cache : {std::size_t{1}, 1 * kMiB, 12 * kMiB, 32 * kMiB, 260 * kMiB, 4096 * kMiB}) {
+      const std::size_t slot = usual_slot(ranks, cache);
+      EXPECT_GE(slot, 64 * kKiB) << ranks << ", " << cache;
+      EXPECT_LE(slot, 2 * kMiB) << ranks << ", " << cache;
+      EXPECT_LE(slot * kRing * std::size_t(ranks), 256 * kMiB) << ranks << ", " << cache;
+    }
+}
+
 TEST(SegmentTest, WithoutARecordTheReasonIsKept) {
   const auto segment = *ShmSegment::create({.ranks = 2, .epoch = 1, .key = 5, .slot_bytes = 4096});
   segment->control().records_taken = kFailureRecords;

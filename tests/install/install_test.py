@@ -4,6 +4,7 @@ with no include path beside the prefix, and its program runs, with workers, from
 The consumer's program is the one of the README, word for word.
 """
 import argparse
+import json
 import os
 import re
 import shutil
@@ -73,6 +74,14 @@ class InstallTest(unittest.TestCase):
     def test_the_command_is_installed_and_runs(self):
         output = run(os.path.join(self.prefix, "bin", "troupe"), "--help")
         self.assertIn("doctor", output)
+
+    def test_the_installed_measures_run(self):
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("TROUPE_", "LD_LIBRARY_PATH"))}
+        output = run(os.path.join(self.prefix, "bin", "troupe"), "bench", "--quick", "--json", "--only",
+                     "^(put/store_1KiB_filled|actor/sync_us|node/transfer_256MiB_ms)$", env=clean, timeout=200)
+        rows = {json.loads(line)["row"]: json.loads(line)["value"] for line in output.splitlines() if line[:1] == "{"}
+        self.assertEqual(set(rows), {"put/store_1KiB_filled", "actor/sync_us", "node/transfer_256MiB_ms"}, output)
+        self.assertTrue(all(value > 0 for value in rows.values()), rows)
 
     def test_the_program_is_the_one_of_the_readme(self):
         with open(os.path.join(OPTIONS.source, "README.md"), encoding="utf-8") as file:

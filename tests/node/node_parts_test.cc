@@ -17,7 +17,9 @@
 #include "core/node/base/process_table.h"
 #include "core/node/daemon/base/config.h"
 #include "core/node/launcher/spawn.h"
+#include "core/node/session/last_rows.h"
 #include "core/node/session/session.h"
+#include "core/wire/rows.h"
 
 namespace troupe::node {
 namespace {
@@ -203,6 +205,34 @@ TEST(Session, SE1_NorInALinkOrAForeignFolderBelowOurs) {
   EXPECT_TRUE(!can_give_away || fs::exists(foreign + "/photos/one.jpg"));
   fs::remove_all(root);
   fs::remove_all(elsewhere);
+}
+
+TEST(LastRows, LRW1_AsManyAsOneProcessListsAreKeptAndAllAreCounted) {
+  const std::string session = fresh_folder();
+  wire::StateReply rows;
+  for (std::size_t i = 0; i < wire::kRowsMax + 5; ++i) rows.rows.push_back({{"job_id", std::to_string(i)}});
+  rows.total = rows.rows.size();
+  keep_last_rows(session, wire::StateKind::kJobs, rows);
+  const wire::StateReply kept = read_last_rows(session, wire::StateKind::kJobs).value();
+  EXPECT_EQ(kept.rows.size(), wire::kRowsMax);
+  EXPECT_EQ(kept.total, wire::kRowsMax + 5);
+  EXPECT_EQ(kept.rows[7].at("job_id"), "7");
+  EXPECT_FALSE(read_last_rows(session, wire::StateKind::kActors).ok()) << "nobody wrote them";
+  EXPECT_FALSE(read_last_rows(session, wire::StateKind::kTasks).ok()) << "not of a kind that is kept";
+  fs::remove_all(session);
+}
+
+TEST(LastRows, LRW2_WhatWasCutOffOrIsOfAnotherVersionIsAnError) {
+  const std::string session = fresh_folder(), file = session + "/events/nodes.rows";
+  keep_last_rows(session, wire::StateKind::kNodes, {.rows = {{{"node_id", "a"}}}, .warnings = {}, .total = 1});
+  ASSERT_TRUE(read_last_rows(session, wire::StateKind::kNodes).ok());
+  for (std::uintmax_t size = fs::file_size(file); size-- > 0;) {
+    fs::resize_file(file, size);
+    EXPECT_FALSE(read_last_rows(session, wire::StateKind::kNodes).ok()) << size << " bytes";
+  }
+  std::ofstream(file) << "TRPROWS9 and more";
+  EXPECT_FALSE(read_last_rows(session, wire::StateKind::kNodes).ok());
+  fs::remove_all(session);
 }
 
 // REVIEW C.2: at f0736ec a node listened off loopback without encryption and without a word.

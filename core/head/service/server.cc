@@ -86,7 +86,13 @@ class Server {
 
   Result<std::string> start();
   void run();
-  void shutdown() { if (links_) links_->shutdown(); }
+  void shutdown() {
+    if (links_) links_->shutdown();
+    using enum wire::StateKind;
+    if (options_.on_end)
+      for (const wire::StateKind kind : {kNodes, kJobs, kActors, kMetrics})
+        options_.on_end(kind, shell_.state().rows(kind));
+  }
 
  private:
   void take_in(Inbox::Item& item);

@@ -15,6 +15,7 @@
 #include "core/base/log.h"
 #include "core/head/state/membership.h"
 #include "core/net/link/link.h"
+#include "core/wire/messages.h"
 #include <troupe/result.h>
 
 namespace troupe::head {
@@ -37,6 +38,8 @@ struct ServerOptions {
   LogOptions log = {.label = "head"};
   /// HOST:PORT when the head takes connections, or why it does not; called once, on the calling thread.
   std::function<void(const Result<std::string>& address)> on_ready;
+  /// What the head knew when it ended in order, a kind of rows at a time (nodes, jobs, actors, metrics).
+  std::function<void(wire::StateKind kind, const wire::StateReply& rows)> on_end;
   MembershipOptions membership = {};     ///< cluster_id, epoch and, where it is set, parent_pid come from above
 };
 

@@ -167,7 +167,6 @@ void State::list(Turn& turn, Caller caller, wire::StateQuery query) {
     turn.effects.respond(caller.process, caller.token, error_record(ErrorCode::kInvalidArgument, *problem));
     return;
   }
-  wire::StateReply reply;
   switch (query.kind) {
     case wire::StateKind::kActors:
     case wire::StateKind::kTasks:
@@ -175,7 +174,25 @@ void State::list(Turn& turn, Caller caller, wire::StateQuery query) {
     case wire::StateKind::kWorkers:
     case wire::StateKind::kStores:
       return listing_.ask(turn, caller, std::move(query), membership_.living());
+    default: break;
+  }
+  wire::StateReply reply = rows(query.kind);
+  wire::select_rows(query, reply);
+  turn.effects.respond(caller.process, caller.token, std::move(reply));
+}
+
+wire::StateReply State::rows(wire::StateKind kind) const {
+  wire::StateReply reply;
+  switch (kind) {
     case wire::StateKind::kNodes: reply.rows = node_rows(membership_); break;
+    case wire::StateKind::kActors:
+      if (actors_.living() <= wire::kRowsMax) {
+        reply = actors_.rows(0);
+        break;
+      }
+      reply.total = actors_.living();
+      reply.warnings.push_back(std::to_string(reply.total) + " actors lived: too many to keep");
+      return reply;
     case wire::StateKind::kJobs:
       for (const auto& [id, job] : jobs_.all()) {
         reply.rows.push_back({{"job_id", std::to_string(id)},
@@ -184,11 +201,15 @@ void State::list(Turn& turn, Caller caller, wire::StateQuery query) {
                               {"driver_pid", std::to_string(job.driver_pid)}});
       }
       break;
-    case wire::StateKind::kPlacementGroups: break;  // none yet
     case wire::StateKind::kMetrics: reply.rows = metrics_.rows(); break;
+    case wire::StateKind::kPlacementGroups:  // none yet
+    case wire::StateKind::kTasks:
+    case wire::StateKind::kObjects:
+    case wire::StateKind::kWorkers:
+    case wire::StateKind::kStores: break;
   }
-  wire::select_rows(query, reply);
-  turn.effects.respond(caller.process, caller.token, std::move(reply));
+  reply.total = reply.rows.size();
+  return reply;
 }
 
 // ------------------------------------------------------------------------------------------------------------- notices

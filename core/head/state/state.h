@@ -47,6 +47,9 @@ class State {
   const Membership& membership() const { return membership_; }
   const Jobs& jobs() const { return jobs_; }
   const Actors& actors() const { return actors_; }
+  /// The rows of what the head knows by itself: nodes, jobs, actors, metrics; none of other kinds. Of more than
+  /// wire::kRowsMax actors none: `total` says how many there are, and a warning why.
+  wire::StateReply rows(wire::StateKind kind) const;
 
  private:
   void on_frame(Turn& turn, Frame& frame);

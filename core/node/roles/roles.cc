@@ -17,6 +17,7 @@
 #include "core/node/daemon/daemon.h"
 #include "core/node/daemon/base/config.h"
 #include "core/node/launcher/launcher.h"
+#include "core/node/session/last_rows.h"
 #include "core/node/session/session.h"
 #include "core/node/launcher/spawn.h"
 #include "core/node/launcher/strays.h"
@@ -68,6 +69,9 @@ int head_role() {
                  .label = "head",
                  .level = log_level_of(config->log_level, LogLevel::kInfo)};
   options.on_ready = [&](const Result<std::string>& address) { report_head(lifeline.get(), address); };
+  options.on_end = [&](wire::StateKind kind, const wire::StateReply& rows) {
+    keep_last_rows(config->session_dir, kind, rows);
+  };
   const int code = head::head_main(options);
   clean_after_daemon(*config, daemon.get(), lifeline.get());
   return code;

@@ -180,15 +180,24 @@ Result<std::vector<std::string>> list_sessions(const std::string& folder) {
   return sessions_in(folder);
 }
 
-Status write_info(const std::string& path, const std::vector<std::pair<std::string, std::string>>& lines) {
+Status write_whole(const std::string& path, std::string_view text) {
   const std::string draft = path + ".new";
   UniqueFd fd(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const auto failed = [&] { return Error("cannot write " + path + ": " + std::strerror(errno)); };
+  if (fd.get() < 0) return failed();
+  for (std::string_view rest = text; !rest.empty();) {
+    const ssize_t written = ::write(fd.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return failed();
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return ::rename(draft.c_str(), path.c_str()) == 0 ? Status() : failed();
+}
+
+Status write_info(const std::string& path, const std::vector<std::pair<std::string, std::string>>& lines) {
   std::string text;
   for (const auto& [key, value] : lines) text += key + " " + value + "\n";
-  if (fd.get() < 0 || ::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      ::rename(draft.c_str(), path.c_str()) != 0)
-    return Error("cannot write " + path + ": " + std::strerror(errno));
-  return {};
+  return write_whole(path, text);
 }
 
 std::vector<std::pair<std::string, std::string>> read_info(const std::string& path) {

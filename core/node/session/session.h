@@ -16,6 +16,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/fd.h"
@@ -48,7 +49,9 @@ Status sweep_sessions(const std::string& folder);
 /// The sessions of this user, the oldest first: only folders that are ours in a folder that is ours (SE-1).
 Result<std::vector<std::string>> list_sessions(const std::string& folder);
 
-/// A text file of small "key value" lines, written whole (0600, renamed into place).
+/// A file that is there whole or as it was before (0600, renamed into place).
+Status write_whole(const std::string& path, std::string_view text);
+/// A text file of small "key value" lines, written whole.
 Status write_info(const std::string& path, const std::vector<std::pair<std::string, std::string>>& lines);
 std::vector<std::pair<std::string, std::string>> read_info(const std::string& path);
 std::string info_value(const std::vector<std::pair<std::string, std::string>>& lines, const std::string& key);

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/head/service/server.h"
 #include "core/boot/boot_socket.h"
+#include "core/node/session/last_rows.h"
 
 namespace troupe::node {
 namespace {
@@ -184,6 +185,9 @@ Result<RoleProcess> LocalNode::start_head(const HeadConfig& config, Duration rea
     options.own_process = false;
     options.membership.served_pid = ::getpid();  // the daemon ends with it, which is nobody's death
     options.open_links = opener;
+    options.on_end = [&](wire::StateKind kind, const wire::StateReply& rows) {
+      keep_last_rows(config.session_dir, kind, rows);
+    };
     options.on_ready = [&](const Result<std::string>& address) { report_head(lifeline.get(), address); };
     head::head_main(options);
   });
