@@ -5,6 +5,9 @@ troupe_library(head
     head/state/actors_end.cc
     head/state/actors_life.cc
     head/state/actors_query.cc
+    head/state/actors/actor_names.cc
+    head/state/actors/actor_placement.cc
+    head/state/actors/actor_questions.cc
     head/service/frame_codec.cc
     head/service/journal.cc
     head/state/graveyard.cc

@@ -51,7 +51,7 @@ void Actors::on_exited(Turn& turn, const wire::ActorExited& report) {
     if (graveyard_.find(report.actor) || !world_.liveness.alive(report.process)) return;
     // A light actor that ended before its creation was told: remembered, so that the late report does not revive it.
     death.node = world_.membership.node_id(report.process.node);
-    buried(turn, {report.actor, 0, {}, {}, {}, true, std::move(death), std::move(error)}, true);
+    buried(turn, {report.actor, 0, {}, {}, {}, true, std::move(death), std::move(error)}, Subscribers::kTell);
     return;
   }
   Actor& actor = *at->second;
@@ -178,7 +178,7 @@ void Actors::outlived_by_none(Turn& turn, JobId job, ActorId dead) {
 void Actors::die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error) {
   const ActorId id = actor.spec.id;
   if (death.node.empty() && actor.last_node != 0) death.node = world_.membership.node_id(actor.last_node);
-  bool tell = !actor.told_dead;
+  const auto subscribers = actor.told_dead ? Subscribers::kKnowAlready : Subscribers::kTell;
   leave(actor);
   auto at = actors_.find(id);
   std::unique_ptr<Actor> gone = std::move(at->second);
@@ -192,7 +192,7 @@ void Actors::die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<con
                  gone->light(),
                  std::move(death),
                  std::move(error)};
-  buried(turn, std::move(dead), tell);
+  buried(turn, std::move(dead), subscribers);
   free_name(turn, *gone);
   release_kept(turn);
 }
@@ -210,25 +210,15 @@ void Actors::light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_pt
                  std::move(death),
                  std::move(error)};
   light_.remove(id);
-  buried(turn, std::move(dead), true);
+  buried(turn, std::move(dead), Subscribers::kTell);
 }
 
-void Actors::buried(Turn& turn, DeadActor dead, bool tell) {
+void Actors::buried(Turn& turn, DeadActor dead, Subscribers subscribers) {
   const ActorId id = dead.id;
   const JobId job = dead.job;
   const DeadActor& kept = graveyard_.bury(std::move(dead));
   holds_.forget(id);
-  if (tell) {
-    for (ProcessId subscriber : subscribers_.of(id)) {
-      turn.effects.notice(subscriber, wire::Method::kActorMoved,
-                          wire::ActorLocation{id, wire::ActorState::kDead, {}, kept.death.restarts, kept.call_error()});
-    }
-  }
-  subscribers_.remove_actor(id);
-  if (auto at = monitors_.find(id); at != monitors_.end()) {
-    for (const Caller& caller : at->second) turn.effects.respond(caller.process, caller.token, kept.death);
-    monitors_.erase(at);
-  }
+  questions_.died(turn, kept, subscribers);
   answer_parked(turn, id);
   outlived_by_none(turn, job, id);
 }

@@ -179,12 +179,8 @@ void Actors::crash(Turn& turn, Actor& actor, const Crash& crash_info) {
 }
 
 void Actors::on_process_died(Turn& turn, const wire::ProcessDied& died) {
-  subscribers_.remove_process(died.process);
-  for (auto at = monitors_.begin(); at != monitors_.end();) {
-    std::erase_if(at->second, [&](const Caller& caller) { return caller.process == died.process; });
-    at = at->second.empty() ? monitors_.erase(at) : std::next(at);
-  }
-  forget_lookups([&](ProcessId asker) { return asker == died.process; });
+  questions_.process_died(died.process);
+  names_.forget_look_ups([&](ProcessId asker) { return asker == died.process; });
   const std::vector<ActorId> held = holds_.drop_all(died.process);
   Crash info{died.out_of_memory ? DeathCause::kOutOfMemory : died.cause, died.reason, died.log_tail};
   // An orderly end of the process is no orderly end of an actor that had not said goodbye.
@@ -219,7 +215,7 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
   for (const auto& [process, actors] : hosted_) if (process.node == node) processes.insert(process);
   for (ProcessId process : light_.hosts_on(node)) processes.insert(process);
   for (ProcessId process : holds_.processes()) if (process.node == node) processes.insert(process);
-  for (ProcessId process : subscribers_.processes()) if (process.node == node) processes.insert(process);
+  for (ProcessId process : questions_.subscribers()) if (process.node == node) processes.insert(process);
   std::string text = "its node " + world_.membership.node_id(node) + " died: " + reason;
   keeping_.node_died(turn, node);
   release_kept(turn);
@@ -238,9 +234,8 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
     if (auto at = actors_.find(id); at != actors_.end())
       process_gone(turn, *at->second, {DeathCause::kNodeDied, text, {}});
   }
-  for (auto& [id, callers] : monitors_)
-    std::erase_if(callers, [&](const Caller& caller) { return caller.process.node == node; });
-  forget_lookups([&](ProcessId asker) { return asker.node == node; });
+  questions_.node_died(node);
+  names_.forget_look_ups([&](ProcessId asker) { return asker.node == node; });
   place_waiting(turn);
 }
 

@@ -40,15 +40,12 @@ wire::ActorLocation Actors::location(const Actor& actor) const {
 }
 
 void Actors::moved(Turn& turn, const Actor& actor) {
-  const auto& subscribers = subscribers_.of(actor.spec.id);
-  if (subscribers.empty()) return;
-  const wire::ActorLocation where = location(actor);
-  for (ProcessId subscriber : subscribers) turn.effects.notice(subscriber, wire::Method::kActorMoved, where);
+  if (questions_.has_subscribers(actor.spec.id)) questions_.moved(turn, location(actor));
 }
 
 void Actors::resolve(Turn& turn, Caller caller, ActorId id) {
   switch (known(id)) {
-    case Known::kNo: return ask_later(turn, id, {caller, wire::Method::kResolveActor});
+    case Known::kNo: return questions_.park(turn, id, {caller, wire::Method::kResolveActor});
     case Known::kDead: {
       const DeadActor* dead = graveyard_.find(id);
       turn.effects.respond(
@@ -57,12 +54,12 @@ void Actors::resolve(Turn& turn, Caller caller, ActorId id) {
       return;
     }
     case Known::kLight:
-      subscribers_.add(caller.process, id);
+      questions_.subscribe(caller.process, id);
       turn.effects.respond(caller.process, caller.token,
                            wire::ActorLocation{id, wire::ActorState::kAlive, light_.find(id)->host, 0, std::nullopt});
       return;
     case Known::kRecord:
-      subscribers_.add(caller.process, id);
+      questions_.subscribe(caller.process, id);
       turn.effects.respond(caller.process, caller.token, location(*actors_.at(id)));
       return;
   }
@@ -70,14 +67,15 @@ void Actors::resolve(Turn& turn, Caller caller, ActorId id) {
 
 void Actors::monitor(Turn& turn, Caller caller, ActorId id) {
   Known what = known(id);
-  if (what == Known::kNo) return ask_later(turn, id, {caller, wire::Method::kMonitorActor});
+  if (what == Known::kNo) return questions_.park(turn, id, {caller, wire::Method::kMonitorActor});
   if (what == Known::kDead) turn.effects.respond(caller.process, caller.token, graveyard_.find(id)->death);
-  else monitors_[id].push_back(caller);
+  else questions_.monitor(caller, id);
 }
 
 void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
   Known what = known(request.actor);
-  if (what == Known::kNo) return ask_later(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
+  if (what == Known::kNo)
+    return questions_.park(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
   if (what == Known::kRecord) begin_kill(turn, *actors_.at(request.actor), request.restart);
   if (what == Known::kLight) {
     turn.effects.notice(light_.find(request.actor)->host, wire::Method::kEndActor,
@@ -93,43 +91,30 @@ void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
   if (auto at = hosted_.find(caller.process); !job && at != hosted_.end())
     job = world_.jobs.find(actors_.at(at->second.front())->spec.job);
   if (request.name_space.empty() && job) request.name_space = job->name_space;
-  auto at = names_.find({request.name_space, request.name});
-  if (at != names_.end() && actors_.at(at->second)->ending() && waiting_names_.contains(at->first))
-    return void(waiting_lookups_[at->first].emplace_back(caller, std::move(request)));
-  if (at == names_.end() || actors_.at(at->second)->ending()) {
+  const ActorName name{request.name_space, request.name};
+  const std::optional<ActorId> holder = names_.holder(name);
+  const Actor* actor = holder ? actors_.at(*holder).get() : nullptr;
+  if (actor && actor->ending() && names_.awaited(name)) return names_.await(caller, std::move(request));
+  if (!actor || actor->ending()) {
     turn.effects.respond(caller.process, caller.token,
                          error_record(ErrorCode::kActorNotFound, "no actor named \"" + request.name +
                                                                      "\" in namespace \"" + request.name_space + "\""));
     return;
   }
-  if (std::optional<ErrorRecord> other = other_build(job, *actors_.at(at->second))) {
+  if (std::optional<ErrorRecord> other = names_.other_build(job, actor->spec)) {
     turn.effects.respond(caller.process, caller.token, std::move(*other));
     return;
   }
   // Held from this moment: the answer must not arrive at a handle whose actor has ended for want of handles.
-  holds_.hold(caller.process, at->second);
-  turn.effects.respond(caller.process, caller.token,
-                       wire::NamedActorReply{wire::handle_of(actors_.at(at->second)->spec)});
-}
-
-void Actors::forget_lookups(const std::function<bool(ProcessId)>& of) {
-  for (auto at = waiting_lookups_.begin(); at != waiting_lookups_.end();) {
-    std::erase_if(at->second, [&](const auto& asked) { return of(asked.first.process); });
-    at = at->second.empty() ? waiting_lookups_.erase(at) : std::next(at);
-  }
-}
-
-std::size_t Actors::waiting_lookups() const {
-  std::size_t count = 0;
-  for (const auto& [name, asked] : waiting_lookups_) count += asked.size();
-  return count;
+  holds_.hold(caller.process, *holder);
+  turn.effects.respond(caller.process, caller.token, wire::NamedActorReply{wire::handle_of(actor->spec)});
 }
 
 void Actors::handle_counts(Turn& turn, ProcessId holder, const wire::HandleCounts& counts) {
   for (ActorId id : counts.held)
     if (!graveyard_.find(id)) holds_.hold(holder, id);
   for (ActorId id : counts.dropped) {
-    subscribers_.remove(holder, id);
+    questions_.unsubscribe(holder, id);
     if (graveyard_.find(id)) continue;  // nobody holds it any more (HC-4)
     if (holds_.drop(holder, id)) release(turn, id);
   }
@@ -160,39 +145,11 @@ void Actors::light(Turn& turn, const wire::LightActors& report) {
 
 // ------------------------------------------------------------------------------------------------ not yet known (AC-5)
 
-void Actors::ask_later(Turn& turn, ActorId id, Question question) {
-  auto& line = parked_[id];
-  if (line.empty()) arm(turn, kUnknownGrace, TimerKind::kUnknown, id);
-  line.push_back(std::move(question));
-}
-
 void Actors::answer_parked(Turn& turn, ActorId id) {
-  auto at = parked_.find(id);
-  if (at == parked_.end()) return;
-  auto line = std::move(at->second);
-  parked_.erase(at);
-  for (const Question& question : line) {
+  for (const ActorQuestions::Question& question : questions_.take(id)) {
     if (question.method == wire::Method::kResolveActor) resolve(turn, question.caller, id);
     else if (question.method == wire::Method::kMonitorActor) monitor(turn, question.caller, id);
     else kill(turn, question.caller, {id, question.restart});
-  }
-}
-
-void Actors::give_up(Turn& turn, ActorId id, const Question& question) {
-  ErrorRecord error = error_record(
-      ErrorCode::kActorDied,
-      "actor " + to_string(id) + " is not known: it died long ago, or its creation was lost with its creator");
-  error.outcome = Outcome::kNotExecuted;
-  error.context.actor_id = to_string(id);
-  const Caller& caller = question.caller;
-  if (question.method == wire::Method::kResolveActor) {
-    turn.effects.respond(caller.process, caller.token,
-                         wire::ActorLocation{id, wire::ActorState::kDead, {}, 0, std::move(error)});
-  } else if (question.method == wire::Method::kMonitorActor) {
-    error.code = ErrorCode::kNotFound;
-    turn.effects.respond(caller.process, caller.token, std::move(error));
-  } else {
-    turn.effects.respond(caller.process, caller.token, wire::Empty{});  // killing the dead is no error
   }
 }
 
@@ -204,11 +161,6 @@ void Actors::on_time(Turn& turn) {
   while (!timers_.empty() && timers_.begin()->first <= turn.now) {
     const Timer timer = timers_.begin()->second;
     timers_.erase(timers_.begin());
-    if (timer.kind == TimerKind::kUnknown) {
-      auto parked = parked_.extract(timer.actor);
-      if (!parked.empty()) for (const Question& question : parked.mapped()) give_up(turn, timer.actor, question);
-      continue;
-    }
     auto at = actors_.find(timer.actor);
     if (at == actors_.end() || at->second->stamp != timer.stamp) continue;
     Actor& actor = *at->second;
@@ -222,11 +174,12 @@ void Actors::on_time(Turn& turn) {
       process_gone(turn, actor, {});
     }
   }
+  questions_.on_time(turn);
 }
 
 std::optional<Time> Actors::next_deadline() const {
-  std::optional<Time> next;
-  if (!timers_.empty()) next = timers_.begin()->first;
+  std::optional<Time> next = questions_.next_deadline();
+  if (!timers_.empty() && (!next || timers_.begin()->first < *next)) next = timers_.begin()->first;
   if (!orphans_.empty() && (!next || orphans_.front().first < *next)) next = orphans_.front().first;
   return next;
 }
