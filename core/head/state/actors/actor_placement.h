@@ -17,7 +17,7 @@
 
 #include "core/head/state/events.h"
 #include "core/head/state/membership.h"
-#include "core/head/state/placement_queue.h"
+#include "core/head/state/actors/placement_queue.h"
 #include "scheduler/policy.h"
 
 namespace troupe::head {

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "core/head/state/events.h"
-#include "core/head/state/graveyard.h"
-#include "core/head/state/handles.h"
+#include "core/head/state/actors/graveyard.h"
+#include "core/head/state/actors/handles.h"
 
 namespace troupe::head {
 

@@ -1,4 +1,4 @@
-// The actor directory: every actor's place, name, supervision, holders and death.
+// The life of actors: from creation to death, with restarts between.
 //
 //   1 create      place       3 started           5 crash, budget left        7 delay over
 //   ------> PENDING ---> STARTING -----> ALIVE --------------------> BACKOFF ------------> PENDING
@@ -14,16 +14,25 @@
 //
 // Light actors made without asking the head (LightActors) are records in LightTable: ALIVE or DEAD, nothing between.
 //
+// This class is the state machine: it says when an actor moves. What it uses knows one thing each:
+//
+//   ActorTable      the records, by process         ActorNames      who has a name, and what waits for it
+//   LightTable      light actors                    ActorQuestions  who is told of moves and deaths
+//   Graveyard       the latest deaths               ActorPlacement  where one may run, and what waits for room
+//   Holds           who holds handles               Keeping         arguments and checkpoints
+//   JobSurvivors    what a job leaves behind        ActorRows       what listings show
+//
 // Invariants
 //   AC-1  An actor's name is its own until it is DEAD: a creation that finds its name held by an ending actor waits for
-//         that (ActorNames).
+//         that (AN-1, AN-2).
 //   AC-2  At most one process runs an actor: a restart begins only when the death of the process before is known; a
 //         report of another incarnation is stale, and a process that starts one is killed.
-//   AC-3  DEAD is final, and told once, with a message (ActorQuestions: AQ-1, AQ-2).
+//   AC-3  DEAD is final, and told once, with a message (AQ-1, AQ-2).
 //   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted.
 //         When its last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
-//   AC-5  Questions about an actor that is not known yet wait for its creation (ActorQuestions: AQ-3).
-//   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep.
+//   AC-5  A question about an actor that is not known yet waits for its creation (AQ-3).
+//   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep
+//         (JS-2).
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -31,28 +40,30 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "core/base/random.h"
 #include "core/head/state/actors/actor_names.h"
 #include "core/head/state/actors/actor_placement.h"
 #include "core/head/state/actors/actor_questions.h"
+#include "core/head/state/actors/actor_rows.h"
+#include "core/head/state/actors/actor_table.h"
+#include "core/head/state/actors/graveyard.h"
+#include "core/head/state/actors/handles.h"
+#include "core/head/state/actors/job_survivors.h"
+#include "core/head/state/actors/keeping.h"
+#include "core/head/state/actors/light_table.h"
 #include "core/head/state/events.h"
-#include "core/head/state/graveyard.h"
-#include "core/head/state/handles.h"
 #include "core/head/state/jobs.h"
-#include "core/head/state/keeping.h"
-#include "core/head/state/light_table.h"
 #include "core/head/state/liveness.h"
 #include "core/head/state/membership.h"
-#include "core/base/random.h"
-#include "core/head/state/supervision.h"
 
 namespace troupe::head {
 
 /// a dead holder may have sent handles that are counted soon
 inline constexpr Duration kOrphanGrace = std::chrono::seconds(1);
-inline constexpr Duration kKillGrace = std::chrono::seconds(5);      ///< then a killed process counts as dead
+inline constexpr Duration kKillGrace = std::chrono::seconds(5);  ///< then a killed process counts as dead
 
 /// What the directory may look at, and change only where it is not const.
 struct ActorsWorld {
@@ -64,8 +75,9 @@ struct ActorsWorld {
 
 class Actors {
  public:
-  explicit Actors(ActorsWorld world)
-      : world_(world), names_(world.jobs), placement_(world.membership), keeping_(world.membership, holds_) {}
+  explicit Actors(ActorsWorld world);
+  Actors(const Actors&) = delete;
+  Actors& operator=(const Actors&) = delete;
 
   // Requests: each is answered exactly once, now or later.
   void create(Turn& turn, Caller caller, wire::ActorSpec spec);
@@ -95,7 +107,7 @@ class Actors {
   void on_time(Turn& turn);
   std::optional<Time> next_deadline() const;
 
-  wire::StateReply rows(JobId job) const;
+  wire::StateReply rows(JobId job) const { return rows_.of_job(job); }
   std::size_t living() const { return actors_.size() + light_.size(); }
   /// Does this process host an actor now?
   bool hosts_any(ProcessId process) const;
@@ -108,27 +120,10 @@ class Actors {
   const Keeping& keeping() const { return keeping_; }
 
  private:
-  enum class Phase : std::uint8_t { kPending, kStarting, kAlive, kBackoff, kKilling };
-  struct Actor {
-    wire::ActorSpec spec;
-    Phase phase = Phase::kPending;
-    bool told_dead = false;       // callers have heard kDead; the process is not gone yet
-    bool handles_gone = false;
-    bool revive = false;          // kKilling: restart when the process is gone
-    ProcessId process;            // kAlive, kKilling; kStarting once it is known
-    std::int32_t pid = 0;
-    std::uint32_t node = 0;       // where it was placed; 0: nowhere
-    std::uint32_t last_node = 0;  // where it was last, for messages
-    std::int32_t restarts = 0;
-    std::uint32_t start_failures = 0;
-    std::uint64_t stamp = 0;      // of its latest timer that still counts
-    RestartHistory history;
-    std::unique_ptr<ErrorRecord> last_error;
-
-    bool light() const { return spec.isolation == Isolation::kLight; }
-    bool scoped() const { return spec.lifetime == Lifetime::kScoped; }
-    bool ending() const { return told_dead || handles_gone; }
-  };
+  using Actor = ActorRecord;
+  using Phase = ActorRecord::Phase;
+  using Subscribers = ActorQuestions::Subscribers;
+  using Error = std::shared_ptr<const ErrorRecord>;
   struct Crash {
     DeathCause cause = DeathCause::kCrashed;
     std::string reason;
@@ -138,57 +133,50 @@ class Actors {
   struct Timer { TimerKind kind; ActorId actor; std::uint64_t stamp = 0; };
   enum class Known { kNo, kRecord, kLight, kDead };
 
-  // creation and placement: actors.cc
+  // creation and names
   std::optional<ErrorRecord> refusal(const Caller& caller, const wire::ActorSpec& spec) const;
   bool take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec);
   void free_name(Turn& turn, const Actor& actor);
+
+  // placement and start
   void enqueue(Turn& turn, Actor& actor);
   ActorPlacement::Attempt try_place(Turn& turn, ActorId id);
   void start_on(Turn& turn, Actor& actor, std::uint32_t node);
   void warn_waiting(Turn& turn, const Actor& actor);
-  std::string called(const Actor& actor) const;
-
-  // start, crash and restart: actors_life.cc
-  Actor* current(ActorId id, std::int32_t restarts);
   void kill_stray(Turn& turn, const wire::ActorStarted& report);
-  void host(Actor& actor, ProcessId process, std::int32_t pid);
-  void leave(Actor& actor);
+
+  // crash and restart
   void process_gone(Turn& turn, Actor& actor, const Crash& crash);
   void crash(Turn& turn, Actor& actor, const Crash& crash);
   std::string crash_text(const Actor& actor, const Crash& crash) const;
 
-  // kill, exit, job end and death: actors_end.cc
+  // kill, the last handle, and death
   void begin_kill(Turn& turn, Actor& actor, bool revive);
-  std::vector<ActorId> survivors_of(JobId job, wire::JobEnded& keep) const;
   void release(Turn& turn, ActorId id);
   void release_kept(Turn& turn);
-  void die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
-  void light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
-  using Subscribers = ActorQuestions::Subscribers;
+  void die(Turn& turn, Actor& actor, ActorDeath death, Error error = nullptr);
+  void light_died(Turn& turn, ActorId id, ActorDeath death, Error error = nullptr);
+  void host_died(Turn& turn, const wire::ProcessDied& died, DeathCause cause);
   void buried(Turn& turn, DeadActor dead, Subscribers subscribers);
-  std::optional<ActorId> any_of(JobId job) const;
-  void outlived_by_none(Turn& turn, JobId job, ActorId dead);
 
-  // questions: actors_query.cc
-  Known known(ActorId id);
+  // questions and time
+  Known known(ActorId id) const;
   void answer_parked(Turn& turn, ActorId id);
-  wire::ActorLocation location(const Actor& actor) const;
   void moved(Turn& turn, const Actor& actor);
-
   std::uint64_t arm(Turn& turn, Duration delay, TimerKind kind, ActorId actor);
+  void expired(Turn& turn, const Timer& timer);
 
   ActorsWorld world_;
-  std::unordered_map<ActorId, std::unique_ptr<Actor>, IdHash> actors_;
-  ActorNames names_;
-  ActorQuestions questions_;
-  ActorPlacement placement_;
-  std::unordered_map<ProcessId, std::vector<ActorId>, IdHash> hosted_;
-  // ended jobs with actors left, and one that lives: the others need no look
-  std::map<JobId, ActorId> outlived_;
+  ActorTable actors_;
   LightTable light_;
   Graveyard graveyard_;
   Holds holds_;
+  ActorNames names_;
+  ActorQuestions questions_;
+  ActorPlacement placement_;
   Keeping keeping_;
+  JobSurvivors survivors_;
+  ActorRows rows_;
   std::multimap<Time, Timer> timers_;
   // held by a process that died (AC-4), until their grace is over
   std::deque<std::pair<Time, std::vector<ActorId>>> orphans_;
