@@ -1,4 +1,4 @@
-// Names: unique in a namespace, found, freed at death (AC-1, JB-2).
+// Names: unique in a namespace, found, freed at death (AC-1, AN-4, JB-2).
 #include "head_fixture.h"
 
 namespace troupe::head {
@@ -153,9 +153,9 @@ TEST_F(LookUpTest, OfOneThatHasDiedLeavesNothing) {
   const wire::ActorSpec next = spec(driver_, job_, "hits");
   request(driver_, Method::kCreateActor, next);
   const std::uint64_t asked = look_up(kOther);
-  EXPECT_EQ(state_.actors().waiting_lookups(), 1u);
+  EXPECT_EQ(state_.actors().waiting_look_ups(), 1u);
   crash(kOther);
-  EXPECT_EQ(state_.actors().waiting_lookups(), 0u);
+  EXPECT_EQ(state_.actors().waiting_look_ups(), 0u);
   crash(kWorker);
   EXPECT_FALSE(answer(kOther, asked));
   EXPECT_EQ(state_.actors().holders(next.id), 1u) << "its maker";
@@ -165,10 +165,10 @@ TEST_F(LookUpTest, OfOneWhoseNodeHasDiedLeavesNothing) {
   const ProcessId far{join(1), 1};
   request(driver_, Method::kCreateActor, spec(driver_, job_, "hits"));
   look_up(far);
-  EXPECT_EQ(state_.actors().waiting_lookups(), 1u);
+  EXPECT_EQ(state_.actors().waiting_look_ups(), 1u);
   lose_link(far.node);
   pass(400ms);  // link_grace
-  EXPECT_EQ(state_.actors().waiting_lookups(), 0u);
+  EXPECT_EQ(state_.actors().waiting_look_ups(), 0u);
 }
 
 TEST_F(LookUpTest, OfSeveralAllAreAnsweredAlsoWhenTheNextHolderEndsAtOnce) {
@@ -180,7 +180,7 @@ TEST_F(LookUpTest, OfSeveralAllAreAnsweredAlsoWhenTheNextHolderEndsAtOnce) {
   crash(kWorker);
   EXPECT_EQ(code_of(answer(kOther, first)), ErrorCode::kActorNotFound);
   EXPECT_EQ(code_of(answer(driver_, second)), ErrorCode::kActorNotFound);
-  EXPECT_EQ(state_.actors().waiting_lookups(), 0u);
+  EXPECT_EQ(state_.actors().waiting_look_ups(), 0u);
   ask<wire::CreateActorReply>(driver_, Method::kCreateActor, third);
 }
 
@@ -197,7 +197,7 @@ TEST_F(NamesTest, AProgramOfAnotherBuildIsRefusedAndToldWhatToDo) {
   same.get_if_exists = true;
   for (const ErrorRecord& error : {ask_error(other, Method::kGetNamedActor, wire::NamedActor{"a", "ns"}),
                                    ask_error(other, Method::kCreateActor, same)}) {
-    EXPECT_EQ(error.code, ErrorCode::kUnauthenticated) << "AC-7";
+    EXPECT_EQ(error.code, ErrorCode::kUnauthenticated) << "AN-4";
     EXPECT_NE(error.message.find("run the same build"), std::string::npos) << error.message;
   }
 }

@@ -6,9 +6,9 @@
 
 #include "core/base/backoff.h"
 #include "core/head/service/frame_codec.h"
-#include "core/head/state/handles.h"
-#include "core/head/state/placement_queue.h"
-#include "core/head/state/supervision.h"
+#include "core/head/state/actors/handles.h"
+#include "core/head/state/actors/placement_queue.h"
+#include "core/head/state/actors/supervision.h"
 #include "core/wire/codec.h"
 
 namespace troupe::head {

@@ -2,7 +2,7 @@
 // class only says which part hears of what, and in which order.
 //
 //   Membership  nodes, links, deaths by silence, the cluster view      Jobs     drivers and namespaces
-//   Actors      directory, names, supervision, handles, deaths        Listing kListState Kv the key-value table
+//   Actors      the life of actors (its parts: folder actors)         Listing kListState Kv the key-value table
 //   Metrics     what processes count and measure
 //
 // One thread. No I/O, no clock, no randomness but the seed's: the same seed and events give the same effects, so the
@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/head/state/actors.h"
+#include "core/head/state/actors/actors.h"
 #include "core/head/state/events.h"
 #include "core/head/state/jobs.h"
 #include "core/head/state/kv.h"

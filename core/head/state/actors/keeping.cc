@@ -1,4 +1,4 @@
-#include "core/head/state/keeping.h"
+#include "core/head/state/actors/keeping.h"
 
 #include <algorithm>
 

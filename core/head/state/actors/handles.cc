@@ -1,4 +1,4 @@
-#include "core/head/state/handles.h"
+#include "core/head/state/actors/handles.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/head/state/graveyard.h"
+#include "core/head/state/actors/graveyard.h"
 
 namespace troupe::head {
 

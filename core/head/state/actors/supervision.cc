@@ -1,4 +1,4 @@
-#include "core/head/state/supervision.h"
+#include "core/head/state/actors/supervision.h"
 
 #include <algorithm>
 

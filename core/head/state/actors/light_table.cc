@@ -1,4 +1,4 @@
-#include "core/head/state/light_table.h"
+#include "core/head/state/actors/light_table.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// The actor directory: every actor's place, name, supervision, holders and death.
+// The life of actors: from creation to death, with restarts between.
 //
 //   1 create      place       3 started           5 crash, budget left        7 delay over
 //   ------> PENDING ---> STARTING -----> ALIVE --------------------> BACKOFF ------------> PENDING
@@ -14,52 +14,56 @@
 //
 // Light actors made without asking the head (LightActors) are records in LightTable: ALIVE or DEAD, nothing between.
 //
+// This class is the state machine: it says when an actor moves. What it uses knows one thing each:
+//
+//   ActorTable      the records, by process         ActorNames      who has a name, and what waits for it
+//   LightTable      light actors                    ActorQuestions  who is told of moves and deaths
+//   Graveyard       the latest deaths               ActorPlacement  where one may run, and what waits for room
+//   Holds           who holds handles               Keeping         arguments and checkpoints
+//   JobSurvivors    what a job leaves behind        ActorRows       what listings show
+//
 // Invariants
-//   AC-1  A name is held by at most one actor that is not DEAD; it is free again at DEAD, and a creation that finds its
-//         name held by an ending actor waits for that.
+//   AC-1  An actor's name is its own until it is DEAD: a creation that finds its name held by an ending actor waits for
+//         that (AN-1, AN-2).
 //   AC-2  At most one process runs an actor: a restart begins only when the death of the process before is known; a
 //         report of another incarnation is stale, and a process that starts one is killed.
-//   AC-3  DEAD is final; every subscriber hears it once, every monitor is answered once, with a message.
+//   AC-3  DEAD is final, and told once, with a message (AQ-1, AQ-2).
 //   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted.
 //         When its last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
-//   AC-5  Questions about an actor that is not known yet wait kUnknownGrace for its creation: reports of different
-//         processes race.
-//   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep.
-//   AC-7  A handle by name is given only to a program with the same registered functions: calls go by their index.
+//   AC-5  A question about an actor that is not known yet waits for its creation (AQ-3).
+//   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep
+//         (JS-2).
 #pragma once
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
-#include <variant>
+#include <utility>
 #include <vector>
 
+#include "core/base/random.h"
+#include "core/head/state/actors/actor_names.h"
+#include "core/head/state/actors/actor_placement.h"
+#include "core/head/state/actors/actor_questions.h"
+#include "core/head/state/actors/actor_rows.h"
+#include "core/head/state/actors/actor_table.h"
+#include "core/head/state/actors/graveyard.h"
+#include "core/head/state/actors/handles.h"
+#include "core/head/state/actors/job_survivors.h"
+#include "core/head/state/actors/keeping.h"
+#include "core/head/state/actors/light_table.h"
 #include "core/head/state/events.h"
-#include "core/head/state/graveyard.h"
-#include "core/head/state/handles.h"
 #include "core/head/state/jobs.h"
-#include "core/head/state/keeping.h"
-#include "core/head/state/light_table.h"
 #include "core/head/state/liveness.h"
 #include "core/head/state/membership.h"
-#include "core/head/state/placement_queue.h"
-#include "core/base/random.h"
-#include "core/head/state/supervision.h"
-#include "scheduler/policy.h"
 
 namespace troupe::head {
 
-inline constexpr Duration kUnknownGrace = std::chrono::seconds(5);
 /// a dead holder may have sent handles that are counted soon
 inline constexpr Duration kOrphanGrace = std::chrono::seconds(1);
-inline constexpr Duration kKillGrace = std::chrono::seconds(5);      ///< then a killed process counts as dead
-inline constexpr Duration kWarnTooLarge = std::chrono::seconds(1);   ///< no node is large enough
-inline constexpr Duration kWarnBusy = std::chrono::seconds(5);       ///< no node has it free
-inline constexpr Duration kWarnAgain = std::chrono::seconds(60);     ///< the same demand is not mentioned again before
+inline constexpr Duration kKillGrace = std::chrono::seconds(5);  ///< then a killed process counts as dead
 
 /// What the directory may look at, and change only where it is not const.
 struct ActorsWorld {
@@ -71,7 +75,9 @@ struct ActorsWorld {
 
 class Actors {
  public:
-  explicit Actors(ActorsWorld world) : world_(world), keeping_(world.membership, holds_) {}
+  explicit Actors(ActorsWorld world);
+  Actors(const Actors&) = delete;
+  Actors& operator=(const Actors&) = delete;
 
   // Requests: each is answered exactly once, now or later.
   void create(Turn& turn, Caller caller, wire::ActorSpec spec);
@@ -101,7 +107,7 @@ class Actors {
   void on_time(Turn& turn);
   std::optional<Time> next_deadline() const;
 
-  wire::StateReply rows(JobId job) const;
+  wire::StateReply rows(JobId job) const { return rows_.of_job(job); }
   std::size_t living() const { return actors_.size() + light_.size(); }
   /// Does this process host an actor now?
   bool hosts_any(ProcessId process) const;
@@ -110,110 +116,71 @@ class Actors {
   std::optional<wire::ActorState> state_of(ActorId actor) const;
   std::uint32_t holders(ActorId actor) const { return holds_.holders(actor); }
   /// Look-ups that wait for the next holder of a name.
-  std::size_t waiting_lookups() const;
+  std::size_t waiting_look_ups() const { return names_.waiting_look_ups(); }
   const Keeping& keeping() const { return keeping_; }
 
  private:
-  enum class Phase : std::uint8_t { kPending, kStarting, kAlive, kBackoff, kKilling };
-  struct Actor {
-    wire::ActorSpec spec;
-    Phase phase = Phase::kPending;
-    bool told_dead = false;       // callers have heard kDead; the process is not gone yet
-    bool handles_gone = false;
-    bool revive = false;          // kKilling: restart when the process is gone
-    ProcessId process;            // kAlive, kKilling; kStarting once it is known
-    std::int32_t pid = 0;
-    std::uint32_t node = 0;       // where it was placed; 0: nowhere
-    std::uint32_t last_node = 0;  // where it was last, for messages
-    std::int32_t restarts = 0;
-    std::uint32_t start_failures = 0;
-    std::uint64_t stamp = 0;      // of its latest timer that still counts
-    RestartHistory history;
-    std::unique_ptr<ErrorRecord> last_error;
-
-    bool light() const { return spec.isolation == Isolation::kLight; }
-    bool scoped() const { return spec.lifetime == Lifetime::kScoped; }
-    bool ending() const { return told_dead || handles_gone; }
-  };
+  using Actor = ActorRecord;
+  using Phase = ActorRecord::Phase;
+  using Subscribers = ActorQuestions::Subscribers;
+  using Error = std::shared_ptr<const ErrorRecord>;
   struct Crash {
     DeathCause cause = DeathCause::kCrashed;
     std::string reason;
     std::vector<std::string> log_tail;
   };
-  using Name = std::pair<std::string, std::string>;   // namespace, name
-  enum class TimerKind : std::uint8_t { kRetry, kWarn, kKillOverdue, kUnknown };
+  enum class TimerKind : std::uint8_t { kRetry, kWarn, kKillOverdue };
   struct Timer { TimerKind kind; ActorId actor; std::uint64_t stamp = 0; };
-  struct Question { Caller caller; wire::Method method; bool restart = false; };
   enum class Known { kNo, kRecord, kLight, kDead };
 
-  // creation and placement: actors.cc
+  // creation and names
   std::optional<ErrorRecord> refusal(const Caller& caller, const wire::ActorSpec& spec) const;
   bool take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec);
   void free_name(Turn& turn, const Actor& actor);
-  std::optional<ErrorRecord> other_build(const Job* asker, const Actor& actor) const;
-  sched::Request request_of(const wire::ActorSpec& spec) const;
-  sched::Asker asker_of(const wire::ActorSpec& spec) const;
-  void enqueue(Turn& turn, Actor& actor);
-  PlacementQueue::Attempt try_place(Turn& turn, ActorId id);
-  bool start_on(Turn& turn, Actor& actor, std::uint32_t node);
-  void warn_waiting(Turn& turn, const Actor& actor);
-  std::string called(const Actor& actor) const;
 
-  // start, crash and restart: actors_life.cc
-  Actor* current(ActorId id, std::int32_t restarts);
+  // placement and start
+  void enqueue(Turn& turn, Actor& actor);
+  ActorPlacement::Attempt try_place(Turn& turn, ActorId id);
+  void start_on(Turn& turn, Actor& actor, std::uint32_t node);
+  void warn_waiting(Turn& turn, const Actor& actor);
   void kill_stray(Turn& turn, const wire::ActorStarted& report);
-  void host(Actor& actor, ProcessId process, std::int32_t pid);
-  void leave(Actor& actor);
+
+  // crash and restart
   void process_gone(Turn& turn, Actor& actor, const Crash& crash);
   void crash(Turn& turn, Actor& actor, const Crash& crash);
   std::string crash_text(const Actor& actor, const Crash& crash) const;
 
-  // kill, exit, job end and death: actors_end.cc
+  // kill, the last handle, and death
   void begin_kill(Turn& turn, Actor& actor, bool revive);
-  std::vector<ActorId> survivors_of(JobId job, wire::JobEnded& keep) const;
   void release(Turn& turn, ActorId id);
   void release_kept(Turn& turn);
-  void die(Turn& turn, Actor& actor, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
-  void light_died(Turn& turn, ActorId id, ActorDeath death, std::shared_ptr<const ErrorRecord> error = nullptr);
-  void buried(Turn& turn, DeadActor dead, bool tell);
-  std::optional<ActorId> any_of(JobId job) const;
-  void outlived_by_none(Turn& turn, JobId job, ActorId dead);
+  void die(Turn& turn, Actor& actor, ActorDeath death, Error error = nullptr);
+  void light_died(Turn& turn, ActorId id, ActorDeath death, Error error = nullptr);
+  void host_died(Turn& turn, const wire::ProcessDied& died, DeathCause cause);
+  void buried(Turn& turn, DeadActor dead, Subscribers subscribers);
 
-  // questions: actors_query.cc
-  Known known(ActorId id);
-  void forget_lookups(const std::function<bool(ProcessId)>& of);
-  void ask_later(Turn& turn, ActorId id, Question question);
+  // questions and time
+  Known known(ActorId id) const;
   void answer_parked(Turn& turn, ActorId id);
-  void give_up(Turn& turn, ActorId id, const Question& question);
-  wire::ActorLocation location(const Actor& actor) const;
   void moved(Turn& turn, const Actor& actor);
-
   std::uint64_t arm(Turn& turn, Duration delay, TimerKind kind, ActorId actor);
+  void expired(Turn& turn, const Timer& timer);
 
   ActorsWorld world_;
-  std::unordered_map<ActorId, std::unique_ptr<Actor>, IdHash> actors_;
-  std::map<Name, ActorId> names_;
-  std::map<Name, std::deque<std::pair<Caller, wire::ActorSpec>>> waiting_names_;
-  // asked for while the name's holder ends and its next holder waits for it: whoever made that one may ask at once
-  std::map<Name, std::deque<std::pair<Caller, wire::NamedActor>>> waiting_lookups_;
-  std::unordered_map<ProcessId, std::vector<ActorId>, IdHash> hosted_;
-  // ended jobs with actors left, and one that lives: the others need no look
-  std::map<JobId, ActorId> outlived_;
+  ActorTable actors_;
   LightTable light_;
   Graveyard graveyard_;
   Holds holds_;
+  ActorNames names_;
+  ActorQuestions questions_;
+  ActorPlacement placement_;
   Keeping keeping_;
-  Subscriptions subscribers_;
-  std::unordered_map<ActorId, std::vector<Caller>, IdHash> monitors_;
-  std::unordered_map<ActorId, std::vector<Question>, IdHash> parked_;
-  PlacementQueue queue_;
-  std::map<std::string, Time> warned_;
+  JobSurvivors survivors_;
+  ActorRows rows_;
   std::multimap<Time, Timer> timers_;
   // held by a process that died (AC-4), until their grace is over
   std::deque<std::pair<Time, std::vector<ActorId>>> orphans_;
   std::uint64_t stamps_ = 0;
-  std::uint32_t last_spread_ = 0;
-  bool placing_ = false, place_again_ = false;
 };
 
 }  // namespace troupe::head

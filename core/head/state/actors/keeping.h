@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "core/head/state/events.h"
-#include "core/head/state/handles.h"
+#include "core/head/state/actors/handles.h"
 #include "core/head/state/membership.h"
 
 namespace troupe::head {

@@ -1,0 +1,78 @@
+#include "core/head/state/actors/actor_placement.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace troupe::head {
+namespace {
+
+constexpr std::size_t kWarnedMax = 10'000;
+
+sched::Request request_of(const wire::ActorSpec& spec) {
+  return {.resources = sched::ResourceSet::from(spec.resources, sched::kActorCpus),
+          .scheduling = spec.scheduling,
+          .labels = spec.labels,
+          .bytes_by_node = {}};
+}
+
+/// Equal for actors that wait for the same thing: see PlacementQueue.
+std::string demand_text(const sched::Request& request, const sched::Asker& asker) {
+  std::string text = request.resources.to_string() + "@" + std::to_string(asker.here) + "/" +
+                     std::to_string(request.scheduling.index());
+  if (const auto* affinity = std::get_if<NodeAffinity>(&request.scheduling))
+    text += affinity->node_id + (affinity->soft ? "?" : "!");
+  for (const auto& [key, pattern] : request.labels.match)
+    text += "/" + std::to_string(key.size()) + key + "=" + pattern;
+  return text;
+}
+
+}  // namespace
+
+sched::Asker ActorPlacement::asker_of(const wire::ActorSpec& spec) const {
+  return {.here = membership_.alive(spec.creator.node) ? spec.creator.node : 0, .last_spread = last_spread_};
+}
+
+sched::Decision ActorPlacement::decide(const wire::ActorSpec& spec) const {
+  return sched::decide(membership_.view(), request_of(spec), asker_of(spec));
+}
+
+void ActorPlacement::wait(const wire::ActorSpec& spec) {
+  queue_.push(demand_text(request_of(spec), asker_of(spec)), spec.id);
+}
+
+void ActorPlacement::pass(const std::function<Attempt(ActorId)>& attempt) {
+  again_ = true;
+  if (passing_) return;  // an actor's end during a pass lets others in: the loop below comes round again
+  passing_ = true;
+  while (std::exchange(again_, false)) queue_.pass(attempt);
+  passing_ = false;
+}
+
+void ActorPlacement::placed(const wire::ActorSpec& spec, std::uint32_t node) {
+  membership_.debit(node, request_of(spec).resources);
+  if (std::holds_alternative<Spread>(spec.scheduling)) last_spread_ = node;
+}
+
+Duration ActorPlacement::warn_after(const wire::ActorSpec& spec) const {
+  const sched::ResourceSet need = request_of(spec).resources;
+  const auto& nodes = membership_.view().nodes();
+  bool large_enough =
+      std::any_of(nodes.begin(), nodes.end(), [&](const sched::NodeView& node) { return need.fits(node.total); });
+  return large_enough ? kWarnBusy : kWarnTooLarge;
+}
+
+std::optional<std::string> ActorPlacement::why_waiting(Time now, const wire::ActorSpec& spec) {
+  const sched::Request request = request_of(spec);
+  const sched::Asker asker = asker_of(spec);
+  auto [at, fresh] = warned_.try_emplace(demand_text(request, asker), now);
+  if (!fresh && now - at->second < kWarnAgain) return std::nullopt;
+  at->second = now;
+  if (warned_.size() > kWarnedMax) warned_.clear();
+  sched::Decision decision = sched::decide(membership_.view(), request, asker);
+  if (!decision.reason.empty()) return std::move(decision.reason);
+  if (membership_.view().nodes().empty()) return "the cluster has no node yet";
+  return "no node that may run it has " + request.resources.to_string() + " free now; it waits until one has";
+}
+
+}  // namespace troupe::head

@@ -1,0 +1,58 @@
+// Where actors run, and what waits for a place: the scheduler's policy, asked for actors.
+//
+//   wait ----> WAITING --- a pass: it fits ----> placed
+//                 | it can run nowhere any more: the pass says so (Decision::kInfeasible), and it waits no more
+//
+// Pure and of one thread. What becomes of an actor its user decides; this class knows specifications only.
+//
+// Invariants
+//   AP-1  A change that comes while a pass runs makes another pass after it: what fits then is not left waiting.
+//   AP-2  What is placed counts as taken on its node at once (MB-4), and Spread goes on from there.
+//   AP-3  A demand that waits is mentioned once in kWarnAgain, however many actors have it.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/head/state/events.h"
+#include "core/head/state/membership.h"
+#include "core/head/state/actors/placement_queue.h"
+#include "scheduler/policy.h"
+
+namespace troupe::head {
+
+inline constexpr Duration kWarnTooLarge = std::chrono::seconds(1);   ///< no node is large enough
+inline constexpr Duration kWarnBusy = std::chrono::seconds(5);       ///< no node has it free
+inline constexpr Duration kWarnAgain = std::chrono::seconds(60);     ///< the same demand is not mentioned again before
+
+class ActorPlacement {
+ public:
+  using Attempt = PlacementQueue::Attempt;
+
+  explicit ActorPlacement(Membership& membership) : membership_(membership) {}
+
+  sched::Decision decide(const wire::ActorSpec& spec) const;
+  void wait(const wire::ActorSpec& spec);
+  /// The cluster has changed: asks about what waits, the oldest first (PQ-1). An actor that does not wait any more
+  /// answers kPlaced. A pass inside of a pass returns at once (AP-1).
+  void pass(const std::function<Attempt(ActorId)>& attempt);
+  /// Its start is sent to this node.
+  void placed(const wire::ActorSpec& spec, std::uint32_t node);
+
+  /// How long it may wait without a word.
+  Duration warn_after(const wire::ActorSpec& spec) const;
+  /// Why it waits; nothing when that was said of another one lately (AP-3).
+  std::optional<std::string> why_waiting(Time now, const wire::ActorSpec& spec);
+
+ private:
+  sched::Asker asker_of(const wire::ActorSpec& spec) const;
+
+  Membership& membership_;
+  PlacementQueue queue_;
+  std::map<std::string, Time> warned_;  // by demand
+  std::uint32_t last_spread_ = 0;
+  bool passing_ = false, again_ = false;
+};
+
+}  // namespace troupe::head
