@@ -268,7 +268,8 @@ TEST(JoinTest, TheTokenIsNotAmongTheBytesOfAMeeting) {
   EXPECT_EQ(codes, (std::vector{0, 0, 0}));
 }
 
-// RC-2: a relay brings nobody together, and ends no meeting: who dials it is told so, and comes to the right address then.
+// RC-2: a relay brings nobody together, and ends no meeting: who dials it is told so, and comes to the right address
+// then.
 TEST(JoinTest, ARelayIsRefusedAndTheMeetingGoesOn) {
   for (const std::string& token : {std::string(kSecret), std::string()}) {
     const MeshListener relay = MeshListener::open("127.0.0.1").value();
@@ -289,7 +290,8 @@ TEST(JoinTest, ARelayIsRefusedAndTheMeetingGoesOn) {
   }
 }
 
-// MSC-1, RC-5: whoever took over rank 0's port answers as it likes: it is refused, and has heard nothing that it could use.
+// MSC-1, RC-5: whoever took over rank 0's port answers as it likes: it is refused, and has heard nothing that it could
+// use.
 TEST(JoinTest, WhoTookOverThePortGetsNothingUsable) {
   for (const bool echo : {false, true}) {
     const MeshListener impostor = MeshListener::open("127.0.0.1").value();
