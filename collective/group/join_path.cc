@@ -146,16 +146,16 @@ bool send_welcome(int to, const Verdict& verdict, int fd) {
 }
 
 std::shared_ptr<ShmSegment> receive_all(const MeetingPlan& plan) {
-  std::random_device random;
-  const std::uint64_t key = std::uint64_t(random()) << 32 | random();
+  const MeetingNonce meeting = draw_nonce(plan);
+  const std::uint64_t key = MeetingSecret(plan.token).group_key(meeting, plan.group);
   std::shared_ptr<ShmSegment> segment = ShmSegment::create({.ranks = plan.size, .epoch = 1, .key = key}).value();
   if (plan.size == 1) return segment;
-  const Card own = card_of(plan);
+  const Visit own = visit_of(plan);
   const ListeningSocket listener(plan);
   const Arrivals arrivals = receive_cards(plan, own, listener.fd());
   Verdict verdict;
   verdict.backend = std::uint32_t(Backend::kShm);
-  verdict.key = key;
+  verdict.meeting = meeting;
   for (int r = 1; r < plan.size; ++r)
     if (!send_welcome(arrivals.sockets[std::size_t(r)].get(), verdict, segment->fd()))
       fail_meeting(plan, Reason::kDied, fmt::format("rank {} hung up", r), {r});
@@ -202,14 +202,15 @@ UniqueFd receive_verdict(const MeetingPlan& plan, int socket, Verdict& verdict) 
 }
 
 std::shared_ptr<ShmSegment> ask(const MeetingPlan& plan) {
-  const Card own = card_of(plan);
+  const Visit own = visit_of(plan);
   const UniqueFd socket = dial_rank_0(plan);
+  introduce(plan, own, socket.get());
   Verdict verdict;
-  (void)send_whole(socket.get(), &own, sizeof own, plan.deadline);  // where it fails, the answer says more
   UniqueFd descriptor = receive_verdict(plan, socket.get(), verdict);
-  check_verdict(plan, verdict);
+  check_refusal(plan, verdict.refusal);
   if (!descriptor) fail_meeting(plan, Reason::kBackend, "rank 0 sent no descriptor");
-  return ShmSegment::attach(std::move(descriptor), verdict.key).value();
+  const std::uint64_t key = MeetingSecret(plan.token).group_key(verdict.meeting, plan.group);
+  return ShmSegment::attach(std::move(descriptor), key).value();
 }
 
 }  // namespace

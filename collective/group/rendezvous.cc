@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <random>
 
 #include <fmt/format.h>
 
@@ -50,18 +49,18 @@ struct Table {
 };
 
 /// Rank 0: waits for all, then tells all.
-Table receive_all(const MeetingPlan& plan, const Card& own) {
+Table receive_all(const MeetingPlan& plan, const Visit& own) {
   Table table;
-  std::random_device random;
-  table.key = std::uint64_t(random()) << 32 | random();
-  if (plan.size == 1) table.cards = {own};
+  const MeetingNonce meeting = draw_nonce(plan);
+  table.key = MeetingSecret(plan.token).group_key(meeting, plan.group);
+  if (plan.size == 1) table.cards = {own.card};
   const UniqueFd listener = plan.size > 1 ? listen_at(plan) : UniqueFd();
   Arrivals arrivals;
   if (plan.size > 1) {
     arrivals = receive_cards(plan, own, listener.get());
     table.cards = arrivals.cards;
   }
-  const bool together = std::ranges::all_of(table.cards, [&](const Card& card) { return same_machine(card, own); });
+  const bool together = std::ranges::all_of(table.cards, [&](const Card& one) { return same_machine(one, own.card); });
   if (plan.backend == Backend::kShm && !together) {
     const std::string text = "shared memory was asked for, but the ranks are not on one machine";
     refuse_all(arrivals, Reason::kBackend, text);
@@ -77,8 +76,8 @@ Table receive_all(const MeetingPlan& plan, const Card& own) {
   }
   Verdict verdict;
   verdict.backend = std::uint32_t(table.backend);
-  verdict.key = table.key;
   verdict.founder_fd = table.founder_fd;
+  verdict.meeting = meeting;
   for (int r = 1; r < plan.size; ++r) {
     const int fd = arrivals.sockets[std::size_t(r)].get();
     if (!send_whole(fd, &verdict, sizeof verdict, plan.deadline) ||
@@ -88,7 +87,7 @@ Table receive_all(const MeetingPlan& plan, const Card& own) {
   return table;
 }
 
-Table ask(const MeetingPlan& plan, const Card& own) {
+Table ask(const MeetingPlan& plan, const Visit& own) {
   UniqueFd socket;
   for (;;) {  // rank 0 may not be there yet: there is no event for the birth of a listener
     auto dialled = dial(plan.address, plan.deadline);
@@ -101,17 +100,17 @@ Table ask(const MeetingPlan& plan, const Card& own) {
       fail_meeting(plan, Reason::kTimeout, fmt::format("rank 0 does not listen at {}", plan.address), {0});
     (void)::poll(nullptr, 0, kAgainMs);
   }
+  introduce(plan, own, socket.get());
   Table table;
   Verdict verdict;
-  if (!send_whole(socket.get(), &own, sizeof own, plan.deadline) ||
-      !receive_whole(socket.get(), &verdict, sizeof verdict, plan.deadline)) {
+  if (!receive_whole(socket.get(), &verdict, sizeof verdict, plan.deadline)) {
     if (Clock::now() >= plan.deadline)
       fail_meeting(plan, Reason::kTimeout, "rank 0 does not answer: not all ranks have come", {0});
     fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
   }
-  check_verdict(plan, verdict);
+  check_refusal(plan, verdict.refusal);
   table.backend = Backend(verdict.backend);
-  table.key = verdict.key;
+  table.key = MeetingSecret(plan.token).group_key(verdict.meeting, plan.group);
   table.founder_fd = verdict.founder_fd;
   table.cards.resize(static_cast<std::size_t>(plan.size));
   if (!receive_whole(socket.get(), table.cards.data(), table.cards.size() * sizeof(Card), plan.deadline))
@@ -144,8 +143,8 @@ std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
   if (plan.size > kTcpRanksMax)
     throw InvalidArgumentError(fmt::format("join: {} ranks, and at most {} can meet", plan.size, kTcpRanksMax));
   MeshListener listener = MeshListener::open(listening_host(plan)).value();
-  Card own = card_of(plan);
-  own.address = listener.address();
+  Visit own = visit_of(plan);
+  own.card.address = listener.address();
   const Table table = plan.rank == 0 ? receive_all(plan, own) : ask(plan, own);
   if (table.backend == Backend::kShm) {
     if (table.segment) return std::make_unique<ShmCommunicator>(table.segment, plan.rank);
@@ -156,7 +155,8 @@ std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
   }
   std::vector<MeshAddress> addresses;
   for (const Card& card : table.cards) addresses.push_back(card.address);
-  const int here = int(std::ranges::count_if(table.cards, [&](const Card& card) { return same_machine(card, own); }));
+  const auto is_here = [&](const Card& card) { return same_machine(card, own.card); };
+  const int here = int(std::ranges::count_if(table.cards, is_here));
   auto links = connect_mesh({plan.rank, plan.size, 1}, std::move(listener), addresses, table.key, plan.deadline);
   if (!links.ok()) fail_meeting(plan, Reason::kTimeout, links.error().message());
   return std::make_unique<TcpCommunicator>(

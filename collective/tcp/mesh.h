@@ -9,7 +9,7 @@
 //
 // A proof is HMAC-SHA256 under the key over the side that makes it, the whole hello and the listener's nonce. The key
 // itself never travels here; the listener proves first, so whoever took over a port learns nothing. (How all ranks come
-// to the key: rendezvous.h.)
+// to the key: meeting_secret.h.)
 //
 // Invariants
 //   TM-1  A connection whose other end does not prove to know the key, or names a rank that is there already, is

@@ -1,11 +1,15 @@
 // join: who meets at a path or an address, who is refused, and what is left behind.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -79,6 +83,57 @@ UniqueFd connected(const std::string& path) {
   while (::connect(one.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) ::usleep(1000);
   return one;
 }
+
+/// Passes on what comes, with a descriptor beside it. False: that side has ended.
+bool pass_on(int from, int to, std::string& heard) {
+  std::array<char, 4096> bytes;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
+  iovec vector{bytes.data(), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &vector;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t n = ::recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+  if (n <= 0) return false;
+  heard.append(bytes.data(), std::size_t(n));
+  vector.iov_len = std::size_t(n);
+  if (message.msg_controllen == 0) message.msg_control = nullptr;
+  return ::sendmsg(to, &message, MSG_NOSIGNAL) == n;
+}
+
+/// Takes the first who connects, and brings its words to where `dial_on` leads, and what is said there back, until both
+/// have hung up. All that was said.
+std::string relayed(int listener, const std::function<UniqueFd()>& dial_on) {
+  pollfd come{listener, POLLIN, 0};
+  (void)::poll(&come, 1, -1);
+  const UniqueFd near(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)), far = dial_on();
+  std::string heard;
+  std::array<pollfd, 2> ends{{{near.get(), POLLIN, 0}, {far.get(), POLLIN, 0}}};
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    (void)::poll(ends.data(), ends.size(), -1);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const int other = i == 0 ? far.get() : near.get();
+      if (ends[i].fd < 0 || ends[i].revents == 0 || pass_on(ends[i].fd, other, heard)) continue;
+      ::shutdown(other, SHUT_WR);
+      ends[i].fd = -1;
+    }
+  }
+  return heard;
+}
+
+UniqueFd dialled(const std::string& address) {
+  for (;;) {
+    auto one = dial(address, Clock::now() + std::chrono::seconds(50));
+    if (one.ok()) {
+      ::fcntl(one->get(), F_SETFL, ::fcntl(one->get(), F_GETFL) & ~O_NONBLOCK);
+      return *std::move(one);
+    }
+    ::usleep(1000);
+  }
+}
+
+constexpr char kSecret[] = "a token that never travels";
 
 TEST(JoinTest, ProcessesMeetAtAPath) {
   const std::string path = free_path();
@@ -193,28 +248,200 @@ TEST(JoinTest, AnotherTokenIsRefusedAlone) {
   }
 }
 
-// RC-2, RC-3: as a pure decision.
-TEST(JoinTest, EveryCardIsJudged) {
-  const auto card = [](int rank, int size, const std::string& group, const std::string& token) {
-    return card_of({.group = group, .address = {}, .token = token, .rank = rank, .size = size});
+// MSC-1: all that is said at a meeting is heard, and the token is not in it.
+TEST(JoinTest, TheTokenIsNotAmongTheBytesOfAMeeting) {
+  const std::string path = free_path(), tapped = free_path();
+  const auto codes = as_processes(3, [&](int r) {
+    if (r < 2)
+      return outcome([&] { (void)join("heard", r, 2, {.address = r == 0 ? path : tapped, .token = kSecret}); });
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    tapped.copy(address.sun_path, sizeof address.sun_path - 1);
+    const UniqueFd tap(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::bind(tap.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return 1;
+    if (::listen(tap.get(), 1) != 0) return 1;
+    const std::string heard = relayed(tap.get(), [&] { return connected(path); });
+    ::unlink(tapped.c_str());
+    if (heard.find("heard") == std::string::npos) return 2;  // the name of the group: the card has passed here
+    return heard.find(kSecret) == std::string::npos ? 0 : 3;
+  });
+  EXPECT_EQ(codes, (std::vector{0, 0, 0}));
+}
+
+// RC-2: a relay brings nobody together, and ends no meeting: who dials it is told so, and comes to the right address
+// then.
+TEST(JoinTest, ARelayIsRefusedAndTheMeetingGoesOn) {
+  for (const std::string& token : {std::string(kSecret), std::string()}) {
+    const MeshListener relay = MeshListener::open("127.0.0.1").value();
+    const std::string address = free_address(), other = relay.address().text;
+    const auto codes = as_processes(3, [&](int r) {
+      if (r == 2) {
+        const std::string heard = relayed(relay.fd(), [&] { return dialled(address); });
+        return token.empty() || heard.find(token) == std::string::npos ? 0 : 3;
+      }
+      if (r == 1) {
+        std::string text;
+        const int refused = outcome([&] { (void)join("net", 1, 2, {.address = other, .token = token}); }, &text);
+        if (refused != code(Reason::kMismatch) || text.find("another address") == std::string::npos) return 2;
+      }
+      return outcome([&] { (void)join("net", r, 2, {.address = address, .token = token}); });
+    });
+    EXPECT_EQ(codes, (std::vector{0, 0, 0}));
+  }
+}
+
+// MSC-1, RC-5: whoever took over rank 0's port answers as it likes: it is refused, and has heard nothing that it could
+// use.
+TEST(JoinTest, WhoTookOverThePortGetsNothingUsable) {
+  for (const bool echo : {false, true}) {
+    const MeshListener impostor = MeshListener::open("127.0.0.1").value();
+    std::string heard;
+    std::thread thread([&] {
+      pollfd come{impostor.fd(), POLLIN, 0};
+      (void)::poll(&come, 1, -1);
+      const UniqueFd one(::accept4(impostor.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+      std::array<char, 4096> bytes{};
+      const ssize_t first = ::recv(one.get(), bytes.data(), bytes.size(), 0);
+      if (first > 0) heard.append(bytes.data(), std::size_t(first));
+      std::string answer(1024, '\0');
+      if (echo) heard.copy(answer.data() + 264, answer.size() - 264);  // behind the place of a refusal
+      (void)!::send(one.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+      for (ssize_t n; (n = ::recv(one.get(), bytes.data(), bytes.size(), 0)) > 0;)
+        heard.append(bytes.data(), std::size_t(n));
+    });
+    std::string text;
+    const int how = outcome(
+        [&] {
+          (void)join("net", 1, 2, {.address = impostor.address().text, .token = kSecret, .backend = Backend::kTcp});
+        },
+        &text);
+    thread.join();
+    EXPECT_EQ(how, code(Reason::kMismatch)) << text;
+    EXPECT_NE(text.find("another token than rank 0's"), std::string::npos) << text;
+    EXPECT_EQ(heard.find(kSecret), std::string::npos);
+    EXPECT_EQ(heard.size(), sizeof(MeetingHello)) << "RC-5: neither a proof nor a card";
+  }
+}
+
+// RC-2, RC-3: as pure decisions.
+TEST(JoinTest, EveryHelloAndCardIsJudged) {
+  const auto visit = [](int rank, int size, const std::string& group) {
+    return visit_of({.group = group, .address = {}, .token = {}, .rank = rank, .size = size});
   };
-  const Card own = card(0, 3, "g", "t");
+  const Visit own = visit(0, 3, "g");
   std::vector<bool> here{true, false, true};
-  const auto ruling = [&](const Card& other) { return judge(other, own, here).ruling; };
-  EXPECT_EQ(ruling(card(1, 3, "g", "t")), Ruling::kWelcome);
-  EXPECT_EQ(ruling(card(2, 3, "g", "t")), Ruling::kRefused) << "twice";
-  EXPECT_EQ(ruling(card(0, 3, "g", "t")), Ruling::kRefused);
-  EXPECT_EQ(ruling(card(1, 3, "g", "")), Ruling::kRefused);
-  EXPECT_EQ(ruling(card(1, 2, "g", "t")), Ruling::kDisagrees);
-  EXPECT_EQ(ruling(card(1, 3, std::string(200, 'g'), "t")), Ruling::kDisagrees);
-  EXPECT_EQ(ruling(card(1, 2, "g", "u")), Ruling::kRefused) << "the token comes first";
-  Card old = card(1, 3, "g", "t");
-  old.version = 1;
-  EXPECT_EQ(ruling(old), Ruling::kRefused) << "its token cannot be read";
-  EXPECT_EQ(judge(old, card(0, 3, "g", ""), here).ruling, Ruling::kDisagrees);
-  old.magic = 1;
-  EXPECT_EQ(judge(old, card(0, 3, "g", ""), here).ruling, Ruling::kRefused);
-  EXPECT_THROW((void)card(1, 3, "g", std::string(128, 't')), InvalidArgumentError);
+  const auto ruling = [&](const Visit& other) { return judge(other, own, here).ruling; };
+  EXPECT_EQ(ruling(visit(1, 3, "g")), Ruling::kWelcome);
+  EXPECT_EQ(ruling(visit(2, 3, "g")), Ruling::kRefused) << "twice";
+  EXPECT_EQ(ruling(visit(0, 3, "g")), Ruling::kRefused);
+  EXPECT_EQ(ruling(visit(1, 2, "g")), Ruling::kDisagrees);
+  EXPECT_EQ(ruling(visit(1, 3, std::string(200, 'g'))), Ruling::kDisagrees);
+
+  MeetingHello hello = visit(1, 2, "h").hello;
+  EXPECT_EQ(judge_hello(hello, own.hello, "", true).ruling, Ruling::kWelcome) << "what needs trust waits for the proof";
+  EXPECT_EQ(judge_hello(hello, own.hello, "10.0.0.1:5", true).ruling, Ruling::kRefused) << "a relay";
+  EXPECT_EQ(judge_hello(hello, own.hello, "10.0.0.1:5", false).ruling, Ruling::kRefused);
+  std::string("10.0.0.1:5").copy(hello.address.data(), hello.address.size());
+  EXPECT_EQ(judge_hello(hello, own.hello, "10.0.0.1:5", true).ruling, Ruling::kWelcome);
+  hello.version = 2;
+  EXPECT_EQ(judge_hello(hello, own.hello, "10.0.0.1:5", true).ruling, Ruling::kRefused) << "it cannot prove anything";
+  EXPECT_EQ(judge_hello(hello, own.hello, "10.0.0.1:5", false).ruling, Ruling::kDisagrees);
+  hello.magic = 1;
+  EXPECT_EQ(judge_hello(hello, own.hello, "10.0.0.1:5", false).ruling, Ruling::kRefused);
+  EXPECT_THROW((void)visit_of({.group = "g", .address = {}, .token = std::string(128, 't')}), InvalidArgumentError);
+}
+
+// MSC-2, MSC-3
+TEST(JoinTest, AProofIsForOneConnectionSideCardAndToken) {
+  const MeetingSecret secret("t"), another("u"), none("");
+  MeetingHello hello = visit_of({.group = "g", .address = {}, .token = {}, .rank = 1, .size = 2}).hello;
+  Card card, other_card;
+  card.pid = 7;
+  MeetingNonce nonce{};
+  const MeetingProof welcome = secret.welcome(hello, nonce), answer = secret.answer(hello, nonce, card);
+  EXPECT_EQ(welcome, MeetingSecret("t").welcome(hello, nonce));
+  EXPECT_EQ(answer, MeetingSecret("t").answer(hello, nonce, card));
+  EXPECT_NE(welcome, answer);
+  EXPECT_NE(welcome, secret.answer(hello, nonce, other_card)) << "the labels of the sides differ";
+  for (const MeetingSecret* other : {&another, &none}) {
+    EXPECT_NE(welcome, other->welcome(hello, nonce));
+    EXPECT_NE(answer, other->answer(hello, nonce, card));
+    EXPECT_NE(secret.group_key(nonce, "g"), other->group_key(nonce, "g"));
+  }
+  EXPECT_NE(answer, secret.answer(hello, nonce, other_card));
+  const std::uint64_t key = secret.group_key(nonce, "g");
+  EXPECT_EQ(key, MeetingSecret("t").group_key(nonce, "g"));
+  EXPECT_NE(key, secret.group_key(nonce, "h"));
+  const auto differs = [&](const MeetingHello& other) {
+    EXPECT_NE(welcome, secret.welcome(other, nonce));
+    EXPECT_NE(answer, secret.answer(other, nonce, card));
+  };
+  MeetingHello other = hello;
+  other.rank = 2, differs(other), other = hello;
+  other.size = 3, differs(other), other = hello;
+  other.nonce[15] = 1, differs(other), other = hello;
+  other.group[0] ^= 1, differs(other), other = hello;
+  other.address[0] = 'x', differs(other);
+  nonce[0] = 1;
+  differs(hello);
+  EXPECT_NE(key, secret.group_key(nonce, "g"));
+}
+
+// RC-2, RC-5, MSC-2: rank 0's own proof, said back to it, is no answer; nor is one that was said before.
+TEST(JoinTest, AReflectedAndARepeatedProofAreRefusedAlone) {
+  const std::string address = free_address();
+  const auto codes = as_processes(2, [&](int r) {
+    if (r == 1) {
+      const Visit own =
+          visit_of({.group = "net", .address = address, .token = "t", .rank = 1, .size = 2, .backend = Backend::kTcp});
+      MeetingHello hello = own.hello;
+      address.copy(hello.address.data(), hello.address.size());
+      const MeetingSecret secret("t");
+      MeetingAnswer answer{own.card, {}};
+      for (int turn = 0; turn < 2; ++turn) {
+        const UniqueFd socket = dialled(address);
+        const auto soon = Clock::now() + std::chrono::seconds(50);
+        MeetingWelcome welcome;
+        if (!send_whole(socket.get(), &hello, sizeof hello, soon) ||
+            !receive_whole(socket.get(), &welcome, sizeof welcome, soon) || welcome.refusal.error[0] != 0)
+          return 1;
+        if (welcome.proof != secret.welcome(hello, welcome.nonce)) return 2;
+        if (turn == 0) answer.proof = welcome.proof;
+        if (!send_whole(socket.get(), &answer, sizeof answer, soon)) return 3;
+        answer.proof = secret.answer(hello, welcome.nonce, own.card);  // right for this connection only
+        Refusal refusal;
+        if (!receive_whole(socket.get(), &refusal, sizeof refusal, soon)) return 4;
+        if (std::string(refusal.error) != "another token than rank 0's") return 5;
+      }
+    }
+    return outcome([&] { (void)join("net", r, 2, {.address = address, .token = "t", .backend = Backend::kTcp}); });
+  });
+  EXPECT_EQ(codes, (std::vector{0, 0}));
+}
+
+// RC-2, RC-3, RV-1: who speaks version 2 hears of it in the words of version 2, of which 24 bytes can be read.
+TEST(JoinTest, AnotherVersionIsToldApart) {
+  for (const std::string& token : {std::string(), std::string("t")}) {
+    const std::string address = free_address();
+    const auto codes = as_processes(2, [&](int r) {
+      std::string text;
+      if (r == 0) {
+        const int how = outcome([&] { (void)join("net", 0, 2, {.address = address, .token = token}); }, &text);
+        if (!token.empty()) return how;
+        return how == code(Reason::kMismatch) && text.find("version mismatch") != std::string::npos ? 0 : 2;
+      }
+      const std::array<std::uint32_t, 6> old{0x31565254, 2, 77, 0, 1, 2};
+      std::array<char, 280> verdict{};
+      const UniqueFd socket = dialled(address);
+      const auto soon = Clock::now() + std::chrono::seconds(50);
+      if (!send_whole(socket.get(), old.data(), sizeof old, soon)) return 3;
+      if (!receive_whole(socket.get(), verdict.data(), verdict.size(), soon)) return 4;
+      if (std::string(verdict.data()).find("rank 1 has version 2") == std::string::npos) return 5;
+      if (token.empty()) return 0;
+      return outcome([&] { (void)join("net", 1, 2, {.address = address, .token = token}); });
+    });
+    EXPECT_EQ(codes, (std::vector{0, 0}));
+  }
 }
 
 // RC-1, RC-4: one is silent, one hangs up in the middle of its card, one comes, dies and comes again.
@@ -229,8 +456,15 @@ TEST(JoinTest, WhoSaysNothingDelaysNobody) {
     if (r == 2) {
       const UniqueFd silent = connected(path);
       (void)!::write(connected(path).get(), "TRV1", 4);
-      const Card first = card_of({.group = "meet", .address = path, .token = {}, .rank = 2, .size = 3});
-      (void)!::write(connected(path).get(), &first, sizeof first);
+      const MeetingPlan plan{.group = "meet",
+                             .address = path,
+                             .token = {},
+                             .rank = 2,
+                             .size = 3,
+                             .deadline = Clock::now() + std::chrono::seconds(50)};
+      const Visit own = visit_of(plan);
+      (void)!::write(connected(path).get(), &own.hello, sizeof own.hello);  // gone before it is welcomed
+      introduce(plan, own, connected(path).get());
       if (::write(write_end.get(), &word, 1) != 1) return 1;
       int again = 0;
       do again = outcome([&] { (void)join("meet", 2, 3, {.address = path}); });

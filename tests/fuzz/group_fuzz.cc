@@ -1,6 +1,7 @@
 // GM-1's messages, the record of a group, cards, introductions, and what ranks say to each other on their sockets:
-// WC-3, NIT-1, HOV-1, HOV-2, RC-2, TL-1, TL-5, TCS-2. Valid ones with a few edits are a value, an error, or a failure
-// that the group hears of; none takes memory out of proportion, and nothing but what proves itself is passed on.
+// WC-3, NIT-1, HOV-1, HOV-2, RC-2, MSC-2, TL-1, TL-5, TCS-2. Valid ones with a few edits are a value, an error, or a
+// failure that the group hears of; none takes memory out of proportion, and nothing but what proves itself is passed
+// on.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "collective/tcp/links.h"
 #include "collective/tcp/streams.h"
 #include "core/base/check.h"
+#include "core/net/base/proof.h"
 #include "core/net/data/introduction.h"
 #include "core/node/daemon/peers/hand_overs.h"
 #include "core/wire/codec.h"
@@ -84,24 +86,43 @@ void record(Input& input) {
   if (back.ok()) TROUPE_CHECK(encode(*back) == said, "a record has one text");
 }
 
+template <class T> void append(Bytes& bytes, const T& value) {
+  const auto view = std::as_bytes(std::span(&value, 1));
+  bytes.insert(bytes.end(), view.begin(), view.end());
+}
+
 void card(Input& input) {
-  Card own;
-  own.size = 4;
-  own.build = 1;
-  std::strcpy(own.token, "token");
-  Card good = own;
-  good.rank = 2;
-  Bytes bytes(sizeof good);
-  std::memcpy(bytes.data(), &good, sizeof good);
-  const bool same = fuzz::edit_all(bytes, input);
-  bytes.resize(sizeof good);
-  std::memcpy(&good, bytes.data(), sizeof good);
+  Visit own;
+  own.hello.size = 4;
+  own.hello.build = 1;
+  Visit good = own;
+  good.hello.rank = 2;
+  const MeetingSecret secret("token");
+  const MeetingNonce nonce{1};
+  const MeetingAnswer answer{good.card, secret.answer(good.hello, nonce, good.card)};
+  Bytes bytes;
+  append(bytes, good.hello);
+  append(bytes, answer);
+  const Bytes before = bytes;
+  fuzz::edit_all(bytes, input);
+  bytes.resize(before.size());
+  const bool same = bytes == before;
+  MeetingAnswer shown;
+  std::memcpy(&good.hello, bytes.data(), sizeof good.hello);
+  std::memcpy(&shown, bytes.data() + sizeof good.hello, sizeof shown);
+  good.card = shown.card;
+  const Judgement early = judge_hello(good.hello, own.hello, "", true);
+  const bool proven = net::same_proof(shown.proof, secret.answer(good.hello, nonce, shown.card));
   const Judgement judgement = judge(good, own, std::vector<bool>(4));
-  if (same) TROUPE_CHECK(judgement.ruling == Judgement::Ruling::kWelcome, "a right card is welcome");
-  if (judgement.ruling == Judgement::Ruling::kWelcome)
-    TROUPE_CHECK(good.rank >= 1 && good.rank < 4, "who is welcome has a place");
-  TROUPE_CHECK(judgement.text.size() < 1024, "what is said of it is short");
-  (void)same_machine(good, own);
+  using Ruling = Judgement::Ruling;
+  TROUPE_CHECK(proven == same, "an edited hello, card or proof proves nothing");
+  if (same) TROUPE_CHECK(early.ruling == Ruling::kWelcome, "a right hello is taken");
+  if (same) TROUPE_CHECK(judgement.ruling == Ruling::kWelcome, "a right card is welcome");
+  TROUPE_CHECK(early.ruling != Ruling::kDisagrees, "without a proof nobody ends a meeting that asks for a token");
+  if (judgement.ruling == Ruling::kWelcome)
+    TROUPE_CHECK(good.hello.rank >= 1 && good.hello.rank < 4, "who is welcome has a place");
+  TROUPE_CHECK(early.text.size() + judgement.text.size() < 1024, "what is said of it is short");
+  (void)same_machine(good.card, own.card);
 }
 
 net::PairKey key_of(std::uint8_t seed) {
@@ -159,11 +180,6 @@ struct ControlFrame {
 };
 static_assert(sizeof(ControlFrame) == 1024);
 struct StreamHeader { std::uint64_t bytes = 0, sequence = 1, what = 0, count = 0, scale = 0; };
-
-template <class T> void append(Bytes& bytes, const T& value) {
-  const auto view = std::as_bytes(std::span(&value, 1));
-  bytes.insert(bytes.end(), view.begin(), view.end());
-}
 
 void sockets(Input& input) {
   const std::uint8_t how = input.byte();

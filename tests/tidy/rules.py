@@ -87,7 +87,8 @@ MORE_INCLUDES = {
 
 PRODUCT = ("core/", "scheduler/", "objectstore/", "collective/", "kernels/", "apps/")
 LIBRARIES = ("core/", "scheduler/", "objectstore/", "collective/", "kernels/")
-PURE = ("scheduler/", "core/head/state/", "core/net/base/proof", "core/net/link/session")
+PURE = ("scheduler/", "core/head/state/", "core/net/base/proof", "core/net/link/session",
+        "collective/group/meeting_")
 
 
 class Ban:

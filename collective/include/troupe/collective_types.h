@@ -90,7 +90,9 @@ struct JoinOptions {
   std::string address = {};
   Duration timeout = std::chrono::seconds(60);            ///< of the meeting
   Duration operation_timeout = std::chrono::seconds(30);  ///< of every operation of the group that names none
-  std::string token = {};                       ///< only who has the same is let in; it is sent as it is
+  /// Only who has the same is let in, 127 bytes at most. It never travels: both sides prove it. A short one can be
+  /// guessed from a proof; empty: anybody is let in.
+  std::string token = {};
   /// at an address: kAuto shares memory where all ranks are on one machine; it never means NCCL here
   Backend backend = Backend::kAuto;
   bool deterministic = false;
