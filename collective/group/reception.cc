@@ -275,8 +275,10 @@ Judgement judge_hello(const MeetingHello& hello, const MeetingHello& own, std::s
             fmt::format("version mismatch: rank {} has version {} (build {:x}), rank 0 has version {} (build {:x})",
                         hello.rank, hello.version, hello.build, own.version, own.build)};
   const std::string_view dialled(hello.address.data(), ::strnlen(hello.address.data(), hello.address.size()));
-  if (dialled != here)
-    return {Ruling::kRefused, "the connection was dialled to another address than the one where it came in"};
+  if (token_asked && dialled != here)
+    return {Ruling::kRefused,
+            "the connection was dialled to another address than the one where it came in: by a relay, or a translated "
+            "address, which only ranks without a token may use"};
   return {};
 }
 

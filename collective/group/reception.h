@@ -9,9 +9,9 @@
 // Invariants
 //   RC-1  A connection that says nothing delays nobody; it is closed after kStranger, and of more than 1,024 the oldest
 //         makes way, of the source of which most wait (SRC-1).
-//   RC-2  Who has another token, is not Troupe, dialled another address (a relay), or comes as a rank that is here
-//         already is refused alone: no stranger ends a meeting. (Of another version only the first words can be read:
-//         no proof, so where a token was asked for, no trust.)
+//   RC-2  Who has another token, is not Troupe, dialled another address (a relay; where a token is asked for), or comes
+//         as a rank that is here already is refused alone: no stranger ends a meeting. (Of another version only the
+//         first words can be read: no proof, so where a token was asked for, no trust.)
 //   RC-3  Who disagrees on version, group, size or backend ends the meeting: rank 0, all that have come, and all that
 //         come within kFarewell hear the same text.
 //   RC-4  A rank that hung up before all had come may come again.
