@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "core/wire/messages.h"
+#include <troupe/result.h>
 
 namespace troupe::worker {
 
