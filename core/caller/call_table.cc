@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/caller/actor_clients.h"
+#include "core/caller/actor_client.h"
 #include "core/caller/lease_pool.h"
 #include "core/runtime/context.h"
 #include "core/runtime/runtime.h"
@@ -84,7 +84,7 @@ void CallTable::send(PendingCall& call, ProcessId target, CallLease lease) {
   head.caller = call.caller;
   if (call.actor) {
     head.actor = client_of(call.actor).id();
-    head.direct = client_of(call.actor).direct ? 1 : 0;
+    head.direct = client_of(call.actor).life().direct() ? 1 : 0;
   }
   head.lease = lease.id;
   head.shared = lease.shared ? 1 : 0;

@@ -10,7 +10,9 @@ Caller::Caller(Runtime& runtime, Owner& owner)
       owner_(owner),
       calls_(runtime, owner),
       tasks_(runtime, owner, calls_),
-      actors_(runtime, owner, calls_) {
+      actors_(runtime, owner, calls_, untaken_),
+      names_(runtime, actors_),
+      creation_(runtime, owner, actors_, names_, untaken_) {
   owner.set_calling_side(*this);
 }
 
@@ -18,7 +20,7 @@ Caller::Caller(Runtime& runtime, Owner& owner)
 
 void Caller::cancel(PendingCall& call, const CancelOptions& options) {
   if (call.kind == CallKind::kTask) tasks_.cancel(call, options);
-  else actors_.cancel(call, options);
+  else client_of(call.actor).cancel(call, options);
 }
 
 void Caller::cancel_object(ObjectEntry& entry, const CancelOptions& options) {
@@ -59,7 +61,7 @@ void Caller::on_reply(const net::FrameHeader& header, ByteView payload) {
   if (!call || call->state != PendingCall::State::kSent || call->target != header.source)
     return owner_.values().discard(head, in, header.source);
   if (call->kind == CallKind::kTask) tasks_.on_reply(*call, head, in, header.source);
-  else actors_.on_reply(*call, head, in, header.source);
+  else client_of(call->actor).on_reply(*call, head, in, header.source);
 }
 
 void Caller::on_stream_item(const net::FrameHeader& header, ByteView payload) {
@@ -87,6 +89,7 @@ void Caller::on_recalled(ByteView payload) {
 void Caller::process_died(const wire::ProcessDied& died, const net::BegunCalls& begun) {
   tasks_.process_died(died, begun);
   actors_.process_died(died, begun);
+  creation_.process_died(died.process);
 }
 
 void Caller::node_died(std::uint32_t node, const ErrorPtr& error) {
@@ -110,6 +113,8 @@ void Caller::begin_shutdown(const ErrorPtr& why) {
 
 void Caller::clear(const ErrorPtr& why) {
   actors_.clear(why);
+  creation_.clear();
+  untaken_.clear();
   tasks_.clear();
   for (std::uint64_t id : open_calls())
     if (PendingCall* call = calls_.find(id)) calls_.fail(*call, why);
@@ -120,7 +125,7 @@ void Caller::clear(const ErrorPtr& why) {
 void Caller::dependency_ready(PendingCall& call) {
   if (--call.unresolved > 0) return;
   if (call.kind == CallKind::kTask) tasks_.arguments_ready(call);
-  else actors_.arguments_ready(call);
+  else client_of(call.actor).arguments_ready(call);
 }
 
 void Caller::result_unwanted(PendingCall& call, ObjectEntry& entry) {

@@ -1,11 +1,14 @@
 // Caller: the submitting side of a process: tasks, actor calls and streams on their way, until their results are here.
 //
-//   submit --> TaskSubmitter | ActorClients --> CallTable::send --> frames
+//   submit --> TaskSubmitter | ActorClient --> CallTable::send --> frames
+//   create, find --> ActorCreation | ActorNames --> ActorClients, which has an ActorClient for each actor
 //   kReply, kStreamItem, kRecalled --> Caller finds the call --> the part that it is of
 //
 // Thread rule: lock held.
 #pragma once
 #include "core/caller/actor_clients.h"
+#include "core/caller/actor_creation.h"
+#include "core/caller/actor_names.h"
 #include "core/caller/call_table.h"
 #include "core/caller/task_submitter.h"
 #include "core/owner/calling_side.h"
@@ -21,6 +24,9 @@ class Caller final : public CallingSide {
   CallTable& calls() { return calls_; }
   TaskSubmitter& tasks() { return tasks_; }
   ActorClients& actors() { return actors_; }
+  ActorNames& names() { return names_; }
+  ActorCreation& creation() { return creation_; }
+  UntakenArguments& untaken() { return untaken_; }
 
   void cancel(PendingCall& call, const CancelOptions& options);
   /// Cancels the call that makes this object, here or at its owner.
@@ -55,7 +61,10 @@ class Caller final : public CallingSide {
   Owner& owner_;
   CallTable calls_;
   TaskSubmitter tasks_;
+  UntakenArguments untaken_;
   ActorClients actors_;
+  ActorNames names_;
+  ActorCreation creation_;
 };
 
 }  // namespace troupe::worker

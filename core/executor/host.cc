@@ -264,7 +264,7 @@ void Host::shutdown() {
 
 bool Host::idle() const {
   return tasks_.empty() && beside_.empty() && early_.empty() && running_.empty() && actors_.empty() &&
-         !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.actors().untaken() == 0 &&
+         !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.untaken().size() == 0 &&
          !runtime_.frames().any_held();
 }
 

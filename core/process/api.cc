@@ -408,7 +408,7 @@ std::string class_name_of(const char* pretty) {
 
 HandlePtr create_actor(OutgoingCall construction, const ActorOptions* options, const char* pretty_class) {
   check_registered(construction.function);
-  return require_core().actors().create(std::move(construction), options, class_name_of(pretty_class));
+  return require_core().caller().creation().create(std::move(construction), options, class_name_of(pretty_class));
 }
 
 void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options, ObjectPtr* returns) {
@@ -417,7 +417,7 @@ void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* 
   check_registered(call.function);
   {
     CoreLock lock(core);
-    core.actors().submit(checked(handle), std::move(call), CallKind::kActorCall, options, returns, nullptr);
+    client_of(checked(handle)).submit(std::move(call), CallKind::kActorCall, options, returns, nullptr);
   }
   core.endpoint().try_drain(core.handler(), 64);
 }
@@ -430,7 +430,7 @@ StreamPtr submit_stream_call(const HandlePtr& handle, OutgoingCall call, const C
   auto* stream = new StreamState(core, core.caller(), 64);
   StreamPtr pointer(stream);
   CoreLock lock(core);
-  core.actors().submit(checked(handle), std::move(call), CallKind::kActorCall, options, nullptr, stream);
+  client_of(checked(handle)).submit(std::move(call), CallKind::kActorCall, options, nullptr, stream);
   return pointer;
 }
 
@@ -440,13 +440,13 @@ void submit_cast(const HandlePtr& handle, OutgoingCall call, const CallOptions* 
   check_registered(call.function);
   {
     CoreLock lock(core);
-    core.actors().submit(checked(handle), std::move(call), CallKind::kCast, options, nullptr, nullptr);
+    client_of(checked(handle)).submit(std::move(call), CallKind::kCast, options, nullptr, nullptr);
   }
   core.endpoint().try_drain(core.handler(), 64);
 }
 
 Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options, const char* pretty_class) {
-  return require_core().actors().find({name, options.name_space}, class_name_of(pretty_class));
+  return require_core().caller().names().find({name, options.name_space}, class_name_of(pretty_class));
 }
 
 void kill_actor(const HandlePtr& handle, const KillOptions& options) {
@@ -458,19 +458,19 @@ void stop_actor(const HandlePtr& handle) {
   OutgoingCall stop;
   stop.returns = 0;
   CoreLock lock(core);
-  core.actors().submit(checked(handle), std::move(stop), CallKind::kStop, nullptr, nullptr, nullptr);
+  client_of(checked(handle)).submit(std::move(stop), CallKind::kStop, nullptr, nullptr, nullptr);
 }
 
 ObjectPtr monitor_actor(const HandlePtr& handle) {
   Core& core = require_core();
   CoreLock lock(core);
-  return core.actors().monitor(checked(handle));
+  return client_of(checked(handle)).monitor();
 }
 
 ObjectPtr actor_ready(const HandlePtr& handle) {
   Core& core = require_core();
   CoreLock lock(core);
-  return core.actors().ready(checked(handle));
+  return client_of(checked(handle)).ready();
 }
 
 std::string handle_id(const HandlePtr& handle) { return to_string(client_of(handle).id()); }

@@ -95,7 +95,7 @@ void Dispatcher::on_notice(const net::FrameHeader& header, ByteView payload) {
         group_member_moved(core_, m);
       });
     case wire::Method::kArgumentsTaken:
-      return with(std::type_identity<wire::ResolveActor>{}, [&](auto m) { core_.actors().arguments_taken(m.actor); });
+      return with(std::type_identity<wire::ResolveActor>{}, [&](auto m) { core_.caller().untaken().taken(m.actor); });
     case wire::Method::kGroupWord: return group_word_arrived(core_, header, payload, false);
     case wire::Method::kConstructActor:
       return with(std::type_identity<wire::ConstructActor>{}, [&](auto m) { core_.host().construct(std::move(m)); });

@@ -11,12 +11,12 @@ namespace {
 std::string where(ProcessId process) { return "process " + to_string(process); }
 
 const char* why_queued_for(const ActorClient& actor) {
-  switch (actor.state) {
-    case ActorClient::State::kCreating:
-    case ActorClient::State::kLocating: return "its actor is not constructed yet";
-    case ActorClient::State::kRestarting: return "its actor is being restarted";
-    case ActorClient::State::kAlive: return "its actor is being connected";
-    case ActorClient::State::kDead: return "its actor is dead";
+  switch (actor.life().state()) {
+    case ActorLife::State::kCreating:
+    case ActorLife::State::kLocating: return "its actor is not constructed yet";
+    case ActorLife::State::kRestarting: return "its actor is being restarted";
+    case ActorLife::State::kAlive: return "its actor is being connected";
+    case ActorLife::State::kDead: return "its actor is dead";
   }
   return "its actor is not there";
 }

@@ -141,7 +141,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     call.function = &method;
     detail::ObjectPtr result;
     CoreLock lock(core);
-    core.actors().submit(handle, std::move(call), CallKind::kActorCall, options, &result, nullptr);
+    client_of(handle).submit(std::move(call), CallKind::kActorCall, options, &result, nullptr);
     return result;
   }
   /// A value whose bytes are memory of another node.

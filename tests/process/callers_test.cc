@@ -285,7 +285,7 @@ TEST(NamedActor, AHandleThatWasFoundIsGivenBack) {
   Bench bench;
   {
     CoreLock lock(bench.core);
-    bench.core.actors().ask_name({"x", ""}, "Counter",
+    bench.core.caller().names().ask({"x", ""}, "Counter",
                                  [](Result<detail::HandlePtr> found) { EXPECT_TRUE(found.ok()); });
   }
   bench.respond(bench.take(wire::Method::kGetNamedActor), named(actor, "Counter"));  // nobody keeps it
@@ -312,7 +312,7 @@ TEST(NamedActor, NoDropIsToldWhileAnAnswerIsAwaited) {
   bench.respond(bench.take(wire::Method::kHandleCounts), wire::Empty{});
   {
     CoreLock lock(bench.core);
-    bench.core.actors().ask_name({"x", ""}, "Counter",
+    bench.core.caller().names().ask({"x", ""}, "Counter",
                                  [&](Result<detail::HandlePtr> found) { second = *std::move(found); });
   }
   first = {};
@@ -578,7 +578,7 @@ TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {
   }
   ActorOptions options;
   options.max_restarts = 1;
-  detail::HandlePtr handle = bench.core.actors().create(std::move(construction), &options, "Keepsake");
+  detail::HandlePtr handle = bench.core.caller().creation().create(std::move(construction), &options, "Keepsake");
   const SentFrame creation = bench.take(wire::Method::kCreateActor);
   const auto spec = creation.decode<wire::ActorSpec>();
   EXPECT_EQ(spec.refs.size(), 1u) << "for the day on which this process is gone";

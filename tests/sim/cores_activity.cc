@@ -232,7 +232,7 @@ void CoreWorld::create_actor(SimProcess& process) {
   if (random_.chance(0.2)) options.max_concurrency = 3;
   if (random_.chance(0.15)) options.out_of_order = true;
   if (random_.chance(0.25)) options.isolation = Isolation::kLight;
-  process.handles.push_back(process.core->actors().create(std::move(call), &options, "Model"));
+  process.handles.push_back(process.core->caller().creation().create(std::move(call), &options, "Model"));
   if (fails) ended_actors_.insert(to_string(worker::client_of(process.handles.back()).id()));
 }
 
@@ -245,7 +245,7 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
     if (random_.chance(0.5)) {
       OutgoingCall stop;
       stop.returns = 0;
-      process.core->actors().submit(handle, std::move(stop), worker::CallKind::kStop, nullptr, nullptr, nullptr);
+      worker::client_of(handle).submit(std::move(stop), worker::CallKind::kStop, nullptr, nullptr, nullptr);
     } else {
       process.core->requests().send<wire::Empty>(kHead, wire::Method::kKillActor,
                                                  wire::KillActor{worker::client_of(handle).id(), random_.chance(0.4)},
@@ -281,7 +281,7 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
     truth.order = !ordered ? 0 : ++orders_[{process.id, context ? context->caller : 0}];
     ObjectPtr result;
     worker::CoreLock lock(*process.core);
-    process.core->actors().submit(handle, std::move(call), truth.kind, plain ? nullptr : &options,
+    worker::client_of(handle).submit(std::move(call), truth.kind, plain ? nullptr : &options,
                                   cast ? nullptr : &result, nullptr);
     if (!result) continue;
     made_[worker::entry_of(result).id] = {token, 0};
@@ -314,7 +314,7 @@ void CoreWorld::submit_stream(SimProcess& process, std::vector<ObjectPtr>& refs)
       const worker::CallContext* context = worker::current_context();
       truth.order =
           worker::client_of(handle).out_of_order() ? 0 : ++orders_[{process.id, context ? context->caller : 0}];
-      process.core->actors().submit(handle, std::move(call), truth.kind, nullptr, nullptr, stream);
+      worker::client_of(handle).submit(std::move(call), truth.kind, nullptr, nullptr, stream);
     } else {
       TaskOptions options;
       options.retry.max_retries = random_.chance(0.7) ? 3 : 0;

@@ -1,0 +1,138 @@
+// ActorClient: one actor as this process calls it; every handle of it here is a reference to this.
+//
+//   submit --> ActorCalls (order, fates) --> CallTable::send --> frames --> ... --> on_reply
+//   the head's word, death notices --> ActorLife (where it lives) --> ActorCalls: send, send again, fail
+//
+// Invariants
+//   CAC-3  An open call keeps the actor's handle.
+// Thread rule: lock held, but for what the last handle's release does.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "core/caller/actor_calls.h"
+#include "core/caller/actor_life.h"
+#include "core/caller/handle_counts.h"
+#include "core/caller/untaken_arguments.h"
+#include "core/wire/handles.h"
+
+namespace troupe::worker {
+
+class ActorClient;
+
+/// What an ActorClient stands on: parts of its process, and the table that it is in.
+class ActorHome {
+ public:
+  struct Parts {
+    Runtime& runtime;
+    Owner& owner;
+    CallTable& calls;
+    UntakenArguments& untaken;
+  };
+  explicit ActorHome(const Parts& parts) : parts_(parts) {}
+  const Parts& parts() const { return parts_; }
+  /// The client of that actor; null when nobody here holds a handle.
+  virtual detail::Ptr<ActorClient> find(ActorId actor) = 0;
+  /// The last handle here is gone. Any thread.
+  virtual void drop(ActorClient& client) noexcept = 0;
+
+ protected:
+  ~ActorHome() = default;
+
+ private:
+  Parts parts_;
+};
+
+class ActorClient final : public detail::HandleBase {
+ public:
+  ActorClient(ActorHome& home, wire::HandleDesc desc)
+      : home_(home), calls_(home.parts().calls), desc_(std::move(desc)) {}
+
+  ActorId id() const { return desc_.actor; }
+  const wire::HandleDesc& desc() const { return desc_; }
+  bool out_of_order() const { return (desc_.flags & wire::kHandleOutOfOrder) != 0; }
+  bool light() const { return (desc_.flags & wire::kHandleLight) != 0; }
+  bool holds_gpu() const { return (desc_.flags & wire::kHandleHoldsGpu) != 0; }
+  const ActorLife& life() const { return life_; }
+  HeldHandle& held() { return held_; }
+
+  // ---- its creation, by this process
+  /// The head is about to be asked to create it.
+  void creating();
+  /// The head has agreed.
+  void created() { life_.created(); }
+  /// What its constructor's arguments name is pinned for as long as it may be constructed again.
+  void pin_arguments(std::shared_ptr<Outgoing> arguments) { keep_arguments_ = std::move(arguments); }
+  /// It is made in its host directly: the construction is the first call on the way there.
+  void construct_direct(detail::OutgoingCall construction);
+  /// That is its host.
+  void placed(ProcessId host);
+  /// A handle came that names the host already: there is no need to ask the head, which may not have heard of it yet.
+  void found_direct(ProcessId host);
+
+  // ---- its calls
+  /// Throws PendingCallsLimitError.
+  void submit(detail::OutgoingCall outgoing, CallKind kind, const CallOptions* options, detail::ObjectPtr* returns,
+              StreamState* stream);
+  void arguments_ready(PendingCall& call);
+  void cancel(PendingCall& call, const CancelOptions& options, ErrorPtr error = nullptr);
+  void on_reply(PendingCall& call, const ReplyHead& head, FrameReader& in, ProcessId source);
+  /// A call of it was forgotten.
+  void call_closed() {
+    if (open_ > 0) --open_;
+  }
+  /// There when it is constructed; fails with its death.
+  detail::ObjectPtr ready();
+  /// There when it is dead: how it died.
+  detail::ObjectPtr monitor();
+
+  // ---- its life
+  /// Asks the head where it lives, and to be told from now on.
+  void locate();
+  void moved(const wire::ActorLocation& word);
+  /// Its process, or all of its node, is dead: what that had begun.
+  void process_died(const net::BegunCalls& begun, ErrorPtr why);
+  /// No call of it will be answered any more.
+  void die(const ErrorPtr& why);
+  /// The process is taken apart: nothing is waited for.
+  void clear(const ErrorPtr& why);
+
+ protected:
+  void last_released() noexcept override { home_.drop(*this); }
+
+ private:
+  Runtime& runtime() { return home_.parts().runtime; }
+  Owner& owner() { return home_.parts().owner; }
+  CallTable& table() { return home_.parts().calls; }
+  ActorEnd end_by(const ErrorPtr& why) const { return {id(), desc_.class_name, why, life_.ever_alive()}; }
+
+  PendingCall& make_call(detail::OutgoingCall outgoing, CallKind kind, const CallOptions* options,
+                         detail::ObjectPtr* returns, StreamState* stream);
+  void start_deadline(PendingCall& call, Duration timeout);
+  void route(PendingCall& call);
+  void flush_caller(std::uint64_t caller);
+  void flush();
+  void take_reply(PendingCall& call, const ReplyHead& head, FrameReader& in, ProcessId source);
+  bool comes_back(const PendingCall& call, const ReplyHead& head) const;
+  void is_constructed();
+  void not_located(const ErrorPtr& error);
+  void await_death();
+  void old_process_settled();
+  void old_light_settled();
+  void resend_or_fail();
+
+  ActorHome& home_;
+  ActorCalls calls_;
+  ActorLife life_;
+  HeldHandle held_;
+  wire::HandleDesc desc_;
+  std::vector<ObjectEntryPtr> ready_refs_;
+  std::shared_ptr<Outgoing> keep_arguments_;  // the creator pins what the constructor's arguments name
+  std::size_t open_ = 0;                      // calls of this process that have not ended
+  int lookups_ = 0;
+  bool subscribed_ = false;                   // the head was asked
+};
+
+inline ActorClient& client_of(const detail::HandlePtr& handle) { return static_cast<ActorClient&>(*handle); }
+
+}  // namespace troupe::worker
