@@ -2,9 +2,9 @@
 // sched::LeaseQueue a node and a real head::State, on a model network, all from one seed.
 //
 // What is model here: the network (frames of one pair keep their order, pairs overtake each other, nodes are slow), the
-// node daemon's shell around the lease queue (forks, pairs of rings, news of deaths), and the users: drivers, tasks and
-// actors submit, put, get, drop, cancel and pass on references by chance, and their functions take a while, fail, or
-// wait.
+// node daemon's shell around the lease queue and the retiring of idle workers, both real (forks, pairs of rings, news
+// of deaths), and the users: drivers, tasks and actors submit, put, get, drop, cancel and pass on references by chance,
+// and their functions take a while, fail, or wait.
 // Faults: processes are killed (what was still in their memory is lost, what was published arrives before the news:
 // DA-1, NEP-5) and nodes without a driver are lost.
 //
@@ -25,6 +25,8 @@
 //   CI-10  A call that is said not to have been executed never began; where every ring tells what had begun, one
 //         that may have been did begin. Where nothing dies, a call fails with its actor's death only if somebody ended
 //         it.
+//   CI-11  At rest each living worker that is no actor's and hosts none is of its node's lease queue, or was just asked
+//         to retire (RTR-2, WK-2).
 #pragma once
 #include <deque>
 #include <map>
@@ -38,6 +40,7 @@
 #include "core/base/random.h"
 #include "core/head/state/state.h"
 #include "core/node/base/call_ledger.h"
+#include "core/node/daemon/workers/retirement.h"
 #include "core/runtime/context.h"
 #include "core/executor/executors.h"
 #include "core/executor/hosted_actor.h"
@@ -153,6 +156,8 @@ struct SimNode {
   std::map<std::pair<ActorId, std::int32_t>, Start> starts;
   std::map<std::pair<ActorId, std::int32_t>, ProcessId> light_actors;
   std::map<std::uint64_t, ProcessId> registering;       // token -> driver
+  std::unique_ptr<node::Retirement> retirement;
+  std::map<std::uint64_t, ProcessId> retiring;          // token -> worker that was asked
   std::map<ProcessId, wire::ProcessDied> deaths;        // remembered, also of other nodes
   std::set<std::uint32_t> dead_nodes;
   std::set<std::pair<ProcessId, ProcessId>> told;
@@ -223,6 +228,8 @@ class CoreWorld {
   SimProcess& fork(SimNode& node, JobId job, wire::Role role, sched::WorkerKind kind = {});
   void ready(SimNode& node, SimProcess& process);
   void start_driver(SimNode& node);
+  void plan_retiring(SimNode& node);
+  void on_retire_answer(SimNode& node, ProcessId worker, bool refused);
   void actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids);
   void construct_in(SimNode& node, SimProcess& process, std::pair<ActorId, std::int32_t> key);
   void peek_actor_exit(SimNode& node, const Frame& frame);
@@ -298,7 +305,7 @@ class CoreWorld {
   std::map<std::pair<std::string, std::int32_t>, std::pair<Token, bool>> executed_;
   std::set<std::string> ended_actors_;                  // that somebody ended, or that fail their construction
   bool busy_ = true, faults_ = false, dropping_ = false;
-  bool task_keys_ = false, refuses_rings_ = false;
+  bool task_keys_ = false, refuses_rings_ = false, retires_ = false;
   std::uint64_t steps_ = 0, planted_ = 0;
   std::string broken_;
   std::deque<std::string> trace_;

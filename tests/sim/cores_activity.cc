@@ -59,6 +59,7 @@ std::string CoreWorld::run() {
   faults_ = random_.chance(0.7);
   task_keys_ = random_.chance(0.1);
   refuses_rings_ = random_.chance(0.3);
+  retires_ = random_.chance(0.5);
   const std::uint32_t nodes = 1 + below(3);
   for (std::uint32_t i = 0; i < nodes; ++i) join_node();
   plan_activity();

@@ -7,6 +7,8 @@ namespace troupe::sim {
 using namespace std::chrono_literals;
 
 namespace {
+constexpr Duration kRetireEvery = 100ms, kIdleKept = 50ms;  // of the daemon's 5 s: the world is busy for 3
+
 sched::TimePoint lease_time(Time now) { return sched::TimePoint(now + 1h); }
 
 template <class M, class F> void with(ByteView payload, F&& use) {
@@ -30,6 +32,8 @@ void CoreWorld::join_node() {
   apply_head(head::Frame{kept.link, wire::FrameKind::kRequest, {}, 1, wire::Method::kRegisterNode, false, request});
   options.node = kept.number;
   kept.leases = std::make_unique<sched::LeaseQueue>(options);
+  kept.retirement = std::make_unique<node::Retirement>(*kept.leases);
+  if (retires_) plan_retiring(kept);
 }
 
 void CoreWorld::start_driver(SimNode& node) {
@@ -92,6 +96,10 @@ void CoreWorld::on_daemon(SimNode& node, const Frame& frame) {
     case wire::FrameKind::kRequest: return on_daemon_request(node, header, frame.payload);
     case wire::FrameKind::kNotice: return on_daemon_notice(node, header, frame.payload);
     default: break;
+  }
+  if (auto asked = node.retiring.find(header.token); asked != node.retiring.end() && asked->second == header.source) {
+    node.retiring.erase(asked);
+    return on_retire_answer(node, header.source, header.arg0 != 0);
   }
   if (header.source != kHead || header.arg0 != 0) return;
   if (!node.registered) {
@@ -263,6 +271,36 @@ void CoreWorld::light_hosts(SimNode& node, const net::FrameHeader& request, JobI
     if (SimNode* again = node_at(number); again && again->alive && find(request.source))
       light_hosts(*again, request, job);
   });
+}
+
+// ----------------------------------------------------------------------------------------------------------- retiring
+
+/// As Workers::retire_idle, as long as somebody may still refuse: when everything is dropped, those that are there
+/// shall show that nothing is left in them.
+void CoreWorld::plan_retiring(SimNode& node) {
+  queue_.after(kRetireEvery, [this, &node] {
+    if (!node.alive || dropping_) return;
+    for (ProcessId id : node.retirement->ask(1, lease_time(queue_.now() - kIdleKept))) {
+      const std::uint64_t token = ++node.next_token;
+      node.retiring[token] = id;
+      net::FrameHeader header;
+      header.kind = std::uint8_t(wire::FrameKind::kRequest);
+      header.token = token;
+      header.arg0 = std::uint64_t(wire::Method::kProcessRetire);
+      header.source = daemon_of(node.number);
+      header.destination = id;
+      post(header.source, header, wire::encode_message(wire::Empty{}));
+    }
+    plan_retiring(node);
+  });
+}
+
+void CoreWorld::on_retire_answer(SimNode& node, ProcessId worker, bool refused) {
+  SimProcess* process = find(worker);
+  say("worker " + to_string(worker) + (refused ? " refuses to retire" : " retires"));
+  if (!refused || !process) return node.retirement->over(worker);
+  node.retirement->refused(worker, 1, process->kind, lease_time(queue_.now()));
+  apply_leases(node);
 }
 
 // -------------------------------------------------------------------------------------------------------------- leases

@@ -68,6 +68,8 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
   notice(daemon, kHead, wire::Method::kProcessDied, death, channels_[{id, kHead}].last);
   const sched::TimePoint now = lease_time(queue_.now());
   node.leases->process_died(id, now);
+  std::erase_if(node.retiring, [&](const auto& asked) { return asked.second == id; });
+  node.retirement->over(id);
   if (process.actor) node.leases->actor_gone(process.actor->first, process.actor->second, now);
   for (auto it = node.light_actors.begin(); it != node.light_actors.end();) {
     if (it->second != id) { ++it; continue; }

@@ -1,4 +1,6 @@
-// The truth of the cores' world against what the cores believe: CI-1 to CI-7 of cores.h.
+// The truth of the cores' world against what the cores believe: CI-1 to CI-7, CI-9 to CI-11 of cores.h.
+#include <algorithm>
+
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -134,6 +136,11 @@ void CoreWorld::check_rest() {
     for (auto& [serial, process] : node->processes) {
       if (!process->alive || !process->core) continue;
       const std::string who = "process " + to_string(process->id);
+      const bool pooled = process->role == wire::Role::kWorker && !process->actor && !process->light_host;
+      const bool asked = std::any_of(node->retiring.begin(), node->retiring.end(),
+                                     [&](const auto& one) { return one.second == process->id; });
+      if (pooled && !asked && node->leases->worker_state(process->id).empty())
+        return broken("CI-11: worker " + to_string(process->id) + " is idle, and nobody can lease it");
       for (const Get& get : process->gets)
         return broken("CI-6: " + who + " still waits for object " + to_string(worker::entry_of(get.object).id) +
                       (find(worker::entry_of(get.object).id.maker) ? "" : ", whose owner is dead"));
