@@ -27,6 +27,10 @@
 //         it.
 //   CI-11  At rest each living worker that is no actor's and hosts none is of its node's lease queue, or was just asked
 //         to retire (RTR-2, WK-2).
+//   CI-12  An attempt of a task goes to workers and back a few times at most before it begins, also where workers are
+//         shared (HO-1, LQ-2).
+//   CI-13  Memory that somebody of its node was given stays what it was, and is lost to nobody there, also while the
+//         daemon stands still with it doomed (OB-1, OB-2).
 #pragma once
 #include <deque>
 #include <map>
@@ -47,6 +51,7 @@
 #include "core/executor/stream_window.h"
 #include "core/process/core.h"
 #include "scheduler/lease_queue.h"
+#include "tests/sim/cores_memory.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/world.h"
 
@@ -126,6 +131,7 @@ class SimProcess final : public worker::Clock,
   const wire::Role role;
   const JobId job;
   bool alive = true, ready = false, light_host = false, in_order = false, step_planned = false, noted = false;
+  std::unique_ptr<ProcessMemory> memory;                // where values have buffers
   std::unique_ptr<worker::Core> core;
   std::set<ProcessId> peers;
   std::map<ProcessId, net::SharedBegun> begun_of;
@@ -150,6 +156,7 @@ struct SimNode {
   bool alive = true, registered = false, load_planned = false;
   double slowness = 1;
   std::unique_ptr<sched::LeaseQueue> leases;
+  std::unique_ptr<NodeMemory> memory;
   std::map<std::uint32_t, std::unique_ptr<SimProcess>> processes;
   std::map<JobId, ProcessId> drivers;                   // jobs known here
   struct Start { wire::StartActor message; std::vector<int> gpu_ids; bool admitted = false; };
@@ -229,6 +236,9 @@ class CoreWorld {
   void ready(SimNode& node, SimProcess& process);
   void start_driver(SimNode& node);
   void plan_retiring(SimNode& node);
+  void plan_stops(SimNode& node);
+  void on_hold(SimNode& node, const net::FrameHeader& request, const wire::StoreHoldRequest& wanted);
+  void on_fetch(SimNode& node, const net::FrameHeader& request, const wire::BufferDesc& wanted);
   void on_retire_answer(SimNode& node, ProcessId worker, bool refused);
   void actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids);
   void construct_in(SimNode& node, SimProcess& process, std::pair<ActorId, std::int32_t> key);
@@ -275,6 +285,8 @@ class CoreWorld {
   void check_rest();
   void check_empty();
   void check_begin(const SimProcess& process, const SimRun& run);
+  void check_rounds(const Frame& call);
+  void check_memory(const SimProcess& process, const ObjectId& object, const troupe::detail::Value& value);
   void check_key(const SimRun& run, bool executed);
   void check_death(const worker::ObjectEntry& entry);
 
@@ -303,9 +315,11 @@ class CoreWorld {
   Token last_token_ = 0;
   // of keyed calls: the one that runs or was executed, by key and life of the actor
   std::map<std::pair<std::string, std::int32_t>, std::pair<Token, bool>> executed_;
+  // how often a task's attempt came to a worker, by its submitter, call and attempt
+  std::map<std::tuple<ProcessId, std::uint64_t, std::uint32_t>, int> rounds_;
   std::set<std::string> ended_actors_;                  // that somebody ended, or that fail their construction
   bool busy_ = true, faults_ = false, dropping_ = false;
-  bool task_keys_ = false, refuses_rings_ = false, retires_ = false;
+  bool task_keys_ = false, refuses_rings_ = false, retires_ = false, shares_ = false, memory_ = false;
   std::uint64_t steps_ = 0, planted_ = 0;
   std::string broken_;
   std::deque<std::string> trace_;
