@@ -35,6 +35,7 @@ troupe_library(node
     node/daemon/workers/light_hosts.cc
     node/daemon/workers/load_report.cc
     node/daemon/workers/state_queries.cc
+    node/daemon/workers/retirement.cc
     node/daemon/workers/workers.cc
     node/launcher/launcher.cc
     node/launcher/spawn.cc

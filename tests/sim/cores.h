@@ -2,9 +2,9 @@
 // sched::LeaseQueue a node and a real head::State, on a model network, all from one seed.
 //
 // What is model here: the network (frames of one pair keep their order, pairs overtake each other, nodes are slow), the
-// node daemon's shell around the lease queue (forks, pairs of rings, news of deaths), and the users: drivers, tasks and
-// actors submit, put, get, drop, cancel and pass on references by chance, and their functions take a while, fail, or
-// wait.
+// node daemon's shell around the lease queue and the retiring of idle workers, both real (forks, pairs of rings, news
+// of deaths), and the users: drivers, tasks and actors submit, put, get, drop, cancel and pass on references by chance,
+// and their functions take a while, fail, or wait.
 // Faults: processes are killed (what was still in their memory is lost, what was published arrives before the news:
 // DA-1, NEP-5) and nodes without a driver are lost.
 //
@@ -25,6 +25,12 @@
 //   CI-10  A call that is said not to have been executed never began; where every ring tells what had begun, one
 //         that may have been did begin. Where nothing dies, a call fails with its actor's death only if somebody ended
 //         it.
+//   CI-11  At rest each living worker that is no actor's and hosts none is of its node's lease queue, or was just asked
+//         to retire (RTR-2, WK-2).
+//   CI-12  An attempt of a task goes to workers and back a few times at most before it begins, also where workers are
+//         shared (HO-1, LQ-2).
+//   CI-13  Memory that somebody of its node was given stays what it was, and is lost to nobody there, also while the
+//         daemon stands still with it doomed (OB-1, OB-2).
 #pragma once
 #include <deque>
 #include <map>
@@ -38,12 +44,14 @@
 #include "core/base/random.h"
 #include "core/head/state/state.h"
 #include "core/node/base/call_ledger.h"
+#include "core/node/daemon/workers/retirement.h"
 #include "core/runtime/context.h"
 #include "core/executor/executors.h"
 #include "core/executor/hosted_actor.h"
 #include "core/executor/stream_window.h"
 #include "core/process/core.h"
 #include "scheduler/lease_queue.h"
+#include "tests/sim/cores_memory.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/world.h"
 
@@ -123,6 +131,7 @@ class SimProcess final : public worker::Clock,
   const wire::Role role;
   const JobId job;
   bool alive = true, ready = false, light_host = false, in_order = false, step_planned = false, noted = false;
+  std::unique_ptr<ProcessMemory> memory;                // where values have buffers
   std::unique_ptr<worker::Core> core;
   std::set<ProcessId> peers;
   std::map<ProcessId, net::SharedBegun> begun_of;
@@ -147,12 +156,15 @@ struct SimNode {
   bool alive = true, registered = false, load_planned = false;
   double slowness = 1;
   std::unique_ptr<sched::LeaseQueue> leases;
+  std::unique_ptr<NodeMemory> memory;
   std::map<std::uint32_t, std::unique_ptr<SimProcess>> processes;
   std::map<JobId, ProcessId> drivers;                   // jobs known here
   struct Start { wire::StartActor message; std::vector<int> gpu_ids; bool admitted = false; };
   std::map<std::pair<ActorId, std::int32_t>, Start> starts;
   std::map<std::pair<ActorId, std::int32_t>, ProcessId> light_actors;
   std::map<std::uint64_t, ProcessId> registering;       // token -> driver
+  std::unique_ptr<node::Retirement> retirement;
+  std::map<std::uint64_t, ProcessId> retiring;          // token -> worker that was asked
   std::map<ProcessId, wire::ProcessDied> deaths;        // remembered, also of other nodes
   std::set<std::uint32_t> dead_nodes;
   std::set<std::pair<ProcessId, ProcessId>> told;
@@ -223,6 +235,11 @@ class CoreWorld {
   SimProcess& fork(SimNode& node, JobId job, wire::Role role, sched::WorkerKind kind = {});
   void ready(SimNode& node, SimProcess& process);
   void start_driver(SimNode& node);
+  void plan_retiring(SimNode& node);
+  void plan_stops(SimNode& node);
+  void on_hold(SimNode& node, const net::FrameHeader& request, const wire::StoreHoldRequest& wanted);
+  void on_fetch(SimNode& node, const net::FrameHeader& request, const wire::BufferDesc& wanted);
+  void on_retire_answer(SimNode& node, ProcessId worker, bool refused);
   void actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids);
   void construct_in(SimNode& node, SimProcess& process, std::pair<ActorId, std::int32_t> key);
   void peek_actor_exit(SimNode& node, const Frame& frame);
@@ -268,6 +285,8 @@ class CoreWorld {
   void check_rest();
   void check_empty();
   void check_begin(const SimProcess& process, const SimRun& run);
+  void check_rounds(const Frame& call);
+  void check_memory(const SimProcess& process, const ObjectId& object, const troupe::detail::Value& value);
   void check_key(const SimRun& run, bool executed);
   void check_death(const worker::ObjectEntry& entry);
 
@@ -296,9 +315,11 @@ class CoreWorld {
   Token last_token_ = 0;
   // of keyed calls: the one that runs or was executed, by key and life of the actor
   std::map<std::pair<std::string, std::int32_t>, std::pair<Token, bool>> executed_;
+  // how often a task's attempt came to a worker, by its submitter, call and attempt
+  std::map<std::tuple<ProcessId, std::uint64_t, std::uint32_t>, int> rounds_;
   std::set<std::string> ended_actors_;                  // that somebody ended, or that fail their construction
   bool busy_ = true, faults_ = false, dropping_ = false;
-  bool task_keys_ = false, refuses_rings_ = false;
+  bool task_keys_ = false, refuses_rings_ = false, retires_ = false, shares_ = false, memory_ = false;
   std::uint64_t steps_ = 0, planted_ = 0;
   std::string broken_;
   std::deque<std::string> trace_;

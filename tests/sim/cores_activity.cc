@@ -59,6 +59,9 @@ std::string CoreWorld::run() {
   faults_ = random_.chance(0.7);
   task_keys_ = random_.chance(0.1);
   refuses_rings_ = random_.chance(0.3);
+  retires_ = random_.chance(0.5);
+  shares_ = random_.chance(0.3);
+  memory_ = random_.chance(0.3);
   const std::uint32_t nodes = 1 + below(3);
   for (std::uint32_t i = 0; i < nodes; ++i) join_node();
   plan_activity();
@@ -164,6 +167,15 @@ troupe::detail::Value CoreWorld::value_of(SimProcess& process, Label label, cons
     attachments.objects.push_back(from[below(from.size())]);
   if (!process.handles.empty() && random_.chance(0.1))
     attachments.handles.push_back(process.handles[below(process.handles.size())]);
+  // Memory that says the same; not for constructions, which wait for theirs on a thread.
+  if (process.memory && with_refs > 0 && random_.chance(0.2)) {
+    if (auto memory = process.core->owner().buffers().allocate(sizeof label); memory.ok()) {
+      worker::BufferEntry& entry = worker::buffer_of(*memory);
+      std::memcpy(entry.open.data(), &label, sizeof label);
+      process.core->owner().buffers().seal(entry);
+      attachments.buffers.push_back(*std::move(memory));
+    }
+  }
   if (!attachments.empty()) value.attachments = std::make_unique<troupe::detail::Attachments>(std::move(attachments));
   return value;
 }

@@ -7,7 +7,11 @@ namespace troupe::sim {
 using namespace std::chrono_literals;
 
 namespace {
+constexpr Duration kRetireEvery = 100ms, kIdleKept = 50ms;  // of the daemon's 5 s: the world is busy for 3
+
 sched::TimePoint lease_time(Time now) { return sched::TimePoint(now + 1h); }
+
+store::BufferId buffer_id(const wire::BufferDesc& desc) { return {desc.node, desc.slot, desc.generation}; }
 
 template <class M, class F> void with(ByteView payload, F&& use) {
   if (Result<M> message = wire::decode_message<M>(payload); message.ok()) use(*std::move(message));
@@ -29,7 +33,14 @@ void CoreWorld::join_node() {
   joining_.push_back(std::move(node));
   apply_head(head::Frame{kept.link, wire::FrameKind::kRequest, {}, 1, wire::Method::kRegisterNode, false, request});
   options.node = kept.number;
+  if (shares_) options.max_suspended_workers = 1 + int(below(2));
   kept.leases = std::make_unique<sched::LeaseQueue>(options);
+  kept.retirement = std::make_unique<node::Retirement>(*kept.leases);
+  if (retires_) plan_retiring(kept);
+  if (memory_) {
+    kept.memory = std::make_unique<NodeMemory>(queue_, kept.number);
+    plan_stops(kept);
+  }
 }
 
 void CoreWorld::start_driver(SimNode& node) {
@@ -71,6 +82,10 @@ void CoreWorld::ready(SimNode& node, SimProcess& process) {
   worker::Identity identity{std::move(welcome), process.role == wire::Role::kDriver, false};
   process.core = std::make_unique<worker::Core>(std::move(identity), worker::Surroundings{process, process, process},
                                                 nullptr, process);
+  if (node.memory) {
+    process.memory = node.memory->attach(process.id);
+    process.core->set_store(process.memory->client());
+  }
   if (process.role != wire::Role::kWorker) return;
   if (process.light_host) {
     for (const auto& [key, start] : std::map(node.starts))
@@ -92,6 +107,10 @@ void CoreWorld::on_daemon(SimNode& node, const Frame& frame) {
     case wire::FrameKind::kRequest: return on_daemon_request(node, header, frame.payload);
     case wire::FrameKind::kNotice: return on_daemon_notice(node, header, frame.payload);
     default: break;
+  }
+  if (auto asked = node.retiring.find(header.token); asked != node.retiring.end() && asked->second == header.source) {
+    node.retiring.erase(asked);
+    return on_retire_answer(node, header.source, header.arg0 != 0);
   }
   if (header.source != kHead || header.arg0 != 0) return;
   if (!node.registered) {
@@ -137,6 +156,10 @@ void CoreWorld::on_daemon_request(SimNode& node, const net::FrameHeader& header,
           kill(*process, m.reason, m.cause);
         respond(header, nothing);
       });
+    case wire::Method::kStoreHold:
+      return with<wire::StoreHoldRequest>(payload, [&](auto m) { on_hold(node, header, m); });
+    case wire::Method::kStoreFetch:
+      return with<wire::StoreFetchRequest>(payload, [&](auto m) { on_fetch(node, header, m.buffer); });
     case wire::Method::kQueryState: return respond(header, wire::encode_message(wire::StateReply{}));
     default: return broken("a daemon was asked for method " + std::to_string(header.arg0));
   }
@@ -208,7 +231,13 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
         if (m.process.serial == 0) std::erase_if(node.starts, [&](auto& one) { return one.first.first == m.actor; });
       });
       break;
-    default: break;  // store, metrics, acknowledgements of deaths
+    case wire::Method::kStoreUnhold:
+      with<wire::StoreHoldRequest>(payload, [&](auto m) {
+        for (const wire::BufferDesc& one : m.buffers)
+          node.memory->ask([holder = m.holder, id = buffer_id(one)](auto& server) { server.release(holder, id); });
+      });
+      break;
+    default: break;  // metrics, acknowledgements of deaths
   }
   apply_leases(node);
 }
@@ -263,6 +292,65 @@ void CoreWorld::light_hosts(SimNode& node, const net::FrameHeader& request, JobI
     if (SimNode* again = node_at(number); again && again->alive && find(request.source))
       light_hosts(*again, request, job);
   });
+}
+
+// -------------------------------------------------------------------------------------------------------------- memory
+
+void CoreWorld::plan_stops(SimNode& node) {
+  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 40e6)), [this, &node] {
+    if (!node.alive || !busy_) return;
+    node.memory->stop(random_, Duration(static_cast<Duration::rep>(1e6 + random_.unit() * 10e6)));
+    plan_stops(node);
+  });
+}
+
+/// As StoreService::hold.
+void CoreWorld::on_hold(SimNode& node, const net::FrameHeader& request, const wire::StoreHoldRequest& wanted) {
+  node.memory->ask([this, &node, request, wanted](store::StoreServer& server) {
+    const bool gone = node.deaths.contains(wanted.holder) || node.dead_nodes.contains(wanted.holder.node);
+    const bool held = !gone && server.hold(wanted.holder, buffer_id(wanted.buffers.at(0)));
+    if (held) return respond(request, wire::encode_message(wire::Empty{}));
+    respond(request, wire::encode_message(head::error_record(ErrorCode::kObjectLost, "no longer there")), true);
+  });
+}
+
+/// As StoreService::fetch, of this node's own buffers: nobody here reads another node's.
+void CoreWorld::on_fetch(SimNode& node, const net::FrameHeader& request, const wire::BufferDesc& wanted) {
+  node.memory->ask([this, request, wanted](store::StoreServer& server) {
+    if (server.contains(buffer_id(wanted)) && find(request.source) && server.hold(request.source, buffer_id(wanted)))
+      return respond(request, wire::encode_message(wire::StoreFetchReply{wanted}));
+    respond(request, wire::encode_message(head::error_record(ErrorCode::kObjectLost, "no longer there")), true);
+  });
+}
+
+// ----------------------------------------------------------------------------------------------------------- retiring
+
+/// As Workers::retire_idle, as long as somebody may still refuse: when everything is dropped, those that are there
+/// shall show that nothing is left in them.
+void CoreWorld::plan_retiring(SimNode& node) {
+  queue_.after(busy_ ? kRetireEvery : 5s, [this, &node] {
+    if (!node.alive || dropping_) return;
+    for (ProcessId id : node.retirement->ask(1, lease_time(queue_.now() - kIdleKept))) {
+      const std::uint64_t token = ++node.next_token;
+      node.retiring[token] = id;
+      net::FrameHeader header;
+      header.kind = std::uint8_t(wire::FrameKind::kRequest);
+      header.token = token;
+      header.arg0 = std::uint64_t(wire::Method::kProcessRetire);
+      header.source = daemon_of(node.number);
+      header.destination = id;
+      post(header.source, header, wire::encode_message(wire::Empty{}));
+    }
+    plan_retiring(node);
+  });
+}
+
+void CoreWorld::on_retire_answer(SimNode& node, ProcessId worker, bool refused) {
+  SimProcess* process = find(worker);
+  say("worker " + to_string(worker) + (refused ? " refuses to retire" : " retires"));
+  if (!refused || !process) return node.retirement->over(worker);
+  node.retirement->refused(worker, 1, process->kind, lease_time(queue_.now()));
+  apply_leases(node);
 }
 
 // -------------------------------------------------------------------------------------------------------------- leases

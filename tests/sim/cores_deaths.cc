@@ -13,6 +13,7 @@ void CoreWorld::kill(SimProcess& process, const std::string& reason, DeathCause 
   if (!process.alive) return;
   say("process " + to_string(process.id) + " ends: " + reason);
   process.alive = false;
+  if (process.memory) node_at(process.id.node)->memory->died(*process.memory);
   if (process.reason.empty() || !process.in_order) {
     process.reason = reason;
     process.cause = cause;
@@ -68,6 +69,9 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
   notice(daemon, kHead, wire::Method::kProcessDied, death, channels_[{id, kHead}].last);
   const sched::TimePoint now = lease_time(queue_.now());
   node.leases->process_died(id, now);
+  std::erase_if(node.retiring, [&](const auto& asked) { return asked.second == id; });
+  node.retirement->over(id);
+  if (node.memory) node.memory->ask([id](auto& server) { server.holder_gone(id); });
   if (process.actor) node.leases->actor_gone(process.actor->first, process.actor->second, now);
   for (auto it = node.light_actors.begin(); it != node.light_actors.end();) {
     if (it->second != id) { ++it; continue; }
@@ -93,6 +97,7 @@ void CoreWorld::on_remote_death(SimNode& node, const wire::ProcessDied& died) {
       notice(daemon_of(node.number), process->id, wire::Method::kProcessDied, died,
              channels_[{died.process, process->id}].last);
   node.leases->process_died(died.process, lease_time(queue_.now()));
+  if (node.memory) node.memory->ask([id = died.process](auto& server) { server.holder_gone(id); });
 }
 
 void CoreWorld::kill_node(SimNode& node) {
@@ -117,6 +122,7 @@ void CoreWorld::on_node_died(SimNode& node, const wire::NodeDied& died) {
   for (auto& [serial, process] : node.processes)
     if (process->alive && process->core) notice(daemon_of(node.number), process->id, wire::Method::kNodeDied, died);
   node.leases->node_died(died.node, lease_time(queue_.now()));
+  if (node.memory) node.memory->ask([gone = died.node](auto& server) { server.holders_of_node_gone(gone); });
 }
 
 }  // namespace troupe::sim

@@ -1,10 +1,16 @@
-// The truth of the cores' world against what the cores believe: CI-1 to CI-7 of cores.h.
+// The truth of the cores' world against what the cores believe: CI-1 to CI-7, CI-9 to CI-13 of cores.h.
+#include <algorithm>
+
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
 
 using troupe::detail::ObjectBase;
 using worker::ObjectEntry;
+
+namespace {
+constexpr int kRoundsMax = 40;  ///< five were seen
+}  // namespace
 
 /// After each step of a process: what its user holds is what it was; now and then, that everybody's holds are kept.
 void CoreWorld::check(SimProcess& process) {
@@ -56,6 +62,7 @@ void CoreWorld::check_settled(const SimProcess& process, const ObjectBase& objec
         call != calls_.end() && !call->second.given.contains(made->second.index))
       return wrong("has a value that no function gave");
   if (!seen.ready) check_death(entry);
+  else check_memory(process, entry.id, entry.value);
   const bool lost = !seen.ready && (seen.code == ErrorCode::kOwnerDied || seen.code == ErrorCode::kObjectLost);
   if (!entry.owned && lost) {
     SimProcess* owner = find(entry.id.maker);
@@ -90,6 +97,30 @@ void CoreWorld::check_begin(const SimProcess& process, const SimRun& run) {
       last_order_[{run.call->head.actor, run.context.attempt, run.call->source, run.call->head.caller}];
   if (truth.order <= last) broken("CI-4: " + name + " begins after a later one of its caller");
   last = truth.order;
+}
+
+/// CI-13
+void CoreWorld::check_memory(const SimProcess& process, const ObjectId& object, const troupe::detail::Value& value) {
+  if (!value.attachments) return;
+  for (const auto& buffer : value.attachments->buffers) {
+    const worker::BufferEntry& entry = worker::buffer_of(buffer);
+    if (entry.desc.node != process.id.node) continue;
+    const std::string name = "CI-13: memory of object " + to_string(object) + " in process " + to_string(process.id);
+    if (entry.place == worker::BufferEntry::Place::kLost) return broken(name + " is lost");
+    if (entry.data() && std::memcmp(entry.data(), value.data(), sizeof(Label)) != 0)
+      return broken(name + " is other memory now");
+  }
+}
+
+/// CI-12
+void CoreWorld::check_rounds(const Frame& call) {
+  worker::CallHead head;
+  std::memcpy(&head, call.payload.data(), sizeof head);
+  if (head.kind != worker::CallKind::kTask) return;
+  const int rounds = ++rounds_[{call.header.source, head.call_id, head.attempt}];
+  if (rounds > kRoundsMax)
+    broken("CI-12: attempt " + std::to_string(head.attempt) + " of task " + std::to_string(head.call_id) + " of " +
+           to_string(call.header.source) + " came to workers " + std::to_string(rounds) + " times");
 }
 
 /// CI-9: of an actor's calls with a key.
@@ -134,6 +165,11 @@ void CoreWorld::check_rest() {
     for (auto& [serial, process] : node->processes) {
       if (!process->alive || !process->core) continue;
       const std::string who = "process " + to_string(process->id);
+      const bool pooled = process->role == wire::Role::kWorker && !process->actor && !process->light_host;
+      const bool asked = std::any_of(node->retiring.begin(), node->retiring.end(),
+                                     [&](const auto& one) { return one.second == process->id; });
+      if (pooled && !asked && node->leases->worker_state(process->id).empty())
+        return broken("CI-11: worker " + to_string(process->id) + " is idle, and nobody can lease it");
       for (const Get& get : process->gets)
         return broken("CI-6: " + who + " still waits for object " + to_string(worker::entry_of(get.object).id) +
                       (find(worker::entry_of(get.object).id.maker) ? "" : ", whose owner is dead"));
@@ -206,7 +242,11 @@ void CoreWorld::check_empty() {
       left("frames that it did not acknowledge", core.owner().holds().arriving());
       left("open requests", core.requests().open());
       left("actor clients", core.actors().known());
+      if (process->memory) process->memory->client().trim();
     }
+    if (node->memory && node->memory->usage().objects != 0)
+      return broken("CI-7: " + std::to_string(node->memory->usage().objects) + " buffers of node " +
+                    std::to_string(number) + " are left");
     if (std::string books = node->leases->audit(); !books.empty())
       return broken("CI-7: leases of node " + std::to_string(number) + ": " + books);
     if (node->leases->pending() != 0) return broken("CI-7: node " + std::to_string(number) + " has leases waiting");

@@ -115,6 +115,7 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
   const bool pair = from.node == to.node && from.serial != 0 && !frame.by_daemon;
   if (!pair && frame.header.kind == std::uint8_t(wire::FrameKind::kCall))
     process->ledger.forwarded(from, frame.header.token);
+  if (frame.header.kind == std::uint8_t(wire::FrameKind::kCall)) check_rounds(frame);
   if (spoil(from, to, frame)) return;
   hand_over(*process, std::move(frame), pair ? from : daemon_of(to.node));
 }

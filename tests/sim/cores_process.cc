@@ -48,6 +48,7 @@ void CoreWorld::plan_step(SimProcess& process) {
 void CoreWorld::step(SimProcess& process) {
   const exec::Deadline next = process.core->service_queue().run_due();
   while (process.alive && do_work(process)) {}
+  if (process.alive && process.memory) process.memory->client().flush();
   if (!process.alive) return;
   look(process);
   check(process);
@@ -333,6 +334,7 @@ void CoreWorld::bury(SimProcess& process) {
   if (left != 0)
     broken("CI-7: " + std::to_string(left) + " things of dead process " + to_string(process.id) + " hold each other");
   process.core.reset();
+  process.memory.reset();
 }
 
 }  // namespace troupe::sim

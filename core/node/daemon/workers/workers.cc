@@ -178,22 +178,23 @@ void Workers::plan_refills() {
 }
 
 void Workers::retire_idle() {
-  for (ProcessId id :
-       parts_.leases.queue().surplus(static_cast<std::size_t>(stock_.size()), parts_.loop.now() - kIdleKept)) {
-    parts_.leases.queue().take_worker(id);
+  for (ProcessId id : retirement_.ask(static_cast<std::size_t>(stock_.size()), parts_.loop.now() - kIdleKept)) {
     NodeProcess* process = parts_.table.find_alive(id);
-    if (!process) continue;
+    if (!process) {
+      retirement_.over(id);
+      continue;
+    }
     process->expected = true;
     process->reason = "retired";
     process->cause = DeathCause::kFinished;
     parts_.messenger.request(id, wire::Method::kProcessRetire, wire::Empty{}, kRetireWait,
                              [this, id](Result<Messenger::Bytes> reply) {
                                NodeProcess* kept = parts_.table.find_alive(id);
-                               if (reply.ok() || !kept || kept->killed_by_us) return;
+                               if (reply.ok() || !kept || kept->killed_by_us) return retirement_.over(id);
                                kept->expected = false;  // WK-2: it has work, or others hold what it owns
                                kept->reason.clear();
                                kept->cause = DeathCause::kCrashed;
-                               parts_.leases.queue().worker_ready(id, kept->pid, kept->kind, parts_.loop.now());
+                               retirement_.refused(id, kept->pid, kept->kind, parts_.loop.now());
                                parts_.leases.apply();
                              });
   }

@@ -1,5 +1,5 @@
 // Workers: how worker processes come to be and are let go: forks by the job's launcher, the stock of idle ones
-// (WorkerStock), and retiring those that nobody has used for a while.
+// (WorkerStock), and retiring those that nobody has used for a while (Retirement).
 //
 //   fork() --Forked--> has a pid --Hello, welcomed--> ready() --> lease queue, actor or light host
 //      `--an error, or its end, before that--> failed(): whoever waits for it is told
@@ -20,6 +20,7 @@
 #include "core/node/daemon/base/jobs.h"
 #include "core/node/daemon/workers/launchers.h"
 #include "core/node/daemon/workers/leases.h"
+#include "core/node/daemon/workers/retirement.h"
 #include "core/node/daemon/deaths/process_ends.h"
 #include "core/node/daemon/workers/worker_stock.h"
 #include "core/node/logs/log_pump.h"
@@ -46,7 +47,12 @@ class Workers {
     LogPumps& logs;
   };
   Workers(Parts parts, double cpus, WorkerHome home, std::string node_id, Events events)
-      : parts_(parts), stock_(cpus), home_(home), node_id_(std::move(node_id)), events_(std::move(events)) {}
+      : parts_(parts),
+        stock_(cpus),
+        retirement_(parts.leases.queue()),
+        home_(home),
+        node_id_(std::move(node_id)),
+        events_(std::move(events)) {}
 
   /// Null: no launcher, or no descriptors.
   NodeProcess* fork(Job& job, const sched::WorkerKind& kind);
@@ -78,6 +84,7 @@ class Workers {
  private:
   Parts parts_;
   WorkerStock stock_;
+  Retirement retirement_;
   const WorkerHome home_;
   const std::string node_id_;
   const Events events_;
