@@ -1,6 +1,6 @@
 // Keeper: pins buffers for what actors need beyond the processes that gave it (core/head/state/actors/keeping.h): those
-// that a creation or a checkpoint names, as the daemon passes it on to the head, and copies of other nodes' buffers when
-// the head asks for them.
+// that a creation or a checkpoint names, as the daemon passes it on to the head, and copies of other nodes' buffers
+// when the head asks for them.
 //
 //   a frame passes --> PINNED where the buffers lie           --kKeepNoMore--> gone
 //   kKeep --> COPYING --all are here--> PINNED here           --kKeepNoMore--> gone
