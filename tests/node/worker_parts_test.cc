@@ -3,6 +3,7 @@
 
 #include "core/node/daemon/workers/actor_hosts.h"
 #include "core/node/daemon/deaths/death_acks.h"
+#include "core/node/daemon/deaths/oom_kills.h"
 #include "core/node/daemon/workers/workers.h"
 #include "tests/node/fake_messenger.h"
 
@@ -24,6 +25,17 @@ TEST(WorkerStock, NDW1_ARequestTakesAForkOfTheStockOrOneOfItsOwn) {
   EXPECT_EQ(stock.missing(2, 0), 4) << "another job's stock is its own";
   EXPECT_EQ(WorkerStock(0).size(), 1);
   EXPECT_EQ(WorkerStock(1000).size(), kStockMax);
+}
+
+// The first worker that was killed by hand on a machine that had killed for lack of memory before counted as one of
+// these, and had that budget.
+TEST(OomKills, OOK1_WhatWasCountedBeforeIsNobodysDeathHere) {
+  std::uint64_t count = 5;
+  OomKills kills([&] { return count; });
+  EXPECT_FALSE(kills.any_since());
+  count = 7;
+  EXPECT_TRUE(kills.any_since());
+  EXPECT_FALSE(kills.any_since()) << "a kill is seen once";
 }
 
 TEST(ActorHosts, AH1_CountsFollowWhateverTheOrder) {

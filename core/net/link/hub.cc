@@ -1,13 +1,9 @@
 #include "core/net/link/hub.h"
 
-#include <fcntl.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <future>
+
+#include "core/net/link/spans.h"
 
 namespace troupe::net {
 namespace {
@@ -37,6 +33,12 @@ LinkHub::LinkHub(LinkEvents& events, const LinksOptions& options, std::unique_pt
       options_(options),
       descriptors_max_(raise_descriptor_limit()),
       identity_(options.identity),
+      connections_(*loop, options_, counters_),
+      dialer_(*loop, {.self = [this] { return proof_self(); },
+                      .proven = [this](const std::shared_ptr<LinkStream>& link,
+                                       UniqueFd socket) { dialled(link, std::move(socket)); },
+                      .silence_max = options.keep_alive.timeout,
+                      .counters = &counters_}),
       loop_(std::move(loop)) {}
 
 LinkHub::~LinkHub() { shutdown(); }
@@ -112,17 +114,19 @@ Result<int> LinkHub::listen(const ListenOptions& options) {
     listening_ = false;
     return port;
   }
-  incoming_max_ = std::size_t(std::min<std::uint64_t>(std::uint64_t(std::max(1, options.connections_max)),
-                                                      std::max<std::uint64_t>(descriptors_max_ / 4, 1)));
+  connections_.limit(std::size_t(std::min<std::uint64_t>(std::uint64_t(std::max(1, options.connections_max)),
+                                                         std::max<std::uint64_t>(descriptors_max_ / 4, 1))));
   Listener::Options limits;
-  limits.has_room = [this] { return room_for_incoming(); };
+  limits.has_room = [this] { return connections_.has_room(); };
   limits.refused = &counters_.connections_refused;
   Handshakes::Options handshakes;
   handshakes.self = [this] { return proof_self(); };
   handshakes.unproven_max = std::size_t(std::max(1, options.unproven_max));
   handshakes.timeout = options_.handshake_timeout;
   handshakes.failed = &counters_.handshakes_failed;
-  handshakes.admitted = [this](UniqueFd socket, const ProofPeer& peer) { admitted(std::move(socket), peer); };
+  handshakes.admitted = [this](UniqueFd socket, const ProofPeer& peer) {
+    if (connections_.admit(socket.get(), peer)) transport_->adopt(socket.release());
+  };
   auto shared = std::make_shared<UniqueFd>(std::move(*socket));  // std::function wants something that can be copied
   loop_->post([this, shared, limits, handshakes] {
     handshakes_ = std::make_unique<Handshakes>(*loop_, handshakes);
@@ -140,94 +144,6 @@ ProofSelf LinkHub::proof_self() const {
           ProofPurpose::kLink, identity_.incarnation, identity_.epoch};
 }
 
-bool LinkHub::room_for_incoming() const {
-  std::lock_guard lock(connections_mutex_);
-  return incoming_ < incoming_max_;
-}
-
-void LinkHub::admitted(UniqueFd socket, const ProofPeer& peer) {
-  UniqueFd watch(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
-  if (!watch || !room_for_incoming()) {  // NLS-3: others may have proven themselves since it was accepted
-    counters_.connections_refused.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  const std::uint64_t serial = register_connection(socket.get(), std::move(watch), true);
-  const auto too_late = loop_->at(std::chrono::steady_clock::now() + options_.handshake_timeout, [this, serial] {
-    {
-      std::lock_guard lock(connections_mutex_);
-      auto found = connections_.find(serial);
-      if (found == connections_.end() || found->second.linked) return;
-    }
-    counters_.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
-    cut(serial);  // LH-1
-  });
-  {
-    std::lock_guard lock(connections_mutex_);
-    connections_.at(serial).handshake = too_late;
-    connections_.at(serial).peer = peer;
-  }
-  transport_->adopt(socket.release());
-}
-
-std::uint64_t LinkHub::register_connection(int descriptor, UniqueFd watch, bool incoming) {
-  const std::uint64_t serial = next_serial_++;
-  // Only EPOLLHUP and EPOLLERR, which always come: the transport has shut its own descriptor.
-  loop_->watch(watch.get(), 0, [this, serial](std::uint32_t) { cut(serial); });
-  {
-    std::lock_guard lock(connections_mutex_);
-    Connection& connection = connections_[serial];
-    connection.descriptor = descriptor;
-    connection.watch = std::move(watch);
-    connection.incoming = incoming;
-    serial_of_[descriptor] = serial;
-    incoming_ += incoming;
-  }
-  if (!std::exchange(looking_, true))
-    loop_->at(std::chrono::steady_clock::now() + kLookAfter, [this] { look_for_silence(); });
-  return serial;
-}
-
-void LinkHub::cut(std::uint64_t serial) {
-  Connection connection;
-  {
-    std::lock_guard lock(connections_mutex_);
-    auto found = connections_.find(serial);
-    if (found == connections_.end()) return;
-    connection = std::move(found->second);
-    connections_.erase(found);
-    incoming_ -= connection.incoming;
-    auto known = serial_of_.find(connection.descriptor);
-    if (known != serial_of_.end() && known->second == serial) serial_of_.erase(known);
-  }
-  loop_->cancel(connection.handshake);
-  loop_->forget(connection.watch.get());
-  ::shutdown(connection.watch.get(), SHUT_RDWR);
-}
-
-// LH-3.
-void LinkHub::look_for_silence() {
-  const auto limit =
-      std::chrono::duration_cast<std::chrono::milliseconds>(options_.keep_alive.time + options_.keep_alive.timeout);
-  std::vector<std::pair<std::uint64_t, std::shared_ptr<LinkStream>>> silent;
-  silence_.look(std::chrono::steady_clock::now());
-  {
-    std::lock_guard lock(connections_mutex_);
-    for (const auto& [serial, connection] : connections_) {
-      if (connection.linked && silence_.counted(silence_of(connection.watch.get())) > limit)
-        silent.emplace_back(serial, connection.link.lock());
-    }
-    looking_ = !connections_.empty();
-  }
-  for (const auto& [serial, link] : silent) {
-    if (link)
-      link->abort(make_error<NodeDiedError>("the link to " + link->setup().place + " broke: no sign of life for " +
-                                            seconds_text(limit)));
-    cut(serial);
-  }
-  if (!looking_) return silence_.pause();
-  loop_->at(std::chrono::steady_clock::now() + kLookAfter, [this] { look_for_silence(); });
-}
-
 std::string LinkHub::judge(const abi::Hello& hello) {
   auto reason = compare(hello, own_hello());
   if (!reason.empty()) counters_.handshakes_failed.fetch_add(1, std::memory_order_relaxed);
@@ -242,19 +158,7 @@ abi::Hello LinkHub::own_hello() {
 std::shared_ptr<abi::Owner> LinkHub::incoming(std::shared_ptr<abi::Stream> stream, int descriptor) {
   auto link = make_link({.outgoing = false, .place = "the peer"});
   if (!link) return nullptr;
-  bool known = false;
-  {
-    std::lock_guard lock(connections_mutex_);
-    if (auto serial = serial_of_.find(descriptor); serial != serial_of_.end()) {
-      known = true;
-      link->set_connection(serial->second);
-      Connection& connection = connections_.at(serial->second);
-      link->set_peer(connection.peer);
-      connection.linked = true;
-      connection.link = link;
-    }
-  }
-  if (!known) {  // cut meanwhile
+  if (!connections_.claim(descriptor, link)) {  // cut meanwhile
     forget_link(*link);
     return nullptr;
   }
@@ -262,8 +166,47 @@ std::shared_ptr<abi::Owner> LinkHub::incoming(std::shared_ptr<abi::Stream> strea
   return link;
 }
 
-// ----------------------------------------------------------------------------------------------------------------- the
-// table
+// ------------------------------------------------------------------------------------------------------------------
+// outgoing
+
+Result<std::shared_ptr<LinkStream>> LinkHub::start_dial(const ConnectOptions& options, bool waited_for) {
+  {
+    std::lock_guard lock(identity_mutex_);
+    if (!identity_.token.is_set())
+      return UnauthenticatedError("no cluster token to connect to " + options.address + " with");
+  }
+  auto address = parse_address(options.address);
+  if (!address.ok()) return address.error_ptr();
+  auto link = make_link({.outgoing = true, .waited_for = waited_for, .place = options.address});
+  if (!link) return CancelledError("links are shut down");
+  loop_->post([this, link, address = *address, options] {
+    if (auto why = link->abort_reason()) return link->fail(why);  // closed before we came to it
+    dialer_.start(link, address, options);
+  });
+  return link;
+}
+
+Result<LinkId> LinkHub::dial(const ConnectOptions& options) {
+  auto link = start_dial(options, false);
+  if (!link.ok()) return link.error_ptr();
+  return (*link)->setup().id;
+}
+
+Result<LinkId> LinkHub::connect(const ConnectOptions& options) {
+  auto link = start_dial(options, true);
+  if (!link.ok()) return link.error_ptr();
+  auto opened = (*link)->wait_until_open();
+  if (!opened.ok()) return opened.error_ptr();
+  return (*link)->setup().id;
+}
+
+void LinkHub::dialled(const std::shared_ptr<LinkStream>& link, UniqueFd socket) {
+  connections_.dialled(socket.get(), link);
+  link->attach(transport_->dial(socket.release(), own_hello(), link));
+}
+
+// ------------------------------------------------------------------------------------------------------------------
+// the table
 
 std::shared_ptr<LinkStream> LinkHub::make_link(LinkStream::Setup setup) {
   std::unique_lock lock(links_mutex_);
@@ -277,7 +220,7 @@ std::shared_ptr<LinkStream> LinkHub::make_link(LinkStream::Setup setup) {
 }
 
 void LinkHub::link_ended(LinkStream& link) {
-  if (link.connection() != 0) loop_->post([this, serial = link.connection()] { cut(serial); });  // LH-2
+  if (link.connection() != 0) loop_->post([this, serial = link.connection()] { connections_.cut(serial); });  // LH-2
   forget_link(link);
 }
 
@@ -295,7 +238,7 @@ void LinkHub::close(LinkId link) {
   if (!one) return;
   if (!one->close()) {
     auto why = make_error<CancelledError>("closed before it was open");
-    loop_->post([this, link, why] { end_dial(link, why); });
+    loop_->post([this, link, why] { dialer_.end(link, why); });
     return;
   }
   loop_->post([this, weak = std::weak_ptr(one)] {
@@ -311,7 +254,7 @@ void LinkHub::abort(LinkId link, std::string reason) {
   if (!one) return;
   auto why = make_error<CancelledError>("the link to " + one->setup().place + " was cut: " + reason);
   one->abort(why);
-  loop_->post([this, link, why] { end_dial(link, why); });
+  loop_->post([this, link, why] { dialer_.end(link, why); });
 }
 
 void LinkHub::shutdown() {

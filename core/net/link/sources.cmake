@@ -15,8 +15,9 @@ troupe_library(link
     ${folder}/data/connection.cc
     ${folder}/data/introduction.cc
     ${folder}/data/server.cc
+    ${folder}/link/connections.cc
+    ${folder}/link/dialer.cc
     ${folder}/link/hub.cc
-    ${folder}/link/hub_dial.cc
     ${folder}/link/library.cc
     ${folder}/link/link.cc
     ${folder}/link/link_stream.cc

@@ -30,6 +30,13 @@ bool has_ended(const UniqueFd& pidfd) {
 
 }  // namespace
 
+Deaths::Deaths(Parts parts, WorkerHome home, std::string node_id, Events events)
+    : parts_(parts),
+      home_(home),
+      node_id_(std::move(node_id)),
+      events_(std::move(events)),
+      oom_kills_(&oom_kill_count) {}
+
 void Deaths::finish(ProcessId id) {
   NodeProcess* process = parts_.table.find(id);
   if (!process) return;
@@ -102,11 +109,10 @@ wire::ProcessDied Deaths::describe(NodeProcess& process) {
   death.wait_status = process.wait_status.value_or(-1);
   death.node_id = node_id_;
   death.log_tail = parts_.logs.finish(process.id);
-  const std::uint64_t oom_kills = oom_kill_count();
+  const bool oom_kill = oom_kills_.any_since();
   const bool by_sigkill =
       process.wait_status && WIFSIGNALED(*process.wait_status) && WTERMSIG(*process.wait_status) == SIGKILL;
-  death.out_of_memory = by_sigkill && !process.killed_by_us && oom_kills > oom_kills_;
-  oom_kills_ = oom_kills;
+  death.out_of_memory = by_sigkill && !process.killed_by_us && oom_kill;
   death.expected = process.expected;
   death.cause = process.expected      ? process.cause
                 : death.out_of_memory ? DeathCause::kOutOfMemory

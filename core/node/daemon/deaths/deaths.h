@@ -20,6 +20,7 @@
 #include "core/node/base/messenger.h"
 #include "core/node/base/process_table.h"
 #include "core/node/daemon/deaths/death_acks.h"
+#include "core/node/daemon/deaths/oom_kills.h"
 #include "core/node/daemon/deaths/process_ends.h"
 #include "core/node/daemon/deaths/stray_sweep.h"
 #include "core/node/logs/log_pump.h"
@@ -51,8 +52,7 @@ class Deaths {
     LogPumps& logs;
     StraySweep& strays;
   };
-  Deaths(Parts parts, WorkerHome home, std::string node_id, Events events)
-      : parts_(parts), home_(home), node_id_(std::move(node_id)), events_(std::move(events)) {}
+  Deaths(Parts parts, WorkerHome home, std::string node_id, Events events);
 
   void finish(ProcessId id);
   void acked(ProcessId dead, ProcessId by);
@@ -80,7 +80,7 @@ class Deaths {
   const Events events_;
   DeathAcks acks_;
   std::map<ProcessId, UniqueFd> still_ending_;  ///< pidfds of those that the kernel has not let go yet
-  std::uint64_t oom_kills_ = 0;
+  OomKills oom_kills_;
 };
 
 }  // namespace troupe::node
