@@ -161,6 +161,8 @@ def main():
     parser.add_argument("--fuzz", action="store_true", help="also the fuzzers with libFuzzer (installs clang)")
     parser.add_argument("--deep", action="store_true",
                         help=f"also the tests labelled deep, then release, {', '.join(SANITIZERS)} and longer fuzzing")
+    parser.add_argument("--part", action="append", metavar="PRESET",
+                        help="of what --deep, --sanitizers or --fuzz run only this preset; may be given several times")
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="N busy loops beside the tests")
     parser.add_argument("--no-install", action="store_true", help="do not look for missing packages")
     parser.add_argument("-j", "--jobs", type=int, default=max(2, min(os.cpu_count() or 2, 16)),
@@ -174,6 +176,13 @@ def main():
     arguments.sanitizers |= arguments.deep
     arguments.fuzz |= arguments.deep
     arguments.fuzz_seconds = DEEP_FUZZ_SECONDS if arguments.deep else None
+    presets = [arguments.preset] + (["release"] if arguments.deep else [])
+    presets += (SANITIZERS if arguments.sanitizers else []) + (["fuzz"] if arguments.fuzz else [])
+    if arguments.part:
+        unknown = [part for part in arguments.part if part not in presets]
+        if unknown:
+            parser.error(f"--part: {', '.join(unknown)}: not one of {', '.join(dict.fromkeys(presets))}")
+        presets = [preset for preset in presets if preset in arguments.part]
     started = time.monotonic()
     tally = Tally()
     if not arguments.no_install:
@@ -182,8 +191,6 @@ def main():
             print("tests/run: packages are missing, see above", file=sys.stderr)
             print("0 passed, 1 failed, 0 skipped")
             return 1
-    presets = [arguments.preset] + (["release"] if arguments.deep else [])
-    presets += (SANITIZERS if arguments.sanitizers else []) + (["fuzz"] if arguments.fuzz else [])
     with BusyLoops(arguments.busy):
         for preset in dict.fromkeys(presets):
             run_preset(preset, arguments, tally)

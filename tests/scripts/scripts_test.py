@@ -168,6 +168,17 @@ class AcceptTest(unittest.TestCase):
         self.assertEqual([len(command) for command in commands], [1, 1, 3, 1, 1])
 
 
+    def test_the_parts_of_a_deep_run_that_have_passed_are_not_run_again(self):
+        record, parts = self.record(), []
+        record.run = lambda step, command: (parts.append(command[-1]) or command[-1] != "asan", 1)
+        self.assertFalse(self.accept.deep(record))
+        self.assertEqual(parts, ["check", "release", "asan"])
+        record = self.record()
+        record.run = lambda step, command: (parts.append(command[-1]) or True, 1)
+        self.assertTrue(self.accept.deep(record))
+        self.assertEqual(parts[3:], ["asan", "tsan", "ubsan", "fuzz"])
+
+
 class InstallDepsTest(unittest.TestCase):
     def deps(self, *arguments):
         return subprocess.run([os.path.join(ROOT, "cmake", "install-deps"), *arguments], capture_output=True, text=True)
