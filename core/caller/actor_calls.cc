@@ -17,7 +17,7 @@ void ActorCalls::stop_waiting(PendingCall& call) {
   const auto list = waiting_.find(call.caller);
   if (list == waiting_.end()) return;
   list->second.remove(call);
-  if (list->second.empty()) waiting_.erase(list);  // each task that calls is a caller of its own
+  if (!list->second.front()) waiting_.erase(list);  // each task that calls is a caller of its own
 }
 
 PendingCall* ActorCalls::next_of(std::uint64_t caller) {
