@@ -49,12 +49,14 @@ Result<std::unique_ptr<node::HeadClient>> ask_cluster(const ClusterFlags& flags)
 std::vector<SessionRow> sessions(const std::string& session_root) {
   std::vector<SessionRow> rows;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(node::sessions_folder(session_root), error)) {
-    if (!entry.is_directory(error)) continue;
-    SessionRow row{
-        entry.path().filename().string(), entry.path().string(), {}, fs::exists(entry.path() / "lock", error)};
+  // SE-1: of a folder that is not ours nothing is read
+  Result<std::vector<std::string>> ours = node::list_sessions(node::sessions_folder(session_root));
+  if (!ours) return rows;
+  for (const std::string& dir : *ours) {
+    const fs::path path(dir);
+    SessionRow row{path.filename().string(), dir, {}, fs::exists(path / "lock", error)};
     for (const fs::path& folder :
-         {entry.path(), entry.path() / "events"})  // the second is there when the session is over
+         {path, path / "events"})  // the second is there when the session is over
       for (const auto& file : fs::directory_iterator(folder, error)) {
         if (file.path().extension() != ".info") continue;
         const auto info = node::read_info(file.path().string());

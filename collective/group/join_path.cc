@@ -162,12 +162,27 @@ std::shared_ptr<ShmSegment> receive_all(const MeetingPlan& plan) {
   return segment;
 }
 
+/// JP-4
+void check_owner(const MeetingPlan& plan, int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    fail_meeting(plan, Reason::kBackend,
+                 fmt::format("cannot ask who listens at {}: {}", plan.address, std::strerror(errno)));
+  if (peer.uid != ::geteuid())
+    fail_meeting(plan, Reason::kMismatch,
+                 fmt::format("who listens at {} is another user ({}): name another path", plan.address, peer.uid));
+}
+
 /// Rank 0 may not be there yet: there is no event for the birth of a socket.
 UniqueFd dial_rank_0(const MeetingPlan& plan) {
   for (;;) {
     UniqueFd socket = new_socket(plan);
     const int error = connect_to(socket, plan.address);
-    if (error == 0) return socket;
+    if (error == 0) {
+      check_owner(plan, socket.get());
+      return socket;
+    }
     if (error != ENOENT && error != ECONNREFUSED && error != EAGAIN)
       fail_meeting(plan, Reason::kBackend, fmt::format("cannot connect to {}: {}", plan.address, std::strerror(error)));
     check_not_foreign(plan);
@@ -210,7 +225,10 @@ std::shared_ptr<ShmSegment> ask(const MeetingPlan& plan) {
   check_refusal(plan, verdict.refusal);
   if (!descriptor) fail_meeting(plan, Reason::kBackend, "rank 0 sent no descriptor");
   const std::uint64_t key = MeetingSecret(plan.token).group_key(verdict.meeting, plan.group);
-  return ShmSegment::attach(std::move(descriptor), key).value();
+  std::shared_ptr<ShmSegment> segment = ShmSegment::attach(std::move(descriptor), key).value();
+  if (segment->ranks() != plan.size)
+    fail_meeting(plan, Reason::kMismatch, fmt::format("rank 0's memory is for {} ranks", segment->ranks()));
+  return segment;
 }
 
 }  // namespace

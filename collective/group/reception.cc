@@ -25,6 +25,7 @@ namespace {
 
 using Ruling = Judgement::Ruling;
 
+constexpr int kGreetedAtOnce = 64;
 constexpr std::size_t kGuestsMax = 1024;  // connections that have not shown their card: strangers, most of them
 constexpr std::size_t kTokenMax = 128;
 
@@ -53,7 +54,7 @@ void tell(int fd, Reason reason, const std::string& error) {
   verdict.refusal.reason = std::uint32_t(reason);
   error.copy(verdict.refusal.error, sizeof verdict.refusal.error - 1);
   // its buffer takes it at once, or nobody is there
-  (void)send_whole(fd, &verdict, sizeof verdict, Clock::now() + kStranger);
+  (void)::send(fd, &verdict, sizeof verdict, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /// Rank 0's side while ranks come in.
@@ -114,8 +115,9 @@ class Reception {
     (void)::poll(polled_.data(), polled_.size(), milliseconds_until(until));
   }
 
+  /// A few at a time, so that those who are here are heard between them, and the deadline is looked at.
   void greet() {
-    for (;;) {
+    for (int i = 0; i < kGreetedAtOnce; ++i) {
       UniqueFd one(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (one) {
         if (guests_.size() >= kGuestsMax) make_room();
@@ -125,6 +127,10 @@ class Reception {
       }
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        if (!guests_.empty()) {
+          make_room();
+          continue;
+        }
         const std::string text = fmt::format("rank 0 cannot take another connection: {}", std::strerror(errno));
         refuse_all(arrivals_, Reason::kBackend, text);
         fail_meeting(plan_, Reason::kBackend, text);
@@ -198,6 +204,7 @@ class Reception {
       disagreement_ = judgement.text;
       until_ = std::min<Clock::time_point>(until_, Clock::now() + kFarewell);
       refuse_all(arrivals_, Reason::kMismatch, disagreement_);
+      for (UniqueFd& socket : arrivals_.sockets) socket.reset();  // their ends are no news any more
     }
     if (!disagreement_.empty()) tell(guest.fd.get(), Reason::kMismatch, disagreement_);
     const int rank = guest.hello.rank;
@@ -212,7 +219,7 @@ class Reception {
   void look_for_hangups() {
     for (int r = 1; r < plan_.size; ++r) {
       UniqueFd& socket = arrivals_.sockets[std::size_t(r)];
-      if (!socket || !disagreement_.empty()) continue;
+      if (!socket) continue;
       pollfd one{socket.get(), POLLRDHUP, 0};
       if (::poll(&one, 1, 0) <= 0) continue;
       socket.reset();

@@ -7,8 +7,8 @@
 //                \-------------------\------------------------> refused, alone
 //
 // Invariants
-//   RC-1  A connection that says nothing delays nobody; it is closed after kStranger, and of more than 1,024 the oldest
-//         makes way, of the source of which most wait (SRC-1).
+//   RC-1  A connection that says nothing delays nobody; it is closed after kStranger, and of more than 1,024, or than
+//         there are descriptors for, the oldest makes way, of the source of which most wait (SRC-1).
 //   RC-2  Who has another token, is not Troupe, dialled another address (a relay; where a token is asked for), or comes
 //         as a rank that is here already is refused alone: no stranger ends a meeting. (Of another version only the
 //         first words can be read: no proof, so where a token was asked for, no trust.)
@@ -39,7 +39,7 @@ struct MeetingPlan {
   Clock::time_point deadline{};
 };
 
-inline constexpr auto kStranger = std::chrono::seconds(2);  ///< for a hello, for an answer, for taking a verdict
+inline constexpr auto kStranger = std::chrono::seconds(10);  ///< for a hello, and for an answer: ranks may be slow
 inline constexpr auto kFarewell = std::chrono::seconds(10);
 
 /// All that a rank shows.

@@ -83,11 +83,14 @@ std::size_t usual_slot(int ranks, std::size_t shared_cache) {
   return slot;
 }
 
-ShmSegment::ShmSegment(UniqueFd fd, std::byte* memory, std::size_t bytes)
-    : fd_(std::move(fd)), memory_(memory), bytes_(bytes), control_(reinterpret_cast<ShmControl*>(memory)) {
-  ranks_ = control_->ranks;
-  slot_bytes_ = control_->slot_bytes;
-  message_bytes_ = control_->message_bytes;
+ShmSegment::ShmSegment(UniqueFd fd, std::byte* memory, const Sizes& sizes)
+    : fd_(std::move(fd)),
+      memory_(memory),
+      bytes_(sizes.total_bytes),
+      control_(reinterpret_cast<ShmControl*>(memory)),
+      ranks_(sizes.ranks),
+      slot_bytes_(sizes.slot_bytes),
+      message_bytes_(sizes.message_bytes) {
   const Offsets o = offsets_of(ranks_, slot_bytes_, message_bytes_);
   lines_ = reinterpret_cast<RankLines*>(memory + o.lines);
   written_ = reinterpret_cast<Written*>(memory + o.written);
@@ -121,7 +124,8 @@ Result<std::shared_ptr<ShmSegment>> ShmSegment::create(const ShmLayout& layout) 
   control->slot_bytes = slot;
   control->message_bytes = messages;
   control->total_bytes = total;
-  return std::shared_ptr<ShmSegment>(new ShmSegment(std::move(fd), static_cast<std::byte*>(memory), total));
+  const Sizes sizes{std::size_t(layout.ranks), slot, messages, total};
+  return std::shared_ptr<ShmSegment>(new ShmSegment(std::move(fd), static_cast<std::byte*>(memory), sizes));
 }
 
 Result<std::shared_ptr<ShmSegment>> ShmSegment::attach(UniqueFd fd, std::uint64_t key) {
@@ -134,15 +138,18 @@ Result<std::shared_ptr<ShmSegment>> ShmSegment::attach(UniqueFd fd, std::uint64_
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return failed_call("mapping a group's shared memory");
   const auto* control = static_cast<const ShmControl*>(memory);
+  // read once: who shares the memory may change it
+  const Sizes sizes{control->ranks, control->slot_bytes, control->message_bytes, bytes};
   const bool ours = control->magic == kMagic && control->version == kVersion && control->key == key &&
-                    control->ranks >= 1 && control->ranks <= unsigned(kShmRanksMax) && control->total_bytes == bytes &&
-                    offsets_of(control->ranks, control->slot_bytes, control->message_bytes).total == bytes;
+                    sizes.ranks >= 1 && sizes.ranks <= std::size_t(kShmRanksMax) && control->total_bytes == bytes &&
+                    sizes.slot_bytes <= bytes && sizes.message_bytes <= bytes &&
+                    offsets_of(sizes.ranks, sizes.slot_bytes, sizes.message_bytes).total == bytes;
   if (!ours) {
     ::munmap(memory, bytes);
     return CollectiveError::from({.reason = Reason::kStale},
                                  "the shared memory belongs to another group, epoch or build");
   }
-  return std::shared_ptr<ShmSegment>(new ShmSegment(std::move(fd), static_cast<std::byte*>(memory), bytes));
+  return std::shared_ptr<ShmSegment>(new ShmSegment(std::move(fd), static_cast<std::byte*>(memory), sizes));
 }
 
 Result<std::shared_ptr<ShmSegment>> ShmSegment::attach_from(int pid, int fd, std::uint64_t key) {

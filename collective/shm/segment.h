@@ -127,7 +127,7 @@ class ShmSegment {
   ShmSegment& operator=(const ShmSegment&) = delete;
 
   int fd() const { return fd_.get(); }
-  int ranks() const { return int(control_->ranks); }
+  int ranks() const { return int(ranks_); }
   std::uint64_t epoch() const { return control_->epoch; }
   std::uint64_t key() const { return control_->key; }
   std::size_t slot_bytes() const { return slot_bytes_; }
@@ -186,7 +186,8 @@ class ShmSegment {
   void end_sleep(int rank);
 
  private:
-  ShmSegment(UniqueFd fd, std::byte* memory, std::size_t bytes);
+  struct Sizes { std::size_t ranks, slot_bytes, message_bytes, total_bytes; };
+  ShmSegment(UniqueFd fd, std::byte* memory, const Sizes& sizes);
   void wake_all_sleepers();
   bool count_cores();
 
@@ -195,7 +196,7 @@ class ShmSegment {
   std::byte* memory_;
   std::size_t bytes_;
   ShmControl* control_;
-  std::size_t ranks_ = 0, slot_bytes_ = 0, message_bytes_ = 0;
+  const std::size_t ranks_, slot_bytes_, message_bytes_;
   RankLines* lines_ = nullptr;
   Written* written_ = nullptr;
   Read* read_ = nullptr;

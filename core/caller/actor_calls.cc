@@ -13,6 +13,13 @@ void ActorCalls::wait(PendingCall& call) {
   waiting_[call.caller].push_back(call);
 }
 
+void ActorCalls::stop_waiting(PendingCall& call) {
+  const auto list = waiting_.find(call.caller);
+  if (list == waiting_.end()) return;
+  list->second.remove(call);
+  if (!list->second.front()) waiting_.erase(list);  // each task that calls is a caller of its own
+}
+
 PendingCall* ActorCalls::next_of(std::uint64_t caller) {
   auto found = waiting_.find(caller);
   if (found == waiting_.end()) return nullptr;

@@ -38,7 +38,7 @@ class ActorCalls {
 
   // ---- waiting for arguments
   void wait(PendingCall& call);
-  void stop_waiting(PendingCall& call) { waiting_[call.caller].remove(call); }
+  void stop_waiting(PendingCall& call);
   /// A call of this caller waits: CAC-1 holds back the next one.
   bool waits(std::uint64_t caller) const { return !waiting_.empty() && waiting_.contains(caller); }
   /// Takes the first call of this caller out, when its arguments are there; null else. (CAC-1)

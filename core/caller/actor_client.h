@@ -57,9 +57,9 @@ class ActorClient final : public detail::HandleBase {
   HeldHandle& held() { return held_; }
 
   // ---- its creation, by this process
-  /// The head is about to be asked to create it.
+  /// The head is to be asked to create it, as soon as its arguments are there.
   void creating();
-  /// The head has agreed.
+  /// The head has answered: it agreed, or there is one of that name already.
   void created() { life_.created(); }
   /// What its constructor's arguments name is pinned for as long as it may be constructed again.
   void pin_arguments(std::shared_ptr<Outgoing> arguments) { keep_arguments_ = std::move(arguments); }
@@ -92,7 +92,7 @@ class ActorClient final : public detail::HandleBase {
   void moved(const wire::ActorLocation& word);
   /// Its process, or all of its node, is dead: what that had begun.
   void process_died(const net::BegunCalls& begun, ErrorPtr why);
-  /// No call of it will be answered any more.
+  /// It is dead, or cannot be reached for good: its calls fail, but those whose answers may still be on their way.
   void die(const ErrorPtr& why);
   /// The process is taken apart: nothing is waited for.
   void clear(const ErrorPtr& why);

@@ -61,7 +61,7 @@ class Caller final : public CallingSide {
   Owner& owner_;
   CallTable calls_;
   TaskSubmitter tasks_;
-  UntakenArguments untaken_;
+  UntakenArguments untaken_;  // empty when this ends: it may hold handles, which the clients below count
   ActorClients actors_;
   ActorNames names_;
   ActorCreation creation_;

@@ -1,5 +1,5 @@
-// LightHosts: the processes of this node that host light actors, asked of the daemon when the first one is made, and
-// which of them the next light actor goes to.
+// LightHosts: the processes of this node that host light actors, asked of the daemon when one is made and none is
+// known, and which of them the next light actor goes to.
 //
 //   place --no host is known--> waits --the daemon's answer--> placed, in order of their making
 //                                                    `--none--> dead

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -472,6 +473,65 @@ TEST(JoinTest, WhoSaysNothingDelaysNobody) {
     return outcome([&] { (void)join("meet", r, 3, {.address = path}); });
   });
   EXPECT_EQ(codes, (std::vector{0, 0, 0}));
+}
+
+// RC-1: more strangers than rank 0 has descriptors for make way for each other; they ended the meeting.
+TEST(JoinTest, StrangersThatTakeAllDescriptorsEndNoMeeting) {
+  const std::string address = free_address();
+  int connected_all[2];
+  ASSERT_EQ(::pipe(connected_all), 0);
+  const UniqueFd read_end(connected_all[0]), write_end(connected_all[1]);
+  const auto codes = as_processes(3, [&](int r) {
+    char word = 0;
+    if (r == 2) {
+      std::vector<UniqueFd> strangers;
+      while (strangers.size() < 100)
+        if (auto one = dial(address, Clock::now() + std::chrono::seconds(50)); one.ok())
+          strangers.push_back(std::move(*one));
+      if (::write(write_end.get(), &word, 1) != 1) return 1;
+      pollfd first{strangers.front().get(), POLLIN, 0};
+      return ::poll(&first, 1, 50'000) == 1 ? 0 : 2;  // they stay until rank 0 ends, or puts the oldest out
+    }
+    if (r == 0) {
+      const rlimit few{48, 48};
+      ::setrlimit(RLIMIT_NOFILE, &few);
+    } else if (::read(read_end.get(), &word, 1) != 1) {
+      return 1;
+    }
+    return outcome([&] { (void)join("net", r, 2, {.address = address, .timeout = std::chrono::seconds(50)}); });
+  });
+  EXPECT_EQ(codes, (std::vector{0, 0, 0}));
+}
+
+// JP-4: the default path is in /tmp, where another user may have made a socket of that name before.
+TEST(JoinTest, ASocketOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be two users";
+  const std::string path = free_path();
+  int listens[2];
+  ASSERT_EQ(::pipe(listens), 0);
+  const UniqueFd read_end(listens[0]), write_end(listens[1]);
+  std::string text;
+  const auto codes = as_processes(2, [&](int r) {
+    char word = 0;
+    if (r == 1) {
+      if (::read(read_end.get(), &word, 1) != 1) return 1;
+      const int refused = outcome([&] { (void)join("meet", 1, 2, {.address = path}); }, &text);
+      return refused == code(Reason::kMismatch) && text.find("12345") != std::string::npos ? 0 : 2;
+    }
+    if (::setresuid(12345, 12345, 12345) != 0) return 3;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return 4;
+    if (::chmod(path.c_str(), 0777) != 0 || ::listen(socket.get(), 8) != 0) return 5;
+    if (::write(write_end.get(), &word, 1) != 1) return 6;
+    const UniqueFd guest(::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    std::array<char, 8> heard;
+    return ::read(guest.get(), heard.data(), heard.size()) == 0 ? 0 : 7;  // it hangs up without a word
+  });
+  EXPECT_EQ(codes, (std::vector{0, 0}));
+  ::unlink(path.c_str());
 }
 
 // JP-1

@@ -1,6 +1,7 @@
 // The pure parts of the daemon, its loop and its session folder.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -233,6 +234,36 @@ TEST(LastRows, LRW2_WhatWasCutOffOrIsOfAnotherVersionIsAnError) {
   std::ofstream(file) << "TRPROWS9 and more";
   EXPECT_FALSE(read_last_rows(session, wire::StateKind::kNodes).ok());
   fs::remove_all(session);
+}
+
+TEST(LastRows, LRW2_NoLinkIsFollowedAndNothingButAFileIsRead) {
+  const std::string session = fresh_folder(), file = session + "/events/nodes.rows";
+  keep_last_rows(session, wire::StateKind::kNodes, {.rows = {{{"node_id", "a"}}}, .warnings = {}, .total = 1});
+  fs::rename(file, session + "/elsewhere");
+  fs::create_symlink(session + "/elsewhere", file);
+  EXPECT_FALSE(read_last_rows(session, wire::StateKind::kNodes).ok());
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_FALSE(read_last_rows(session, wire::StateKind::kNodes).ok()) << "it does not wait for a writer either";
+  fs::remove_all(session);
+}
+
+TEST(Session, AFileThatCannotBeWrittenWholeLeavesNothing) {
+  const std::string folder = fresh_folder(), file = folder + "/info";
+  ASSERT_TRUE(write_whole(file, "old").ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit small{100, 100};  // as a disk that is full from there on
+    ::setrlimit(RLIMIT_FSIZE, &small);
+    ::_exit(write_whole(file, std::string(1000, 'x')).ok() ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(fs::file_size(file), 3u);
+  EXPECT_FALSE(fs::exists(file + ".new"));
+  fs::remove_all(folder);
 }
 
 // REVIEW C.2: at f0736ec a node listened off loopback without encryption and without a word.

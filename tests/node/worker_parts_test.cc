@@ -32,10 +32,23 @@ TEST(WorkerStock, NDW1_ARequestTakesAForkOfTheStockOrOneOfItsOwn) {
 TEST(OomKills, OOK1_WhatWasCountedBeforeIsNobodysDeathHere) {
   std::uint64_t count = 5;
   OomKills kills([&] { return count; });
-  EXPECT_FALSE(kills.any_since());
-  count = 7;
-  EXPECT_TRUE(kills.any_since());
-  EXPECT_FALSE(kills.any_since()) << "a kill is seen once";
+  EXPECT_FALSE(kills.claim({}));
+  count = 6;
+  EXPECT_TRUE(kills.claim({}));
+}
+
+TEST(OomKills, OOK2_EachKillExplainsOneDeath) {
+  std::uint64_t count = 0;
+  OomKills kills([&] { return count; });
+  const OomKills::TimePoint now;
+  count = 2;                            // two are killed at once,
+  kills.look(now);                      // and the exit of a third is heard of first
+  EXPECT_TRUE(kills.claim(now));
+  EXPECT_TRUE(kills.claim(now + 4s));
+  EXPECT_FALSE(kills.claim(now + 4s)) << "a third was killed by somebody";
+  count = 3;
+  kills.look(now + 10s);
+  EXPECT_FALSE(kills.claim(now + 16s)) << "that one was no process of this node";
 }
 
 TEST(ActorHosts, AH1_CountsFollowWhateverTheOrder) {

@@ -33,18 +33,33 @@ class SmallCgroup {
     path_ = own_cgroup() / ("troupe-memory-test-" + std::to_string(::getpid()));
     std::error_code error;
     if (!fs::create_directory(path_, error)) return;
-    for (const char* name : {"memory.limit_in_bytes", "memory.max"})
-      if (fs::exists(path_ / name)) usable_ = bool(std::ofstream(path_ / name) << kLimit << std::flush);
+    const auto set = [&](const char* name, std::size_t value) {
+      return fs::exists(path_ / name) && bool(std::ofstream(path_ / name) << value << std::flush);
+    };
+    const bool limited = set("memory.limit_in_bytes", kLimit) || set("memory.max", kLimit);
+    // what could be swapped out would not be killed
+    const bool no_swap = set("memory.memsw.limit_in_bytes", kLimit) || set("memory.swap.max", 0) || !machine_swaps();
+    usable_ = limited && no_swap && ::access(processes().c_str(), W_OK) == 0;
   }
   ~SmallCgroup() {
     std::error_code ignored;
-    rt::eventually([&] { return fs::remove(path_, ignored) || !fs::exists(path_, ignored); });
+    rt::eventually([&] {
+      std::ifstream left(processes());  // a check has failed where there are any
+      for (pid_t pid; left >> pid;) ::kill(pid, SIGKILL);
+      return fs::remove(path_, ignored) || !fs::exists(path_, ignored);
+    }, 10);
   }
   SmallCgroup(const SmallCgroup&) = delete;
   bool usable() const { return usable_; }
   std::string processes() const { return path_ / "cgroup.procs"; }
 
  private:
+  static bool machine_swaps() {
+    std::ifstream swaps("/proc/swaps");
+    std::string heading, first;
+    return std::getline(swaps, heading) && std::getline(swaps, first);
+  }
+
   fs::path path_;
   bool usable_ = false;
 };
@@ -65,14 +80,14 @@ const std::vector<rt::Promise>& promises() {
       rt::Folder folder;
       SmallCgroup small;
       auto tried = task<&take_memory>.options({.retry = {.max_retries = 0, .max_oom_retries = 2}});
-      CHECK_EQ(get(tried.remote(small.processes(), folder / "two", 2), {.timeout = 50s}), 3);
+      CHECK_EQ(get(tried.remote(small.processes(), folder / "two", 2), {.timeout = 30s}), 3);
     }},
     {"without budget it fails with OutOfMemoryError, whatever is left for crashes", [] {
       rt::Folder folder;
       SmallCgroup small;
       auto tried = task<&take_memory>.options({.retry = {.max_retries = 5, .max_oom_retries = 1}});
       auto held = tried.remote(small.processes(), folder / "all", 9);
-      const auto error = CHECK_THROWS(troupe::OutOfMemoryError, get(held, {.timeout = 50s}));
+      const auto error = CHECK_THROWS(troupe::OutOfMemoryError, get(held, {.timeout = 30s}));
       CHECK_EQ(rt::count(folder / "all"), 2);
       CHECK(error && std::string(error->what()).find("memory") != std::string::npos);
     }},

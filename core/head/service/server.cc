@@ -88,13 +88,11 @@ class Server {
   void run();
   void shutdown() {
     if (links_) links_->shutdown();
-    using enum wire::StateKind;
-    if (options_.on_end)
-      for (const wire::StateKind kind : {kNodes, kJobs, kActors, kMetrics})
-        options_.on_end(kind, shell_.state().rows(kind));
+    if (options_.on_end) tell_last_rows();
   }
 
  private:
+  void tell_last_rows();
   void take_in(Inbox::Item& item);
   bool ended(std::span<pollfd> fds);
   int timeout_ms() const;
@@ -108,6 +106,16 @@ class Server {
   UniqueFd parent_, signals_;
   int stop_fd_ = -1;
 };
+
+void Server::tell_last_rows() {
+  using enum wire::StateKind;
+  try {
+    for (const wire::StateKind kind : {kNodes, kJobs, kActors, kMetrics})
+      options_.on_end(kind, shell_.state().rows(kind));
+  } catch (const std::exception& error) {  // no memory: the end goes on all the same
+    write_log(LogLevel::kWarn, "the last rows are not kept: {}", error.what());
+  }
+}
 
 Result<std::string> Server::start() {
   Result<net::Token> token = net::Token::read_file(options_.token_file);

@@ -21,7 +21,7 @@
 namespace troupe::node {
 namespace {
 constexpr Duration kSpin = std::chrono::microseconds(20);
-constexpr int kHeadEndWait = 1000;  // milliseconds
+constexpr int kHeadEndWait = 3000;  // milliseconds: it ends its links and writes its last rows
 }  // namespace
 
 Daemon::Daemon(DaemonConfig config, UniqueFd lifeline, std::shared_ptr<LocalNode> local)

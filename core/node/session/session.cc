@@ -188,7 +188,11 @@ Status write_whole(const std::string& path, std::string_view text) {
   for (std::string_view rest = text; !rest.empty();) {
     const ssize_t written = ::write(fd.get(), rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed();
+    if (written < 0) {
+      Status status = failed();
+      ::unlink(draft.c_str());  // a full disk stays no fuller than it was
+      return status;
+    }
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
   return ::rename(draft.c_str(), path.c_str()) == 0 ? Status() : failed();

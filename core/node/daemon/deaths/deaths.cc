@@ -109,10 +109,11 @@ wire::ProcessDied Deaths::describe(NodeProcess& process) {
   death.wait_status = process.wait_status.value_or(-1);
   death.node_id = node_id_;
   death.log_tail = parts_.logs.finish(process.id);
-  const bool oom_kill = oom_kills_.any_since();
+  const auto now = std::chrono::steady_clock::now();
+  oom_kills_.look(now);
   const bool by_sigkill =
       process.wait_status && WIFSIGNALED(*process.wait_status) && WTERMSIG(*process.wait_status) == SIGKILL;
-  death.out_of_memory = by_sigkill && !process.killed_by_us && oom_kill;
+  death.out_of_memory = by_sigkill && !process.killed_by_us && oom_kills_.claim(now);
   death.expected = process.expected;
   death.cause = process.expected      ? process.cause
                 : death.out_of_memory ? DeathCause::kOutOfMemory
