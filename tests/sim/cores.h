@@ -28,7 +28,7 @@
 //   CI-11  At rest each living worker that is no actor's and hosts none is of its node's lease queue, or was just asked
 //         to retire (RTR-2, WK-2).
 //   CI-12  An attempt of a task goes to workers and back a few times at most before it begins, also where workers are
-//         shared (HO-1, LQ-2).
+//         shared (HO-1, LQ-2). What a process does at one moment ends: one that goes round then ends the simulator.
 //   CI-13  Memory that somebody of its node was given stays what it was, and is lost to nobody there, also while the
 //         daemon stands still with it doomed (OB-1, OB-2).
 #pragma once
@@ -286,6 +286,7 @@ class CoreWorld {
   void check_empty();
   void check_begin(const SimProcess& process, const SimRun& run);
   void check_rounds(const Frame& call);
+  void check_ends(const SimProcess& process);
   void check_memory(const SimProcess& process, const ObjectId& object, const troupe::detail::Value& value);
   void check_key(const SimRun& run, bool executed);
   void check_death(const worker::ObjectEntry& entry);
@@ -320,7 +321,7 @@ class CoreWorld {
   std::set<std::string> ended_actors_;                  // that somebody ended, or that fail their construction
   bool busy_ = true, faults_ = false, dropping_ = false;
   bool task_keys_ = false, refuses_rings_ = false, retires_ = false, shares_ = false, memory_ = false;
-  std::uint64_t steps_ = 0, planted_ = 0;
+  std::uint64_t steps_ = 0, planted_ = 0, asked_time_ = 0;  // the last: within one event
   std::string broken_;
   std::deque<std::string> trace_;
 };

@@ -62,6 +62,9 @@ std::string CoreWorld::run() {
   retires_ = random_.chance(0.5);
   shares_ = random_.chance(0.3);
   memory_ = random_.chance(0.3);
+  say(std::string("here") + (faults_ ? " processes die," : "") + (task_keys_ ? " tasks have keys," : "") +
+      (refuses_rings_ ? " rings are refused," : "") + (retires_ ? " workers retire," : "") +
+      (shares_ ? " workers are shared," : "") + (memory_ ? " values have memory," : "") + " on one to three nodes");
   const std::uint32_t nodes = 1 + below(3);
   for (std::uint32_t i = 0; i < nodes; ++i) join_node();
   plan_activity();
@@ -73,8 +76,10 @@ std::string CoreWorld::run() {
         if (process->alive && process->core) look(*process);
   });
   auto go_on = [this](Time end) {
-    while (broken_.empty() && queue_.step(end))
+    while (broken_.empty() && queue_.step(end)) {
+      asked_time_ = 0;
       for (SimProcess* process : std::exchange(dead_, {})) bury(*process);
+    }
   };
   go_on(kBusy + kRest);
   if (broken_.empty()) check_rest();

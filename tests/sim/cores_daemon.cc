@@ -234,7 +234,7 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
     case wire::Method::kStoreUnhold:
       with<wire::StoreHoldRequest>(payload, [&](auto m) {
         for (const wire::BufferDesc& one : m.buffers)
-          node.memory->ask([holder = m.holder, id = buffer_id(one)](auto& server) { server.release(holder, id); });
+          node.memory->ask([&node, holder = m.holder, id = buffer_id(one)](auto&) { node.memory->unhold(holder, id); });
       });
       break;
     default: break;  // metrics, acknowledgements of deaths
@@ -316,8 +316,8 @@ void CoreWorld::on_hold(SimNode& node, const net::FrameHeader& request, const wi
 
 /// As StoreService::fetch, of this node's own buffers: nobody here reads another node's.
 void CoreWorld::on_fetch(SimNode& node, const net::FrameHeader& request, const wire::BufferDesc& wanted) {
-  node.memory->ask([this, request, wanted](store::StoreServer& server) {
-    if (server.contains(buffer_id(wanted)) && find(request.source) && server.hold(request.source, buffer_id(wanted)))
+  node.memory->ask([this, &node, request, wanted](store::StoreServer&) {
+    if (find(request.source) && node.memory->hand_out(request.source, buffer_id(wanted)))
       return respond(request, wire::encode_message(wire::StoreFetchReply{wanted}));
     respond(request, wire::encode_message(head::error_record(ErrorCode::kObjectLost, "no longer there")), true);
   });

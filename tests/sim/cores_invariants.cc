@@ -1,5 +1,7 @@
 // The truth of the cores' world against what the cores believe: CI-1 to CI-7, CI-9 to CI-13 of cores.h.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "tests/sim/cores.h"
 
@@ -9,7 +11,8 @@ using troupe::detail::ObjectBase;
 using worker::ObjectEntry;
 
 namespace {
-constexpr int kRoundsMax = 40;  ///< five were seen
+constexpr int kRoundsMax = 40;                 ///< five were seen
+constexpr std::uint64_t kAskedMax = 1'000'000;  ///< how often a process may ask for the time in one event
 }  // namespace
 
 /// After each step of a process: what its user holds is what it was; now and then, that everybody's holds are kept.
@@ -121,6 +124,15 @@ void CoreWorld::check_rounds(const Frame& call) {
   if (rounds > kRoundsMax)
     broken("CI-12: attempt " + std::to_string(head.attempt) + " of task " + std::to_string(head.call_id) + " of " +
            to_string(call.header.source) + " came to workers " + std::to_string(rounds) + " times");
+}
+
+/// CI-12: nothing else ends a process that goes round within one event.
+void CoreWorld::check_ends(const SimProcess& process) {
+  if (++asked_time_ < kAskedMax) return;
+  std::printf("seed %llu of world cores failed: CI-12: process %s goes round without an end\n",
+              static_cast<unsigned long long>(options_.seed), to_string(process.id).c_str());
+  std::fflush(stdout);
+  std::_Exit(1);
 }
 
 /// CI-9: of an actor's calls with a key.

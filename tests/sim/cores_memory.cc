@@ -12,7 +12,7 @@ using store::BufferId, store::SlotState;
 namespace {
 constexpr std::uint64_t kCapacity = 256 << 20;
 constexpr std::uint32_t kSlots = 1 << 13;
-constexpr Duration kDrained = 2s;
+constexpr Duration kDrained = 2s, kHandedOut = 10s;
 const store::StoreClientOptions kClient{.chunk_bytes = 64 << 10, .chunk_bytes_max = 64 << 10, .slots = 16};
 }  // namespace
 
@@ -139,6 +139,24 @@ void NodeMemory::died(ProcessMemory& process) {
       for (BufferId id : kept) server.release(daemon, id);
     });
   });
+}
+
+bool NodeMemory::hand_out(ProcessId process, BufferId id) {
+  if (!server_->hold(process, id)) return false;
+  const std::uint64_t number = ++last_hand_out_;
+  handed_out_.push_back({number, process, id});
+  queue_.after(kHandedOut, [this, number] {
+    auto at = std::find_if(handed_out_.begin(), handed_out_.end(), [&](auto& one) { return one.number == number; });
+    if (at != handed_out_.end()) ask([this, process = at->process, id = at->id](auto&) { unhold(process, id); });
+  });
+  return true;
+}
+
+void NodeMemory::unhold(ProcessId process, BufferId id) {
+  auto at = std::find_if(handed_out_.begin(), handed_out_.end(),
+                         [&](const auto& one) { return one.process == process && one.id == id; });
+  if (at != handed_out_.end()) handed_out_.erase(at);
+  server_->release(process, id);
 }
 
 void NodeMemory::apply() {

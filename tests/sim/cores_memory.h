@@ -62,6 +62,9 @@ class NodeMemory {
   /// Stops in the middle of the look at some buffer that somebody pins, for so long.
   void stop(Random& random, Duration time);
   void died(ProcessMemory& process);
+  /// As StoreService: held for a process that asked, until it says that it has pinned it, or for kHandedOut at most.
+  bool hand_out(ProcessId process, store::BufferId id);
+  void unhold(ProcessId process, store::BufferId id);
   store::StoreUsage usage() const { return server_->usage(); }
 
  private:
@@ -81,6 +84,9 @@ class NodeMemory {
   std::map<store::Token, store::StoreEffect> answers_;
   std::optional<store::BufferId> doomed_;  ///< stopped
   std::vector<Work> later_;
+  struct HandOut { std::uint64_t number = 0; ProcessId process; store::BufferId id; };
+  std::vector<HandOut> handed_out_;
+  std::uint64_t last_hand_out_ = 0;
   store::Token last_token_ = 0;
 };
 

@@ -63,7 +63,11 @@ void SimProcess::drain_and_close(ProcessId peer) {
   peers.erase(peer);
 }
 
-exec::Deadline SimProcess::now() const { return exec::Deadline(world.queue_.now() + std::chrono::hours(1)); }
+exec::Deadline SimProcess::now() const {
+  world.check_ends(*this);
+  return exec::Deadline(world.queue_.now() + std::chrono::hours(1));
+}
+
 double SimProcess::chance() { return world.random_.unit(); }
 
 // ------------------------------------------------------------------------------------------------------------ channels
