@@ -168,8 +168,13 @@ troupe::detail::Value CoreWorld::value_of(SimProcess& process, Label label, cons
   troupe::detail::Value value;
   value.body = troupe::detail::Bytes(reinterpret_cast<const std::byte*>(&label), sizeof label);
   troupe::detail::Attachments attachments;
-  while (!from.empty() && attachments.objects.size() < 4 && random_.chance(with_refs))
-    attachments.objects.push_back(from[below(from.size())]);
+  while (!from.empty() && attachments.objects.size() < 4 && random_.chance(with_refs)) {
+    // Nothing that holds itself, however far around: counting references never frees it.
+    const ObjectPtr& held = from[below(from.size())];
+    const auto made = made_.find(worker::entry_of(held).id);
+    if (made != made_.end() && made->second.token < label.token) attachments.objects.push_back(held);
+    else break;
+  }
   if (!process.handles.empty() && random_.chance(0.1))
     attachments.handles.push_back(process.handles[below(process.handles.size())]);
   // Memory that says the same; not for constructions, which wait for theirs on a thread.
