@@ -96,14 +96,14 @@ bool Host::is_to_come(const IncomingCall& call) const {
 }
 
 /// The maker died before it sent the frame that constructs them.
-void Host::fail_early(ProcessId maker) {
+void Host::fail_early(const AreDead& dead) {
   std::vector<IncomingPtr> failed;
   erase_if(early_, [&](auto& one) {
-    if (one.first.maker != maker) return false;
+    if (!dead(one.first.maker)) return false;
     for (auto& call : one.second) failed.push_back(std::move(call));
     return true;
   });
-  last_made_.erase(maker);
+  erase_if(last_made_, [&](auto& one) { return dead(one.first); });
   ErrorRecord record;
   record.code = ErrorCode::kActorDied;
   record.message = "the process that was making the actor died";
@@ -237,14 +237,13 @@ void Host::stream_dropped(ProcessId source, std::uint64_t call_id) {
   }
 }
 
-/// Whoever asked for these is gone: nobody wants the answers.
-void Host::source_died(ProcessId source) {
-  fail_early(source);
-  std::erase_if(tasks_, [&](auto& call) { return call->source == source; });
+void Host::forget_sources(const AreDead& dead) {
+  fail_early(dead);
+  std::erase_if(tasks_, [&](auto& call) { return dead(call->source); });
   for (const auto& call : beside_)
-    if (call->source == source) call->dropped = true;
+    if (dead(call->source)) call->dropped = true;
   for (const auto& call : running_) {
-    if (call->source != source) continue;
+    if (!dead(call->source)) continue;
     if (call->head.stream) call->dropped = true;
     if (call->running && (call->head.kind == CallKind::kTask || call->head.stream))
       interrupt(*call->running, make_error<CancelledError>("the task's submitter died"));

@@ -65,7 +65,13 @@ class Host final : public TaskWaits {
   void stream_dropped(ProcessId source, std::uint64_t call_id);
   void handles_gone(ActorId actor);
   void end_actor(const wire::EndActor& message);
-  void source_died(ProcessId source);
+  /// Nobody wants the answers to their calls any more.
+  void source_died(ProcessId source) {
+    forget_sources([source](ProcessId one) { return one == source; });
+  }
+  void node_died(std::uint32_t node) {
+    forget_sources([node](ProcessId one) { return one.node == node; });
+  }
   /// The process ends: what runs is interrupted, the executors stop.
   void shutdown();
   /// May this process end? It owns nothing that others hold, runs nothing, and nothing waits here to be sent.
@@ -125,7 +131,9 @@ class Host final : public TaskWaits {
   void construct_light(IncomingPtr call);
   bool is_to_come(const IncomingCall& call) const;
   void lease_spent(std::uint64_t lease);
-  void fail_early(ProcessId maker);
+  using AreDead = std::function<bool(ProcessId)>;
+  void forget_sources(const AreDead& dead);
+  void fail_early(const AreDead& dead);
   void arm_recall();
   void look_at_room(ProcessId caller);
   void look_at_held();

@@ -152,6 +152,7 @@ void Dispatcher::on_node_died(const wire::NodeDied& died) {
     return make_error<OwnerDiedError>("the owner of the object was on a node that died: " + error->message());
   });
   core_.caller().node_died(died.node, error);
+  core_.host().node_died(died.node);
   group_node_died(core_, died.node, error->message());
 }
 

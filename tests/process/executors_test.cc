@@ -214,6 +214,39 @@ TEST(SharedWorker, ASharedTaskRunsBesideTheOneThatWaits) {
   EXPECT_EQ(bench.ran.size(), 2u);
 }
 
+/// A generator whose reader died with its node waited for it for ever, and so did its actor (the simulator, seed 858 of
+/// `cores`).
+TEST(SourcesThatDie, AGeneratorEndsWithItsReaderAlsoWhereAWholeNodeDied) {
+  const ProcessId far{2, 9};
+  for (const bool with_its_node : {false, true}) {
+    Bench bench(wire::Role::kWorker);
+    CallHead head = task(11, 5);
+    head.stream = 1;
+    std::vector<bool> dropped;
+    bench.run_call = [&](const IncomingPtr& incoming, HostedActor*) {
+      CallContext context;
+      bench.core.host().begin_run(incoming, nullptr, context);
+      bench.notice(wire::Method::kNodeDied, wire::NodeDied{3, "c", "gone"});
+      dropped.push_back(incoming->dropped);  // not its reader's
+      wire::ProcessDied died;
+      died.process = far;
+      if (with_its_node) bench.notice(wire::Method::kNodeDied, wire::NodeDied{2, "b", "gone"});
+      else bench.notice(wire::Method::kProcessDied, died);
+      dropped.push_back(incoming->dropped);
+      detail::Invocation invocation;
+      bench.core.host().end_run(incoming, nullptr, context, invocation, nullptr, 10);
+    };
+    call(bench, far, head);
+    std::function<void()> work;
+    {
+      CoreLock lock(bench.core);
+      ASSERT_TRUE(bench.core.host().next_work(work));
+    }
+    work();
+    EXPECT_EQ(dropped, (std::vector{false, true})) << with_its_node;
+  }
+}
+
 /// A task that lent its CPUs is the last of its lease: what is behind it goes back, and what comes later. (H.5, HO-6)
 TEST(LentCpus, NoTaskBeginsUnderALeaseThatLentThem) {
   Bench bench(wire::Role::kWorker);
