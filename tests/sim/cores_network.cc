@@ -128,10 +128,10 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
 void CoreWorld::refuse(SimNode& node, const net::FrameHeader& header) {
   const auto kind = wire::FrameKind(header.kind);
   SimProcess* source = find(header.source);
-  if (!source || kind == wire::FrameKind::kResponse || kind == wire::FrameKind::kNotice ||
-      header.destination.serial == 0)
-    return;
   const bool node_lost = header.destination.node != node.number;
+  if (!source || kind == wire::FrameKind::kResponse || kind == wire::FrameKind::kNotice ||
+      (header.destination.serial == 0 && !node_lost))
+    return;
   auto death = node.deaths.find(header.destination);
   if (!node_lost && death == node.deaths.end()) return;  // it is dying: the news of it comes soon
   if (!node.told.insert({header.source, header.destination}).second) return;
