@@ -103,9 +103,10 @@ struct ShmControl {
 /// The size of a rank's buffer, by the ranks and the cache that the cores share (index3 in sysfs). Pure.
 /// Measured on two cores, 256 MiB. Four ranks: on a Zen 3 guest (32 MiB of that cache) 67 to 91 ms with 1 MiB, 69 to 90
 /// (once 144) with 512 KiB, 99 to 115 with 2 MiB, where all buffers together fill the cache; on a Sapphire Rapids guest
-/// (over 100 MiB) 205 with 512 KiB, 125 with 2 to 8 MiB: each switch between ranks that share a core costs a chunk's
-/// wait, so chunks are as large as the cache lets them be. Two ranks: 512 KiB to 2 MiB are alike. All ranks' buffers
-/// together are at most 256 MiB.
+/// 205 with 512 KiB, 125 with 2 to 8 MiB: each switch between ranks that share a core costs a chunk's wait, so chunks
+/// are as large as the cache lets them be. (Its cache was not noted; processors of that kind have three times as much
+/// and more. Between the two nothing was measured: the size is taken in proportion.) Two ranks: 512 KiB to 2 MiB are
+/// alike. All ranks' buffers together are at most 256 MiB.
 std::size_t usual_slot(int ranks, std::size_t shared_cache);
 
 struct ShmLayout {
