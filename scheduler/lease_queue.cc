@@ -11,16 +11,26 @@ std::uint32_t delegated_total(const std::map<std::uint32_t, std::uint32_t>& dele
   return total;
 }
 
-}  // namespace
-
-WorkerKind worker_kind(JobId job, const RuntimeEnv& env, std::vector<int> gpu_ids) {
-  return {job, env.env_vars, env.working_dir, std::move(gpu_ids)};
+/// Moves the turns after `last` to the front: round robin.
+template <class Map, class K>
+std::vector<typename Map::iterator> in_turn(Map& map, const K& last) {
+  std::vector<typename Map::iterator> order;
+  for (auto it = map.upper_bound(last); it != map.end(); ++it) order.push_back(it);
+  for (auto it = map.begin(); it != map.upper_bound(last); ++it) order.push_back(it);
+  return order;
 }
 
+ErrorRecord infeasible_error(std::string reason) {
+  ErrorRecord record;
+  record.code = ErrorCode::kInfeasible;
+  record.message = std::move(reason);
+  return record;
+}
+
+}  // namespace
+
 LeaseQueue::LeaseQueue(LeaseQueueOptions options)
-    : options_(std::move(options)),
-      account_(options_.total),
-      gpus_(static_cast<int>((options_.total.gpu + kUnit - 1) / kUnit)) {
+    : options_(std::move(options)), resources_(options_.total) {
   self_.node = options_.node;
   self_.total = self_.available = options_.total;
   self_.labels = options_.labels;
@@ -95,7 +105,7 @@ std::uint64_t LeaseQueue::renew(std::uint64_t lease_id, ProcessId requester, Tim
   auto it = leases_.find(lease_id);
   if (it == leases_.end() || it->second.requester != requester) return 0;
   worker_blocked(it->second.worker, lease_id, false, now);  // should the worker's own word be behind this one
-  if (account_.available().cpu < 0) {
+  if (resources_.available().cpu < 0) {
     returned(lease_id, now);
     return 0;
   }
@@ -103,10 +113,7 @@ std::uint64_t LeaseQueue::renew(std::uint64_t lease_id, ProcessId requester, Tim
   const std::uint64_t renewed = next_lease_++;
   auto lease = leases_.extract(it);
   lease.key() = renewed;
-  if (auto worker = workers_.find(lease.mapped().worker); worker != workers_.end()) {
-    worker->second.leases.erase(lease_id);
-    worker->second.leases.insert(renewed);
-  }
+  workers_.lease_renewed(lease.mapped().worker, lease_id, renewed);
   leases_.insert(std::move(lease));
   return renewed;
 }
@@ -121,7 +128,7 @@ void LeaseQueue::drop_reservations(Key key, std::uint32_t count) {
   for (auto it = reservations_.end(); count > 0 && it != reservations_.begin();) {
     --it;
     if (it->second.request != key) continue;
-    release(it->second.allocation, false);
+    resources_.give_back(it->second.allocation, false);
     requests_.at(key).reserved--;
     count--;
     it = reservations_.erase(it);
@@ -147,31 +154,13 @@ void LeaseQueue::forget(Key key) {
 
 // ------------------------------------------------------------------------------------------------------------- workers
 
-void LeaseQueue::make_idle(ProcessId id, Worker& worker, TimePoint now) {
-  worker.idle = true;
-  worker.idle_since = now;
-  idle_[worker.kind].push_back(id);
-}
-
-void LeaseQueue::unlist(ProcessId id, Worker& worker) {
-  if (!worker.idle) return;
-  worker.idle = false;
-  auto it = idle_.find(worker.kind);
-  std::erase(it->second, id);
-  if (it->second.empty()) idle_.erase(it);
-}
-
 void LeaseQueue::worker_ready(ProcessId id, std::int32_t pid, const WorkerKind& kind, TimePoint now) {
-  if (auto it = starting_.find(kind); it != starting_.end() && --it->second <= 0) starting_.erase(it);
-  Worker& worker = workers_[id];
-  worker.kind = kind;
-  worker.pid = pid;
-  make_idle(id, worker, now);
+  workers_.ready(id, pid, kind, now);
   settle(now);
 }
 
 void LeaseQueue::worker_failed(const WorkerKind& kind, std::optional<ErrorRecord> error, TimePoint now) {
-  if (auto it = starting_.find(kind); it != starting_.end() && --it->second <= 0) starting_.erase(it);
+  workers_.not_coming(kind);
   if (error) {
     auto it =
         std::find_if(reservations_.begin(), reservations_.end(), [&](const auto& r) { return r.second.kind == kind; });
@@ -184,48 +173,10 @@ void LeaseQueue::worker_blocked(ProcessId id, std::uint64_t lease_id, bool block
   auto it = leases_.find(lease_id);
   if (it == leases_.end() || it->second.worker != id || it->second.cpus_lent == blocked) return;
   it->second.cpus_lent = blocked;
-  if (blocked) account_.lend_cpu(it->second.allocation.amount.cpu);
-  else account_.reclaim_cpu(it->second.allocation.amount.cpu);
-  if (auto worker = workers_.find(id); worker != workers_.end()) update_blocked(worker->second);
+  if (blocked) resources_.lend_cpus(it->second.allocation);
+  else resources_.reclaim_cpus(it->second.allocation);
+  workers_.task_waits(id, lease_id, blocked);
   settle(now);
-}
-
-void LeaseQueue::update_blocked(Worker& worker) {
-  const bool blocked = std::any_of(worker.leases.begin(), worker.leases.end(),
-                                   [&](std::uint64_t id) { return leases_.at(id).cpus_lent; });
-  if (blocked != worker.blocked) suspended_ += blocked ? 1 : -1;
-  worker.blocked = blocked;
-}
-
-bool LeaseQueue::take_worker(ProcessId id) {
-  auto it = workers_.find(id);
-  if (it == workers_.end() || !it->second.idle) return false;
-  unlist(id, it->second);
-  workers_.erase(it);
-  return true;
-}
-
-std::optional<ProcessId> LeaseQueue::take_worker(const WorkerKind& kind) {
-  auto it = idle_.find(kind);
-  if (it == idle_.end()) return std::nullopt;
-  const ProcessId id = it->second.back();
-  take_worker(id);
-  return id;
-}
-
-std::size_t LeaseQueue::idle_count(const WorkerKind& kind) const {
-  auto it = idle_.find(kind);
-  return it == idle_.end() ? 0 : it->second.size();
-}
-
-std::vector<ProcessId> LeaseQueue::surplus(std::size_t keep, TimePoint since) const {
-  std::vector<ProcessId> result;
-  for (const auto& [kind, ids] : idle_) {
-    const std::size_t kept = kind.plain() ? keep : 0;
-    for (std::size_t i = 0; i + kept < ids.size(); ++i)
-      if (workers_.at(ids[i]).idle_since < since) result.push_back(ids[i]);
-  }
-  return result;
 }
 
 void LeaseQueue::end_lease(std::uint64_t lease_id, TimePoint now) {
@@ -233,13 +184,8 @@ void LeaseQueue::end_lease(std::uint64_t lease_id, TimePoint now) {
   if (it == leases_.end()) return;
   const Lease lease = std::move(it->second);
   leases_.erase(it);
-  release(lease.allocation, lease.cpus_lent);
-  auto worker = workers_.find(lease.worker);
-  if (worker == workers_.end()) return;
-  worker->second.leases.erase(lease_id);
-  update_blocked(worker->second);
-  if (!worker->second.leases.empty()) return;
-  if (!worker->second.ending) make_idle(lease.worker, worker->second, now);
+  resources_.give_back(lease.allocation, lease.cpus_lent);
+  workers_.lease_ended(lease.worker, lease_id, now);
 }
 
 // -------------------------------------------------------------------------------------------------------------- actors
@@ -252,7 +198,7 @@ void LeaseQueue::admit_actor(ActorId actor, std::int32_t restarts, JobId job, co
 void LeaseQueue::actor_gone(ActorId actor, std::int32_t restarts, TimePoint now) {
   std::erase_if(actor_waits_, [&](const ActorWait& wait) { return wait.actor == actor && wait.restarts == restarts; });
   if (auto it = actors_.find({actor, restarts}); it != actors_.end()) {
-    release(it->second.allocation, false);
+    resources_.give_back(it->second.allocation, false);
     actors_.erase(it);
   }
   settle(now);
@@ -267,23 +213,15 @@ void LeaseQueue::drop_requester(ProcessId process) {
     forget(key);
   }
   for (auto& [id, lease] : leases_) {
-    if (lease.requester != process) continue;
-    auto worker = workers_.find(lease.worker);
-    if (worker == workers_.end() || worker->second.ending) continue;
-    worker->second.ending = true;
-    effects_.push_back(EndWorker{lease.worker, "the process that had submitted its task died"});
+    if (lease.requester == process && workers_.end(lease.worker))
+      effects_.push_back(EndWorker{lease.worker, "the process that had submitted its task died"});
   }
 }
 
 void LeaseQueue::process_died(ProcessId process, TimePoint now) {
   drop_requester(process);
-  if (auto it = workers_.find(process); it != workers_.end()) {
-    unlist(process, it->second);
-    it->second.ending = true;
-    const std::set<std::uint64_t> leases = it->second.leases;
-    for (std::uint64_t lease : leases) end_lease(lease, now);
-    workers_.erase(process);
-  }
+  for (std::uint64_t lease : workers_.died(process)) end_lease(lease, now);
+  workers_.forget(process);
   settle(now);
 }
 
@@ -311,8 +249,7 @@ void LeaseQueue::job_ended(JobId job, TimePoint now) {
   for (const auto& [key, request] : requests_) if (request.wanted.lease_class.job == job) ended.push_back(key);
   for (Key key : ended) forget(key);
   std::erase_if(actor_waits_, [&](const ActorWait& wait) { return wait.job == job; });
-  for (auto it = starting_.begin(); it != starting_.end();)
-    it = it->first.job == job ? starting_.erase(it) : std::next(it);
+  workers_.job_ended(job);
   last_requester_.erase(job);
   settle(now);
 }
@@ -329,6 +266,231 @@ void LeaseQueue::view_delta(const wire::ClusterView& delta, TimePoint now) {
   settle(now);
 }
 
+// ---------------------------------------------------------------------- who is served next, where, and by which worker
+
+void LeaseQueue::settle(TimePoint now) {
+  admit_actors();
+  place_leases(now);
+  give_workers();
+  send_forwards();
+}
+
+void LeaseQueue::admit_actors() {
+  for (auto it = actor_waits_.begin(); it != actor_waits_.end();) {
+    std::optional<Allocation> allocation = resources_.take(it->need);
+    if (!allocation) {
+      ++it;
+      continue;
+    }
+    effects_.push_back(ActorAdmitted{it->actor, it->restarts, allocation->gpu_ids});
+    actors_[{it->actor, it->restarts}] = {it->job, std::move(*allocation)};
+    it = actor_waits_.erase(it);
+  }
+}
+
+void LeaseQueue::place_leases(TimePoint now) {
+  Turns turns;
+  for (const auto& [key, request] : requests_)
+    if (request.wanted.wanted > 0) turns[request.wanted.lease_class.job][request.wanted.requester].push_back(key);
+  // What did not fit once does not fit later in this pass: amounts only shrink. So whoever fails leaves the round.
+  while (!turns.empty()) {
+    for (auto it : in_turn(turns, last_job_)) {
+      if (place_for_job(it->second, last_requester_[it->first], now)) last_job_ = it->first;
+      else turns.erase(it);
+    }
+  }
+}
+
+bool LeaseQueue::place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now) {
+  for (auto it : in_turn(turns, last)) {
+    std::deque<Key>& keys = it->second;
+    while (!keys.empty() && !place_one(keys.front(), now)) keys.pop_front();
+    if (keys.empty()) {
+      turns.erase(it);
+      continue;
+    }
+    last = it->first;
+    return true;
+  }
+  return false;
+}
+
+bool LeaseQueue::place_one(Key key, TimePoint now) {
+  auto found = requests_.find(key);
+  if (found == requests_.end() || found->second.wanted.wanted == 0) return false;
+  Waiting& request = found->second;
+  const wire::LeaseWanted& wanted = request.wanted;
+  view_.set_load(options_.node, resources_.available(), 0);
+  const bool forwarded = !is_origin(request);
+  Decision decision{Decision::Kind::kHere, options_.node, {}};
+  if (!forwarded) {
+    const wire::LeaseClass& c = wanted.lease_class;
+    decision =
+        decide(view_, {request.need, c.scheduling, c.labels, wanted.bytes_by_node}, {options_.node, last_spread_});
+    if (decision.node != 0 && std::holds_alternative<Spread>(c.scheduling)) last_spread_ = decision.node;
+  }
+  request.reason = decision.reason;
+  request.awaits_node_until.reset();
+  if (decision.unknown_node) request.awaits_node_until = awaited_until(wanted.lease_class.scheduling, now);
+  if (request.awaits_node_until) return false;
+  if (decision.kind == Decision::Kind::kInfeasible) {
+    refuse(key, infeasible_error(decision.reason));
+    return false;
+  }
+  if (decision.kind == Decision::Kind::kWait) return false;
+  if (decision.kind == Decision::Kind::kNode && decision.node != options_.node) {
+    delegate(request, decision.node, now);
+    return true;
+  }
+  std::optional<Allocation> allocation = resources_.take(request.need);
+  if (!allocation) return false;
+  WorkerKind kind = worker_kind(wanted.lease_class.job, wanted.lease_class.env, allocation->gpu_ids);
+  reservations_.emplace(next_reservation_++, Reservation{key, std::move(*allocation), std::move(kind)});
+  request.wanted.wanted--;
+  request.reserved++;
+  request.since = now;
+  return true;
+}
+
+/// LQ-9
+std::optional<TimePoint> LeaseQueue::awaited_until(const Scheduling& wanted, TimePoint now) {
+  const auto* affinity = std::get_if<NodeAffinity>(&wanted);
+  return affinity ? unknown_.awaited_until(affinity->node_id, now, options_.unknown_node_wait) : std::nullopt;
+}
+
+void LeaseQueue::delegate(Waiting& request, std::uint32_t node, TimePoint now) {
+  view_.debit(node, request.need);
+  if (!guessed_at_) guessed_at_ = now;
+  request.wanted.wanted--;
+  request.delegated[node]++;
+  request.stale.insert(node);
+}
+
+void LeaseQueue::send_forwards() {
+  std::vector<Key> touched;
+  for (auto& [key, request] : requests_) {
+    if (request.stale.empty()) continue;
+    for (std::uint32_t node : std::exchange(request.stale, {})) {
+      wire::LeaseWanted wanted = request.wanted;
+      auto it = request.delegated.find(node);
+      wanted.wanted = it == request.delegated.end() ? 0 : it->second;
+      wanted.hops++;
+      if (it != request.delegated.end() && it->second == 0) request.delegated.erase(it);
+      effects_.push_back(Forward{node, std::move(wanted)});
+    }
+    touched.push_back(key);
+  }
+  for (Key key : touched) forget_if_done(key);
+}
+
+std::optional<ProcessId> LeaseQueue::worker_for(const WorkerKind& kind) {
+  if (const std::optional<ProcessId> idle = workers_.idle_of(kind)) return idle;
+  if (workers_.blocked() < options_.max_suspended_workers) return std::nullopt;
+  // LQ-2: so many processes wait that one more must share.
+  const std::optional<ProcessId> shared = workers_.blocked_of(kind);
+  if (shared && !suspended_warned_) {
+    suspended_warned_ = true;
+    effects_.push_back(Warn{kind.job, std::to_string(workers_.blocked()) +
+                                          " workers of this node wait in get or wait: further tasks share "
+                                          "their processes (max_suspended_workers)"});
+  }
+  return shared;
+}
+
+void LeaseQueue::give_workers() {
+  std::map<WorkerKind, int> without;
+  for (auto it = reservations_.begin(); it != reservations_.end();) {
+    const std::optional<ProcessId> worker = worker_for(it->second.kind);
+    if (!worker) {
+      without[it->second.kind]++;
+      ++it;
+      continue;
+    }
+    const Reservation reservation = std::move(it->second);
+    it = reservations_.erase(it);
+    grant(reservation, *worker);
+  }
+  for (const auto& [kind, count] : without)
+    if (const int more = workers_.to_start(kind, count); more > 0) effects_.push_back(NeedWorkers{kind, more});
+}
+
+void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
+  Waiting& request = requests_.at(reservation.request);
+  const std::uint64_t lease_id = next_lease_++;
+  const WorkerPool::Leased worker = workers_.lease(id, lease_id);
+  const ProcessId requester = request.wanted.requester;
+  leases_[lease_id] = {requester, id, reservation.allocation, false};
+  request.reserved--;
+  // The origin counts it before the requester, behind it, can have used it up and ask again: that wish would be taken
+  // for this.
+  if (!is_origin(request))
+    effects_.push_back(CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 1, 0}});
+  effects_.push_back(Granted{
+      requester, {request.wanted.request_id, lease_id, id, worker.pid, reservation.allocation.gpu_ids, worker.shared}});
+  forget_if_done(reservation.request);
+}
+
+// ---------------------------------------------------------------------------------------------------------------- time
+
+void LeaseQueue::give_back_forwarded(TimePoint now) {
+  std::vector<Key> touched;
+  for (auto& [key, request] : requests_) {
+    if (is_origin(request) || request.wanted.wanted == 0 || now < request.since + options_.give_back_after) continue;
+    const ProcessId requester = request.wanted.requester;
+    effects_.push_back(
+        CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 0, request.wanted.wanted}});
+    request.wanted.wanted = 0;
+    touched.push_back(key);
+  }
+  for (Key key : touched) forget_if_done(key);
+}
+
+void LeaseQueue::forget_guesses(TimePoint now) {
+  if (!guessed_at_ || now < *guessed_at_ + options_.guess_life) return;
+  guessed_at_.reset();
+  for (const auto& [node, available] : reported_)
+    if (const NodeView* view = view_.find(node); view && node != options_.node)
+      view_.set_load(node, available, view->pending);
+}
+
+void LeaseQueue::tick(TimePoint now) {
+  forget_guesses(now);  // LQ-6
+  give_back_forwarded(now);
+  for (auto& [key, request] : requests_) {
+    if (request.warned || request.wanted.wanted == 0 || request.reason.empty() ||
+        now < request.since + options_.warn_after)
+      continue;
+    request.warned = true;
+    effects_.push_back(Warn{request.wanted.lease_class.job, request.reason});
+  }
+  for (auto it = actor_waits_.begin(); it != actor_waits_.end();) {
+    if (now < it->since + options_.actor_wait) {
+      ++it;
+      continue;
+    }
+    effects_.push_back(ActorNotAdmitted{it->actor, it->restarts,
+                                        "node " + std::to_string(options_.node) + " has " +
+                                            resources_.available().to_string() + " free, the actor needs " +
+                                            it->need.to_string()});
+    it = actor_waits_.erase(it);
+  }
+  settle(now);
+}
+
+std::optional<TimePoint> LeaseQueue::next_deadline() const {
+  std::optional<TimePoint> next;
+  auto offer = [&](TimePoint t) { if (!next || t < *next) next = t; };
+  for (const auto& [key, request] : requests_) {
+    if (request.wanted.wanted == 0) continue;
+    if (!is_origin(request)) offer(request.since + options_.give_back_after);
+    if (request.awaits_node_until) offer(*request.awaits_node_until);
+    if (!request.warned && !request.reason.empty()) offer(request.since + options_.warn_after);
+  }
+  if (guessed_at_) offer(*guessed_at_ + options_.guess_life);
+  for (const ActorWait& wait : actor_waits_) offer(wait.since + options_.actor_wait);
+  return next;
+}
+
 // --------------------------------------------------------------------------------------------------------------- state
 
 std::uint64_t LeaseQueue::pending() const {
@@ -337,14 +499,8 @@ std::uint64_t LeaseQueue::pending() const {
   return count;
 }
 
-std::string LeaseQueue::worker_state(ProcessId worker) const {
-  auto it = workers_.find(worker);
-  if (it == workers_.end()) return {};
-  return it->second.blocked ? "BLOCKED" : it->second.leases.empty() ? "IDLE" : "LEASED";
-}
-
 std::string LeaseQueue::audit() const {
-  ResourceSet sum = account_.available();
+  ResourceSet sum = resources_.available();
   auto add = [&](const Allocation& allocation, bool cpus_lent) {
     ResourceSet amount = allocation.amount;
     if (cpus_lent) amount.cpu = 0;
@@ -353,15 +509,11 @@ std::string LeaseQueue::audit() const {
   for (const auto& [id, r] : reservations_) add(r.allocation, false);
   for (const auto& [id, lease] : leases_) add(lease.allocation, lease.cpus_lent);
   for (const auto& [id, actor] : actors_) add(actor.allocation, false);
-  if (!(sum == account_.total()))
-    return "LQ-1: the parts sum to " + sum.to_string() + ", not " + account_.total().to_string();
-  int blocked = 0;
-  for (const auto& [id, worker] : workers_) {
-    blocked += worker.blocked;
-    if (worker.idle && !worker.leases.empty()) return "a worker is idle and leased";
-    for (std::uint64_t lease : worker.leases) if (!leases_.contains(lease)) return "a worker has a lease that is gone";
-  }
-  if (blocked != suspended_) return "the count of blocked workers is wrong";
+  if (!(sum == resources_.total()))
+    return "LQ-1: the parts sum to " + sum.to_string() + ", not " + resources_.total().to_string();
+  std::set<std::uint64_t> leases;
+  for (const auto& [id, lease] : leases_) leases.insert(id);
+  if (std::string wrong = workers_.audit(leases); !wrong.empty()) return wrong;
   for (const auto& [id, r] : reservations_)
     if (!requests_.contains(r.request)) return "LQ-3: a reservation without a request";
   for (const auto& [key, id] : keys_) if (!requests_.contains(id)) return "a key without a request";

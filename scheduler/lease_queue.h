@@ -39,31 +39,18 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "core/base/ids.h"
 #include "core/wire/messages.h"
 #include "scheduler/cluster_view.h"
+#include "scheduler/local_resources.h"
 #include "scheduler/policy.h"
-#include "scheduler/resources.h"
 #include "scheduler/unknown_nodes.h"
+#include "scheduler/worker_pool.h"
 
 namespace troupe::sched {
-
-using TimePoint = std::chrono::steady_clock::time_point;
-
-/// Which workers are interchangeable.
-struct WorkerKind {
-  JobId job = 0;
-  std::map<std::string, std::string> env_vars;
-  std::string working_dir;
-  std::vector<int> gpu_ids;
-  auto operator<=>(const WorkerKind&) const = default;
-  bool plain() const { return env_vars.empty() && working_dir.empty() && gpu_ids.empty(); }
-};
-WorkerKind worker_kind(JobId job, const RuntimeEnv& env, std::vector<int> gpu_ids = {});
 
 struct LeaseQueueOptions {
   std::uint32_t node = 1;
@@ -112,11 +99,9 @@ class LeaseQueue {
   /// The task of this lease waits, or goes on.
   void worker_blocked(ProcessId worker, std::uint64_t lease_id, bool blocked, TimePoint now);
   /// Takes an idle worker out of the pool, for an actor or to retire it. nullopt: none idle.
-  std::optional<ProcessId> take_worker(const WorkerKind& kind);
-  bool take_worker(ProcessId worker);
-  std::size_t idle_count(const WorkerKind& kind) const;
-  /// Idle workers beyond `keep` of their job's plain kind that have been idle since before `since`.
-  std::vector<ProcessId> surplus(std::size_t keep, TimePoint since) const;
+  std::optional<ProcessId> take_worker(const WorkerKind& kind) { return workers_.take(kind); }
+  bool take_worker(ProcessId worker) { return workers_.take(worker); }
+  const WorkerPool& workers() const { return workers_; }
 
   // ---- actors
   void admit_actor(ActorId actor, std::int32_t restarts, JobId job, const ResourceSet& need, TimePoint now);
@@ -137,17 +122,13 @@ class LeaseQueue {
   std::vector<LeaseEffect> take_effects() { return std::exchange(effects_, {}); }
 
   // ---- state
-  const ResourceAccount& account() const { return account_; }
+  const LocalResources& resources() const { return resources_; }
   std::uint64_t pending() const;  ///< leases and actors that wait here
-  int suspended_workers() const { return suspended_; }
-  /// "IDLE", "LEASED", "BLOCKED"; empty when it is not of the pool.
-  std::string worker_state(ProcessId worker) const;
   /// Checks the books (tests, simulator): what is wrong, empty when all is well.
   std::string audit() const;
 
  private:
   using Key = std::uint64_t;
-  struct Allocation { ResourceSet amount; std::vector<int> gpu_ids; };
   struct Waiting {
     wire::LeaseWanted wanted;                          ///< wanted.wanted: how many wait here
     ResourceSet need;
@@ -165,13 +146,6 @@ class LeaseQueue {
     Allocation allocation;
     bool cpus_lent = false;
   };
-  struct Worker {
-    WorkerKind kind;
-    std::int32_t pid = 0;
-    std::set<std::uint64_t> leases;
-    bool blocked = false, idle = false, ending = false;
-    TimePoint idle_since{};
-  };
   struct ActorHold { JobId job = 0; Allocation allocation; };
   struct ActorWait { ActorId actor; std::int32_t restarts = 0; JobId job = 0; ResourceSet need; TimePoint since{}; };
   using Turns = std::map<JobId, std::map<ProcessId, std::deque<Key>>>;
@@ -185,9 +159,7 @@ class LeaseQueue {
   std::optional<TimePoint> awaited_until(const Scheduling& wanted, TimePoint now);
   void delegate(Waiting& request, std::uint32_t node, TimePoint now);
   void forget_guesses(TimePoint now);
-  std::optional<Allocation> allocate(const ResourceSet& need);
-  void release(const Allocation& allocation, bool cpus_lent);
-  void give_workers(TimePoint now);
+  void give_workers();
   std::optional<ProcessId> worker_for(const WorkerKind& kind);
   void grant(const Reservation& reservation, ProcessId worker);
   void send_forwards();
@@ -197,14 +169,11 @@ class LeaseQueue {
   void forget_if_done(Key key);
   void forget(Key key);
   void end_lease(std::uint64_t lease_id, TimePoint now);
-  void update_blocked(Worker& worker);
-  void make_idle(ProcessId id, Worker& worker, TimePoint now);
-  void unlist(ProcessId id, Worker& worker);
   void drop_requester(ProcessId process);
 
   LeaseQueueOptions options_;
-  ResourceAccount account_;
-  GpuSlots gpus_;
+  LocalResources resources_;
+  WorkerPool workers_;
   ClusterView view_;
   NodeView self_;
   UnknownNodes unknown_;
@@ -214,16 +183,12 @@ class LeaseQueue {
   std::map<Key, Waiting> requests_;                    ///< by arrival
   std::map<std::uint64_t, Reservation> reservations_;  ///< by age
   std::map<std::uint64_t, Lease> leases_;
-  std::unordered_map<ProcessId, Worker, IdHash> workers_;
-  std::map<WorkerKind, std::deque<ProcessId>> idle_;   ///< most recently used at the back
-  std::map<WorkerKind, int> starting_;
   std::map<std::pair<ActorId, std::int32_t>, ActorHold> actors_;
   std::deque<ActorWait> actor_waits_;
   JobId last_job_ = 0;
   std::map<JobId, ProcessId> last_requester_;
   std::uint32_t last_spread_ = 0;
   std::uint64_t next_key_ = 1, next_lease_ = 1, next_reservation_ = 1;
-  int suspended_ = 0;
   bool suspended_warned_ = false;
   std::vector<LeaseEffect> effects_;
 };

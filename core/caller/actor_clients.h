@@ -1,7 +1,7 @@
 // ActorClients: the actors that this process holds handles of, by id: brings the head's word and the notices of deaths
 // to each (actor_client.h), and has the head count the handles (handle_counts.h).
 //
-//   ActorCreation, ActorNames, values that come in --desc--> ActorClients --one for each actor--> ActorClient
+//   ActorCreation, ActorLookup, values that come in --desc--> ActorClients --one for each actor--> ActorClient
 //
 // Thread rule: lock held, but for kill, which waits, and drop.
 #pragma once

@@ -90,7 +90,7 @@ detail::HandlePtr ActorCreation::create(detail::OutgoingCall construction, const
     CoreLock lock(runtime_);
     return detail::HandlePtr(begin(std::move(construction), options, class_name)->client.get());
   }
-  Result<detail::HandlePtr> existing = names_.find({options.name, options.name_space}, class_name);
+  Result<detail::HandlePtr> existing = lookup_.find({options.name, options.name_space}, class_name);
   if (existing.ok()) return *existing;
   if (existing.error().code() == ErrorCode::kInvalidArgument) existing.error().raise();  // a name of another class
   exec::Waiter waiter(runtime_);

@@ -10,15 +10,20 @@
 #include <memory>
 
 #include "core/caller/actor_clients.h"
-#include "core/caller/actor_names.h"
+#include "core/caller/actor_lookup.h"
 #include "core/caller/light_hosts.h"
 
 namespace troupe::worker {
 
 class ActorCreation {
  public:
-  ActorCreation(Runtime& runtime, Owner& owner, ActorClients& clients, ActorNames& names, UntakenArguments& untaken)
-      : runtime_(runtime), owner_(owner), clients_(clients), names_(names), untaken_(untaken), light_hosts_(runtime) {}
+  ActorCreation(Runtime& runtime, Owner& owner, ActorClients& clients, ActorLookup& lookup, UntakenArguments& untaken)
+      : runtime_(runtime),
+        owner_(owner),
+        clients_(clients),
+        lookup_(lookup),
+        untaken_(untaken),
+        light_hosts_(runtime) {}
 
   detail::HandlePtr create(detail::OutgoingCall construction, const ActorOptions* options,
                            const std::string& class_name);
@@ -39,7 +44,7 @@ class ActorCreation {
   Runtime& runtime_;
   Owner& owner_;
   ActorClients& clients_;
-  ActorNames& names_;
+  ActorLookup& lookup_;
   UntakenArguments& untaken_;
   LightHosts light_hosts_;
   std::uint64_t last_actor_ = 0;

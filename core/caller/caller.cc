@@ -11,8 +11,8 @@ Caller::Caller(Runtime& runtime, Owner& owner)
       calls_(runtime, owner),
       tasks_(runtime, owner, calls_),
       actors_(runtime, owner, calls_, untaken_),
-      names_(runtime, actors_),
-      creation_(runtime, owner, actors_, names_, untaken_) {
+      lookup_(runtime, actors_),
+      creation_(runtime, owner, actors_, lookup_, untaken_) {
   owner.set_calling_side(*this);
 }
 

@@ -1,14 +1,14 @@
 // Caller: the submitting side of a process: tasks, actor calls and streams on their way, until their results are here.
 //
 //   submit --> TaskSubmitter | ActorClient --> CallTable::send --> frames
-//   create, find --> ActorCreation | ActorNames --> ActorClients, which has an ActorClient for each actor
+//   create, find --> ActorCreation | ActorLookup --> ActorClients, which has an ActorClient for each actor
 //   kReply, kStreamItem, kRecalled --> Caller finds the call --> the part that it is of
 //
 // Thread rule: lock held.
 #pragma once
 #include "core/caller/actor_clients.h"
 #include "core/caller/actor_creation.h"
-#include "core/caller/actor_names.h"
+#include "core/caller/actor_lookup.h"
 #include "core/caller/call_table.h"
 #include "core/caller/task_submitter.h"
 #include "core/owner/calling_side.h"
@@ -24,7 +24,7 @@ class Caller final : public CallingSide {
   CallTable& calls() { return calls_; }
   TaskSubmitter& tasks() { return tasks_; }
   ActorClients& actors() { return actors_; }
-  ActorNames& names() { return names_; }
+  ActorLookup& lookup() { return lookup_; }
   ActorCreation& creation() { return creation_; }
   UntakenArguments& untaken() { return untaken_; }
 
@@ -63,7 +63,7 @@ class Caller final : public CallingSide {
   TaskSubmitter tasks_;
   UntakenArguments untaken_;  // empty when this ends: it may hold handles, which the clients below count
   ActorClients actors_;
-  ActorNames names_;
+  ActorLookup lookup_;
   ActorCreation creation_;
 };
 

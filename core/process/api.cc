@@ -446,7 +446,7 @@ void submit_cast(const HandlePtr& handle, OutgoingCall call, const CallOptions* 
 }
 
 Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options, const char* pretty_class) {
-  return require_core().caller().names().find({name, options.name_space}, class_name_of(pretty_class));
+  return require_core().caller().lookup().find({name, options.name_space}, class_name_of(pretty_class));
 }
 
 void kill_actor(const HandlePtr& handle, const KillOptions& options) {

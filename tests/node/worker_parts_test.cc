@@ -148,14 +148,14 @@ TEST_F(WorkersTest, WK2_AWorkerThatRefusesToRetireIsIdleAgain) {
   ASSERT_EQ(messenger_.requests.size(), 2u) << "one CPU: a stock of one";
   EXPECT_EQ(messenger_.requests[0].to, kept);
   EXPECT_EQ(messenger_.requests[1].to, retired);
-  EXPECT_EQ(leases_.queue().worker_state(kept), "") << "no lease goes to it while it decides";
+  EXPECT_EQ(leases_.queue().workers().state(kept), "") << "no lease goes to it while it decides";
   messenger_.requests[0].done(make_error<Error>("others hold what it owns"));
   messenger_.requests[1].done(Messenger::Bytes{});
-  EXPECT_EQ(leases_.queue().worker_state(kept), "IDLE");
+  EXPECT_EQ(leases_.queue().workers().state(kept), "IDLE");
   EXPECT_FALSE(table_.find(kept)->expected) << "a crash of it is a crash";
-  EXPECT_EQ(leases_.queue().worker_state(retired), "");
+  EXPECT_EQ(leases_.queue().workers().state(retired), "");
   EXPECT_TRUE(table_.find(retired)->expected);
-  EXPECT_EQ(leases_.queue().worker_state(stays), "IDLE");
+  EXPECT_EQ(leases_.queue().workers().state(stays), "IDLE");
 }
 
 TEST_F(WorkersTest, WK2_OneThatDoesNotAnswerOrDiesMeanwhileIsNoWorkerTwice) {
@@ -166,8 +166,8 @@ TEST_F(WorkersTest, WK2_OneThatDoesNotAnswerOrDiesMeanwhileIsNoWorkerTwice) {
   messenger_.requests[0].done(make_error<GetTimeoutError>("no answer"));
   table_.find(dying)->state = NodeProcess::State::kDying;
   messenger_.requests[1].done(make_error<WorkerCrashedError>("it died"));
-  EXPECT_EQ(leases_.queue().worker_state(silent), "IDLE");
-  EXPECT_EQ(leases_.queue().worker_state(dying), "");
+  EXPECT_EQ(leases_.queue().workers().state(silent), "IDLE");
+  EXPECT_EQ(leases_.queue().workers().state(dying), "");
   EXPECT_EQ(leases_.queue().audit(), "");
 }
 

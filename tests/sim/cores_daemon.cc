@@ -408,7 +408,7 @@ void CoreWorld::plan_load(SimNode& node) {
     node.load_planned = false;
     if (!node.alive || !node.registered) return;
     notice(daemon_of(node.number), kHead, wire::Method::kNodeLoad,
-           wire::NodeLoad{node.number, ++node.load_version, node.leases->account().available().to_map(),
+           wire::NodeLoad{node.number, ++node.load_version, node.leases->resources().available().to_map(),
                           node.leases->pending(), node.starts_seen});
   });
 }

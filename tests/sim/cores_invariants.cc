@@ -181,7 +181,7 @@ void CoreWorld::check_rest() {
       const bool pooled = process->role == wire::Role::kWorker && !process->actor && !process->light_host;
       const bool asked = std::any_of(node->retiring.begin(), node->retiring.end(),
                                      [&](const auto& one) { return one.second == process->id; });
-      if (pooled && !asked && node->leases->worker_state(process->id).empty())
+      if (pooled && !asked && node->leases->workers().state(process->id).empty())
         return broken("CI-11: worker " + to_string(process->id) + " is idle, and nobody can lease it");
       for (const Get& get : process->gets)
         return broken("CI-6: " + who + " still waits for object " + to_string(worker::entry_of(get.object).id) +
@@ -263,9 +263,9 @@ void CoreWorld::check_empty() {
     if (std::string books = node->leases->audit(); !books.empty())
       return broken("CI-7: leases of node " + std::to_string(number) + ": " + books);
     if (node->leases->pending() != 0) return broken("CI-7: node " + std::to_string(number) + " has leases waiting");
-    if (node->leases->account().available() != node->leases->account().total())
+    if (node->leases->resources().available() != node->leases->resources().total())
       return broken("CI-7: node " + std::to_string(number) + " has only " +
-                    node->leases->account().available().to_string() + " left");
+                    node->leases->resources().available().to_string() + " left");
   }
 }
 

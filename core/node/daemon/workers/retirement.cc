@@ -4,7 +4,7 @@ namespace troupe::node {
 
 std::vector<ProcessId> Retirement::ask(std::size_t keep, sched::TimePoint since) {
   std::vector<ProcessId> asked;
-  for (ProcessId worker : queue_.surplus(keep, since))
+  for (ProcessId worker : queue_.workers().surplus(keep, since))
     if (queue_.take_worker(worker)) asked.push_back(worker);
   asked_.insert(asked.begin(), asked.end());
   return asked;

@@ -19,7 +19,7 @@ std::string StateQueries::state_of(const NodeProcess& process) const {
   if (process.state == NodeProcess::State::kStarting) return "STARTING";
   if (process.state == NodeProcess::State::kDying) return "DYING";
   if (process.actor || process.light_host) return "ACTOR";
-  const std::string state = leases_.queue().worker_state(process.id);
+  const std::string state = leases_.queue().workers().state(process.id);
   return state.empty() ? "RETIRING" : state;
 }
 

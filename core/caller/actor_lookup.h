@@ -1,4 +1,4 @@
-// ActorNames: finds actors by name: a question to the head, which counts the handle that it answers with (CAC-4).
+// ActorLookup: finds actors by name: a question to the head, which counts the handle that it answers with (CAC-4).
 //
 // Thread rule: ask with the lock held; find takes it itself, and waits.
 #pragma once
@@ -8,11 +8,11 @@
 
 namespace troupe::worker {
 
-class ActorNames {
+class ActorLookup {
  public:
   using Found = std::function<void(Result<detail::HandlePtr>)>;
 
-  ActorNames(Runtime& runtime, ActorClients& clients) : runtime_(runtime), clients_(clients) {}
+  ActorLookup(Runtime& runtime, ActorClients& clients) : runtime_(runtime), clients_(clients) {}
 
   /// The actor of that name; InvalidArgumentError when it is of another class.
   void ask(wire::NamedActor name, const std::string& class_name, Found found);

@@ -1,4 +1,4 @@
-#include "core/caller/actor_names.h"
+#include "core/caller/actor_lookup.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 namespace troupe::worker {
 
-void ActorNames::ask(wire::NamedActor name, const std::string& class_name, Found found) {
+void ActorLookup::ask(wire::NamedActor name, const std::string& class_name, Found found) {
   if (name.name_space.empty()) name.name_space = runtime_.welcome().name_space;
   auto answered = [this, name = name.name, class_name, found = std::move(found)](Result<wire::NamedActorReply> reply) {
     detail::HandlePtr handle;
@@ -25,7 +25,7 @@ void ActorNames::ask(wire::NamedActor name, const std::string& class_name, Found
   runtime_.requests().send<wire::NamedActorReply>(kHead, wire::Method::kGetNamedActor, name, std::move(answered));
 }
 
-Result<detail::HandlePtr> ActorNames::find(const wire::NamedActor& name, const std::string& class_name) {
+Result<detail::HandlePtr> ActorLookup::find(const wire::NamedActor& name, const std::string& class_name) {
   struct Search {
     std::optional<Result<detail::HandlePtr>> found;
     exec::Waiter* waiter = nullptr;

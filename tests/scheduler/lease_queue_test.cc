@@ -56,7 +56,7 @@ struct Bench {
     queue.returned(lease, now);
     collect();
   }
-  double free_cpus() const { return from_fixed(queue.account().available().cpu); }
+  double free_cpus() const { return from_fixed(queue.resources().available().cpu); }
 
   LeaseQueue queue;
   TimePoint now{};
