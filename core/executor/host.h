@@ -33,8 +33,8 @@
 #include "core/executor/incoming.h"
 #include "core/executor/light_report.h"
 #include "core/executor/replies.h"
-#include "core/executor/reply_room.h"
 #include "core/runtime/context.h"
+#include "core/runtime/reply_room.h"
 #include "core/runtime/task_waits.h"
 #include "core/wire/messages.h"
 #include <troupe/detail/invocation.h>

@@ -4,6 +4,11 @@
 
 namespace troupe::worker {
 
+namespace {
+/// between two looks whether a late reader takes its values again
+constexpr Duration kLateLook = std::chrono::milliseconds(1);
+}  // namespace
+
 Owner::Owner(Runtime& runtime)
     : runtime_(runtime),
       objects_(runtime, *this),
@@ -66,6 +71,12 @@ void Owner::on_value_request(const net::FrameHeader& header, ByteView payload) {
 }
 
 void Owner::send_value(ProcessId reader, std::uint64_t token, ObjectEntry& entry) {
+  // An error does not wait: it is small, and its entry may be on its way out.
+  if (entry.state() != ObjectEntry::kFailed && late_.is_late(reader)) late_.add(reader, ObjectEntryPtr(&entry));
+  else answer(reader, token, entry);
+}
+
+void Owner::answer(ProcessId reader, std::uint64_t token, ObjectEntry& entry) {
   FrameWriter out(runtime_.frames().scratch());
   ReplyHead head{.call_id = token};
   out.put(head);
@@ -82,7 +93,19 @@ void Owner::send_value(ProcessId reader, std::uint64_t token, ObjectEntry& entry
   out.patch(0, head);
   net::FrameHeader header;
   header.kind = std::uint8_t(wire::FrameKind::kValue);
+  const std::size_t bytes = out.view().size();
   runtime_.frames().send(reader, header, out.view());
+  if (bytes < ReplyRoom::kLarge) return;
+  const bool was_any = late_.any();
+  if (late_.answered(reader, runtime_.frames().backlog(reader)) && !was_any) look_at_late_soon();
+}
+
+void Owner::look_at_late_soon() {
+  runtime_.add_timer(runtime_.deadline_after(kLateLook), [this] {
+    late_.look([this](ProcessId reader) { return runtime_.frames().backlog(reader); },
+               [this](ProcessId reader, ObjectEntry& entry) { answer(reader, entry.id.seq, entry); });
+    if (late_.any()) look_at_late_soon();
+  });
 }
 
 void Owner::on_value(const net::FrameHeader& header, ByteView payload) {
@@ -107,11 +130,13 @@ void Owner::on_value(const net::FrameHeader& header, ByteView payload) {
 
 void Owner::process_died(ProcessId process, const std::function<ErrorPtr()>& owner_died) {
   holds_.process_died(process);
+  late_.drop_if([process](ProcessId reader) { return reader == process; });
   objects_.process_died(process, owner_died);
 }
 
 void Owner::node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner_died) {
   holds_.node_died(node);
+  late_.drop_if([node](ProcessId reader) { return reader.node == node; });
   objects_.node_died(node, owner_died);
 }
 
@@ -125,6 +150,7 @@ void Owner::begin_shutdown(const ErrorPtr& why) {
 
 void Owner::clear() {
   holds_.clear();
+  late_.drop_if([](ProcessId) { return true; });
   objects_.forget_borrowers();
 }
 

@@ -5,11 +5,14 @@
 //   borrower --kValueRequest--> owner        answered by kValue, now or when the object is settled
 //   borrower --kRelease-------> owner        gives grants back
 //
+// A reader that does not take what it asked for is answered later (late_answers.h).
+//
 // Thread rule: lock held, but for buffers() where it says so.
 #pragma once
 #include "core/owner/buffers.h"
 #include "core/owner/calling_side.h"
 #include "core/owner/holds.h"
+#include "core/owner/late_answers.h"
 #include "core/owner/objects.h"
 #include "core/owner/values.h"
 
@@ -25,6 +28,8 @@ class Owner final : private OwnershipEffects {
   HoldTable& holds() { return holds_; }
   BufferTable& buffers() { return buffers_; }
   ValueCodec& values() { return values_; }
+  /// Are there readers that were not answered yet, because they take nothing?
+  bool answers_wait() const { return late_.any(); }
 
   // ---- incoming frames
   void on_value_request(const net::FrameHeader& header, ByteView payload);
@@ -45,6 +50,8 @@ class Owner final : private OwnershipEffects {
   void send_borrow(ProcessId owner, ObjectId id) override;
   void send_value_request(ProcessId owner, ObjectId id) override;
   void send_value(ProcessId reader, std::uint64_t token, ObjectEntry& entry) override;
+  void answer(ProcessId reader, std::uint64_t token, ObjectEntry& entry);
+  void look_at_late_soon();
   void dependency_ready(PendingCall& call) override { calls_->dependency_ready(call); }
   void run_callback(std::function<void()> callback) override;
   void result_unwanted(PendingCall& call, ObjectEntry& entry) override { calls_->result_unwanted(call, entry); }
@@ -55,6 +62,7 @@ class Owner final : private OwnershipEffects {
   HoldTable holds_;
   BufferTable buffers_;
   ValueCodec values_;
+  LateAnswers late_;
   CallingSide* calls_ = nullptr;
 };
 

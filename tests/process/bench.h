@@ -169,6 +169,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
   std::set<ProcessId> attached_peers{kDaemon};
   std::deque<std::function<void()>> work;
   std::map<ProcessId, std::size_t> backlogs;        // what waits for the ring of a peer
+  std::function<void(ProcessId ring)> on_send;
   std::vector<IncomingPtr> ran;                     // calls that were run, in order
   std::vector<std::pair<ProcessId, std::uint64_t>> begun_notes;
   std::uint64_t last_lease = 0;
@@ -191,6 +192,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
   bool send(ProcessId peer, const net::FrameHeader& header, ByteView payload) override {
     if (!attached_peers.contains(peer)) return false;
     sent.push_back({peer, header, {payload.begin(), payload.end()}});
+    if (on_send) on_send(peer);
     return true;
   }
   bool attached(ProcessId peer) const override { return attached_peers.contains(peer); }

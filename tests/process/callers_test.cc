@@ -285,7 +285,7 @@ TEST(NamedActor, AHandleThatWasFoundIsGivenBack) {
   Bench bench;
   {
     CoreLock lock(bench.core);
-    bench.core.caller().names().ask({"x", ""}, "Counter",
+    bench.core.caller().lookup().ask({"x", ""}, "Counter",
                                  [](Result<detail::HandlePtr> found) { EXPECT_TRUE(found.ok()); });
   }
   bench.respond(bench.take(wire::Method::kGetNamedActor), named(actor, "Counter"));  // nobody keeps it
@@ -312,7 +312,7 @@ TEST(NamedActor, NoDropIsToldWhileAnAnswerIsAwaited) {
   bench.respond(bench.take(wire::Method::kHandleCounts), wire::Empty{});
   {
     CoreLock lock(bench.core);
-    bench.core.caller().names().ask({"x", ""}, "Counter",
+    bench.core.caller().lookup().ask({"x", ""}, "Counter",
                                  [&](Result<detail::HandlePtr> found) { second = *std::move(found); });
   }
   first = {};

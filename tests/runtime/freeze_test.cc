@@ -23,6 +23,7 @@ constexpr int kLoad = 1500;                                     // 135 MB
 // Of any process that is neither frozen nor its caller: what a daemon may keep for a node, once in its session and once
 // on its way; what a worker may keep of replies, and a daemon of what goes on all the same.
 constexpr std::size_t kDaemonGrowthMax = std::size_t{64} << 20, kWorkerGrowthMax = std::size_t{32} << 20;
+constexpr std::size_t kTextsOfOwner = kText * std::size_t{kLoad};  // what an owner has of them itself
 constexpr int kHealthyCalls = 200;
 
 // --------------------------------------------------------------------------------------------- processes, from outside
@@ -89,8 +90,22 @@ class Worker {
  public:
   int take(std::string text) { return int(text.size()); }
   std::string text(int n) { return std::string(kText, char('a' + n % 26)); }
+  std::string text_after(std::string file, int n) {
+    CHECK(rt::eventually([&] { return rt::exists(file); }));
+    return text(n);
+  }
   int echo(int n) { return n; }
   int pid() { return ::getpid(); }
+};
+
+/// Owns what another makes.
+class Source {
+ public:
+  std::vector<ObjectRef<std::string>> texts_after(ActorHandle<Worker> maker, std::string file) {
+    std::vector<ObjectRef<std::string>> texts;
+    for (int i = 0; i < kLoad; ++i) texts.push_back(maker.call<&Worker::text_after>(file, i));
+    return texts;
+  }
 };
 
 /// Calls another all the time, until the file is there; each answer is one more byte of `counted`.
@@ -110,8 +125,12 @@ class Healthy {
   ActorHandle<Worker> peer_;
 };
 
+template <class A>
+ActorHandle<A> actor_on(std::size_t node) {
+  return actor<A>.options({.resources = {.cpus = 0}, .scheduling = rt::on(rt::cluster->node(node))}).remote();
+}
 ActorHandle<Worker> worker_on(std::size_t node) {
-  auto made = actor<Worker>.options({.resources = {.cpus = 0}, .scheduling = rt::on(rt::cluster->node(node))}).remote();
+  auto made = actor_on<Worker>(node);
   get(made.call<&Worker::pid>(), {.timeout = 40s});
   return made;
 }
@@ -135,7 +154,7 @@ struct HealthyPair {
 // ----------------------------------------------------------------------------------------------------- a frozen driver
 
 /// --watch PID GO COUNTED REPORT OTHERS...: freezes PID when GO is there, until others have made their calls and nobody
-/// grows any more; reports the growth and the calls.
+/// grows any more; reports the growth and the calls. GO.frozen is made when it is frozen.
 int watch(const std::vector<std::string>& a) {
   const int frozen = std::stoi(a[0]);
   std::vector<int> others;
@@ -144,6 +163,7 @@ int watch(const std::vector<std::string>& a) {
   rt::touch(a[3] + ".ready");
   if (!rt::eventually([&] { return rt::exists(a[1]); })) return 1;
   ::kill(frozen, SIGSTOP);
+  rt::touch(a[1] + ".frozen");
   const int before = rt::count(a[2]);
   const bool went_on =
       rt::eventually([&] { return memory.is_still(300) && rt::count(a[2]) >= before + kHealthyCalls; });
@@ -163,38 +183,77 @@ pid_t start_watcher(std::vector<std::string> arguments) {
   return pid;
 }
 
-void frozen_driver() {
-  HealthyPair healthy;
-  auto near = worker_on(0), far = worker_on(1);
-  rt::Folder folder;
-  std::vector<std::string> arguments{std::to_string(::getpid()), folder / "go", healthy.counted(), folder / "report"};
-  for (int pid : all_but({})) arguments.push_back(std::to_string(pid));
-  const pid_t watcher = start_watcher(arguments);
-  if (!CHECK(watcher > 0)) return;
-  CHECK(rt::eventually([&] { return rt::exists(folder / "report.ready"); }));
-  std::vector<ObjectRef<std::string>> texts;
-  for (int i = 0; i < kLoad; ++i)
-    for (auto* source : {&near, &far}) texts.push_back(source->call<&Worker::text>(i));
-  rt::touch(folder / "go");
+/// Freezes this process, from go() on, until nobody else grows any more.
+class Freezing {
+ public:
+  Freezing() {
+    std::vector<std::string> arguments{std::to_string(::getpid()), go_, healthy_.counted(), folder_ / "report"};
+    for (int pid : all_but({})) arguments.push_back(std::to_string(pid));
+    watcher_ = start_watcher(arguments);
+    CHECK(watcher_ > 0);
+    CHECK(rt::eventually([&] { return rt::exists(folder_ / "report.ready"); }));
+  }
+  void go() { rt::touch(go_); }
+  /// Is there as soon as this process is frozen.
+  std::string frozen() const { return go_ + ".frozen"; }
+  void check(std::size_t growth_max) {
+    int status = 0;
+    CHECK_EQ(::waitpid(watcher_, &status, 0), watcher_);
+    std::istringstream report(rt::read(folder_ / "report"));
+    bool went_on = false;
+    std::size_t growth = growth_max;
+    int calls = 0;
+    CHECK(report >> went_on >> growth >> calls);
+    std::fprintf(stderr, "  grown by %zu MiB at most, %d calls between others\n", growth >> 20, calls);
+    CHECK(went_on);
+    CHECK(calls >= kHealthyCalls);
+    CHECK(growth < growth_max);
+    healthy_.end();
+  }
+
+ private:
+  HealthyPair healthy_;
+  rt::Folder folder_;
+  const std::string go_ = folder_ / "go";
+  pid_t watcher_ = 0;
+};
+
+/// Takes one after the other: how many of the texts are not what was asked for.
+int wrong_ones(std::vector<ObjectRef<std::string>>& texts, std::size_t sources) {
   int wrong = 0;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const auto got = troupe::try_get(texts[i], {.timeout = 40s});
-    wrong += !got.ok() || got->size() != kText || got->front() != char('a' + i / 2 % 26);
+    wrong += !got.ok() || got->size() != kText || got->front() != char('a' + i / sources % 26);
     texts[i] = {};
   }
-  CHECK_EQ(wrong, 0);
-  int status = 0;
-  CHECK_EQ(::waitpid(watcher, &status, 0), watcher);
-  std::istringstream report(rt::read(folder / "report"));
-  bool went_on = false;
-  std::size_t growth = kWorkerGrowthMax;
-  int calls = 0;
-  CHECK(report >> went_on >> growth >> calls);
-  std::fprintf(stderr, "  grown by %zu MiB at most, %d calls between others\n", growth >> 20, calls);
-  CHECK(went_on);
-  CHECK(calls >= kHealthyCalls);
-  CHECK(growth < kWorkerGrowthMax);
-  healthy.end();
+  return wrong;
+}
+
+void frozen_driver() {
+  auto near = worker_on(0), far = worker_on(1);
+  Freezing freezing;
+  std::vector<ObjectRef<std::string>> texts;
+  for (int i = 0; i < kLoad; ++i)
+    for (auto* source : {&near, &far}) texts.push_back(source->call<&Worker::text>(i));
+  freezing.go();
+  CHECK_EQ(wrong_ones(texts, 2), 0);
+  freezing.check(kWorkerGrowthMax);
+}
+
+/// Values of others, asked for all at once by a driver that is frozen when they are there: their owner has them anyway,
+/// and makes no copy for a reader that takes none.
+void frozen_reader() {
+  for (std::size_t node : {0, 1}) {
+    auto maker = worker_on(2);
+    auto source = actor_on<Source>(node);
+    Freezing freezing;
+    std::vector<ObjectRef<std::string>> texts =
+        get(source.call<&Source::texts_after>(maker, freezing.frozen()), {.timeout = 40s});
+    CHECK(troupe::wait(texts, {.num_returns = texts.size(), .timeout = 0s}).ready.empty());
+    freezing.go();
+    CHECK_EQ(wrong_ones(texts, 1), 0);
+    freezing.check(kTextsOfOwner + kWorkerGrowthMax);
+  }
 }
 
 // ----------------------------------------------------------------------------------------------------- a frozen daemon
@@ -276,6 +335,7 @@ void stopped_with_answers_on_the_way() {
 const std::vector<rt::Promise>& promises() {
   static const std::vector<rt::Promise> list = {
     {"a frozen driver costs its callees no memory, and others nothing", frozen_driver},
+    {"a frozen reader costs an owner no second copy of its values", frozen_reader},
     {"a frozen daemon holds up its node alone, and all ends when it comes back", frozen_daemon_comes_back},
     {"an actor that is stopped has answered all calls before", stopped_with_answers_on_the_way},
     {"what waits for a frozen daemon ends with a named error at its death", frozen_daemon_past_the_verdict},

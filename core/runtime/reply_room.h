@@ -1,5 +1,5 @@
-// ReplyRoom: callers that do not take the replies to what they asked for, so that nothing more is begun for them here.
-// Pure.
+// ReplyRoom: callers that do not take the replies to what they asked for, so that nothing more is begun for them here
+// (their calls), or answered (the values that they asked for: late_answers.h). Pure.
 //
 //   open --their replies that wait in this process > kHigh--> held --< kLow, or they are dead--> open
 //
