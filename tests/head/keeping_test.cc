@@ -118,6 +118,19 @@ TEST_F(KeepingTest, KP4_TheCreatorHoldsRefsOfAnActorThatDiesBeforeItWasConstruct
   EXPECT_EQ(notices<wire::ResolveActor>(driver_, Method::kArgumentsTaken).size(), 1u);
 }
 
+/// Its process ends, or is killed, before the owners of what it was given have confirmed that it is counted: it tells
+/// the creator nothing.
+TEST_F(KeepingTest, KP4_TheCreatorHoldsRefsOfAnActorThatDiesRightAfterItWasConstructed) {
+  wire::ActorSpec one = spec(driver_, job_);
+  one.arguments.refs = {{ObjectId{driver_, 5}}};
+  const ActorId actor = live(one, kWorker);
+  EXPECT_TRUE(notices<wire::ResolveActor>(driver_, Method::kArgumentsTaken).empty());
+  drop_handle(driver_, actor);
+  exited(actor, kWorker, DeathCause::kFinished);
+  EXPECT_EQ(notices<wire::ResolveActor>(driver_, Method::kArgumentsTaken).size(), 1u);
+  EXPECT_EQ(state_.actors().keeping().size(), 0u);
+}
+
 TEST_F(KeepingTest, AHandleInACheckpointKeepsItsActor) {
   const ActorId child = live(spec(driver_, job_), kSecond);
   wire::ActorSpec parent = spec(driver_, job_);

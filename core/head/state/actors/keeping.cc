@@ -57,7 +57,7 @@ void Keeping::started(Turn& turn, const wire::ActorSpec& spec) {
   Kept& kept = at->second;
   if (kept.comes_back) return;
   let_go(turn, kept.arguments);
-  kept_.erase(at);  // and the creator was told by the process that has constructed it (KP-4)
+  if (kept.creator == ProcessId{}) kept_.erase(at);  // else it is still to be told (KP-4)
 }
 
 void Keeping::free_creator(Turn& turn, Kept& kept) {

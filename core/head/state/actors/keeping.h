@@ -18,7 +18,8 @@
 //   KP-3  An actor comes back with its newest checkpoint that is not lost. When all are, or its arguments are, it ends,
 //         and its death names the node that kept them.
 //   KP-4  The creator holds refs and handles of the arguments until the process that constructs the actor has told it
-//         that they are counted there, or the head that the actor is dead (kArgumentsTaken).
+//         that they are counted there, or the head that the actor is dead (kArgumentsTaken). The head tells it always:
+//         that process may end before it knows that all is counted.
 #pragma once
 #include <cstdint>
 #include <functional>
