@@ -248,8 +248,9 @@ void CoreWorld::check_empty() {
       });
       left("open calls", core.calls().open());
       core.owner().holds().for_each_hold([&](const worker::Outgoing& hold) {
-        say("process " + to_string(process->id) + " holds " + std::to_string(hold.objects.size()) + " objects and " +
-            std::to_string(hold.handles.size()) + " handles for " + to_string(hold.destination));
+        say("process " + to_string(process->id) + " holds " + std::to_string(hold.objects.size()) + " objects, " +
+            std::to_string(hold.buffers.size()) + " buffers and " + std::to_string(hold.handles.size()) +
+            " handles for " + to_string(hold.destination));
       });
       left("frames that were not acknowledged", core.owner().holds().held());
       left("frames that it did not acknowledge", core.owner().holds().arriving());

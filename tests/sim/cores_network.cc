@@ -124,11 +124,14 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
   hand_over(*process, std::move(frame), pair ? from : daemon_of(to.node));
 }
 
-/// As node::Mail: a frame for somebody who is known to be dead tells its sender so.
+/// As node::Mail: a frame for somebody who is known to be dead tells its sender so, once for each pair. A request is
+/// answered besides, each one: its sender knows of that death already, and no news of it comes again (ML-1, RQ-1).
 void CoreWorld::refuse(SimNode& node, const net::FrameHeader& header) {
   const auto kind = wire::FrameKind(header.kind);
   SimProcess* source = find(header.source);
   const bool node_lost = header.destination.node != node.number;
+  if (source && kind == wire::FrameKind::kRequest)
+    respond(header, wire::encode_message(head::error_record(ErrorCode::kNodeDied, "nobody is there")), true);
   if (!source || kind == wire::FrameKind::kResponse || kind == wire::FrameKind::kNotice ||
       (header.destination.serial == 0 && !node_lost))
     return;
