@@ -237,15 +237,18 @@ void Host::stream_dropped(ProcessId source, std::uint64_t call_id) {
   }
 }
 
+/// HO-8: nobody has a use for the rest of it.
+bool Host::ends_with_source(const IncomingCall& call) {
+  return call.head.kind == CallKind::kTask || call.head.stream;
+}
+
 void Host::forget_sources(const AreDead& dead) {
   fail_early(dead);
   std::erase_if(tasks_, [&](auto& call) { return dead(call->source); });
-  for (const auto& call : beside_)
-    if (dead(call->source)) call->dropped = true;
   for (const auto& call : running_) {
-    if (!dead(call->source)) continue;
+    if (!dead(call->source) || !ends_with_source(*call)) continue;
     if (call->head.stream) call->dropped = true;
-    if (call->running && (call->head.kind == CallKind::kTask || call->head.stream))
+    if (call->running)
       interrupt(*call->running, make_error<CancelledError>("the task's submitter died"));
   }
 }
@@ -328,6 +331,7 @@ exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, Call
   if (actor) unlink_admitted(*call);
   if (call == current_task_) current_since_ = start;
   if (call->head.shared) std::erase(beside_, call);
+  if (ends_with_source(*call) && runtime_.frames().is_dead(call->source)) call->dropped = true;  // HO-8
   note_begun(*call);
   return start;
 }

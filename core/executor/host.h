@@ -20,6 +20,8 @@
 //   HO-5  A call to an actor that its maker makes here directly waits for the frame that constructs it: the maker's
 //         frames come in the order of its actors, so an actor below the last one made is over, one above is still to
 //         come.
+//   HO-8  A task or generator whose submitter is dead ends: one that runs is interrupted; one that had yet to begin,
+//         wherever it waited, is not run, or makes no item. Methods that give no stream run all the same.
 // Thread rule: as noted.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -133,6 +135,7 @@ class Host final : public TaskWaits {
   void lease_spent(std::uint64_t lease);
   using AreDead = std::function<bool(ProcessId)>;
   void forget_sources(const AreDead& dead);
+  static bool ends_with_source(const IncomingCall& call);
   void fail_early(const AreDead& dead);
   void arm_recall();
   void look_at_room(ProcessId caller);

@@ -27,7 +27,7 @@ struct IncomingCall {
   std::vector<detail::Value> dependencies;
   CallGroup* admitted = nullptr;        // actors: the group whose place it takes
   CallContext* running = nullptr;       // while it runs
-  bool dropped = false;                 // cancelled before it began, or its stream was dropped
+  bool dropped = false;                 // cancelled or without a submitter before it began, or its stream was dropped
   ErrorPtr dropped_why;                 // null: CancelledError
   IncomingCall* next_admitted = nullptr;      // actors: the list of calls that have their place and do not run yet
   IncomingCall* previous_admitted = nullptr;

@@ -247,6 +247,47 @@ TEST(SourcesThatDie, AGeneratorEndsWithItsReaderAlsoWhereAWholeNodeDied) {
   }
 }
 
+/// A generator that began after its reader's death waited for it for ever, and so did its actor: in line behind another
+/// call, before its actor was here, or on its way to a thread when the reader died. (the simulator, seed 5496 of
+/// `cores`)
+TEST(SourcesThatDie, HO8_AGeneratorThatBeginsAfterItsReadersDeathMakesNothing) {
+  Bench bench(wire::Role::kWorker);
+  const ActorId here{kMaker, 1}, to_come{kMaker, 2};
+  std::map<std::uint64_t, bool> dropped;
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+    CallContext context;
+    bench.core.host().begin_run(incoming, hosted, context);
+    dropped[incoming->head.call_id] = incoming->dropped;
+    detail::Invocation invocation;
+    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr, 10);
+  };
+  auto read = [](CallHead head) {
+    head.stream = 1;
+    return head;
+  };
+  call(bench, kMaker, construction(1, here));
+  call(bench, kMaker, read(light_call(10, here)));
+  call(bench, kOther, read(light_call(11, here)));
+  call(bench, kOther, light_call(12, here));
+  call(bench, kOther, read(light_call(13, to_come)));
+  call(bench, kOther, read(task(14, 5)));
+  call(bench, kOther, task(15, 6, true));
+  std::function<void()> taken;
+  {
+    CoreLock lock(bench.core);
+    ASSERT_TRUE(bench.core.host().next_work(taken));
+  }
+  wire::ProcessDied died;
+  died.process = kOther;
+  bench.notice(wire::Method::kProcessDied, died);
+  call(bench, kMaker, construction(2, to_come));
+  bench.do_work();
+  taken();
+  EXPECT_EQ(dropped, (std::map<std::uint64_t, bool>{
+                         {10, false}, {11, true}, {12, false}, {13, true}, {14, true}, {15, true}}))
+      << "a method that nobody reads runs all the same";
+}
+
 /// A task that lent its CPUs is the last of its lease: what is behind it goes back, and what comes later. (H.5, HO-6)
 TEST(LentCpus, NoTaskBeginsUnderALeaseThatLentThem) {
   Bench bench(wire::Role::kWorker);
