@@ -91,13 +91,13 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
           CoreLock lock(runtime_);
           if (!read) scope.check();  // a kill ends it between two items
           window.taken(call.stream_taken);
-          if (!read || call.dropped || (window.may_make() && !host_.is_held(call.source))) break;
+          if (call.dropped) return;
+          if (!read || (window.may_make() && !host_.is_held(call.source))) break;
           scope.check();
         }
         scope.wait(exec::kNever);  // for the reader's credit, its dropping the stream, or its death
       }
     }
-    if (call.dropped) return;
     detail::Value item;
     if (!generator.next(item)) break;
     if (!read) continue;
