@@ -1,12 +1,15 @@
-// VE-1, VE-2, VE-3: Gymnasium's vector environments step by step, for the general vector environment and for every
-// version of the CartPole batch.
+// BE-2, BE-3, BE-5: Gymnasium's vector environments step by step, for the environments that any
+// name makes and for every version of the CartPole batch.
 #include <functional>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "apps/rl/envs/cartpole_batch.h"
-#include "apps/rl/envs/vector_env.h"
+#include "apps/rl/envs/env_registry.h"
+#include "apps/rl/envs/sync_vector_env.h"
 #include "tests/rl/golden.h"
 
 namespace {
@@ -37,45 +40,79 @@ const value* statistics(const value& infos) {
   return nullptr;
 }
 
-TEST(GoldenAutoReset, VectorEnv) {
-  for_each_case([](const std::string& id, const value& c) {
-    const auto n = static_cast<std::size_t>(golden::integer(at(c, "num_envs")));
-    auto made =
-        rl::VectorEnv::make(id, {.num_envs = n,
-                                 .auto_reset = mode_of(c),
-                                 .max_episode_steps = static_cast<int>(golden::integer(at(c, "max_episode_steps")))});
-    ASSERT_TRUE(made.ok());
-    rl::VectorEnv& env = *made;
-    env.reset(static_cast<std::uint64_t>(golden::integer(at(c, "seed"))));
-    EXPECT_EQ(env.last().obs, golden::floats(at(at(c, "reset"), "obs")));
-    const std::size_t width = env.last().obs.size() / n;
-    std::size_t t = 0;
-    for (const value& step : at(c, "steps").as_array()) {
-      SCOPED_TRACE(t++);
-      std::vector<rl::Action> actions;
-      for (double a : golden::numbers(at(step, "action"))) actions.push_back({.value = a});
-      const rl::VectorStep& got = env.step(actions);
-      ASSERT_EQ(got.obs, golden::floats(at(step, "obs")));
-      ASSERT_EQ(got.reward, golden::numbers(at(step, "reward")));
-      ASSERT_EQ(got.terminated, golden::flags(at(step, "terminated")));
-      ASSERT_EQ(got.truncated, golden::flags(at(step, "truncated")));
-      const std::vector<double> states = golden::numbers(at(step, "state"));
-      const value& infos = at(step, "infos");
-      const value* final_obs = infos.as_object().if_contains("final_obs");
-      const value* episodes = statistics(infos);
-      for (std::size_t i = 0; i < n; ++i) {
-        const auto state = env.env(i).state();
-        for (std::size_t k = 0; k < state.size(); ++k) ASSERT_NEAR(state[k], states[i * state.size() + k], 1e-12);
-        if (final_obs != nullptr && !final_obs->as_array()[i].is_null()) {
-          const auto want = golden::floats(final_obs->as_array()[i]);
-          for (std::size_t k = 0; k < width; ++k) ASSERT_EQ(got.final_obs[i * width + k], want[k]);
-        }
-        if (episodes != nullptr && golden::flag(at(*episodes, "_r").as_array()[i])) {
-          ASSERT_EQ(got.episode_return[i], golden::number(at(*episodes, "r").as_array()[i]));
-          ASSERT_EQ(got.episode_length[i], golden::integer(at(*episodes, "l").as_array()[i]));
-        }
+/// `state(i)`: the state of environment i in double, where it can be seen.
+template <class State>
+void run_env(rl::BatchEnv& env, const value& c, State state) {
+  const std::size_t n = env.size();
+  std::vector<std::uint64_t> seeds(n);
+  std::iota(seeds.begin(), seeds.end(), static_cast<std::uint64_t>(golden::integer(at(c, "seed"))));
+  env.reset(seeds);
+  rl::StepBuffers got(env);
+  env.observe(got.obs.view());
+  const auto obs = [&] { return std::vector(got.obs.as<float>().begin(), got.obs.as<float>().end()); };
+  EXPECT_EQ(obs(), golden::floats(at(at(c, "reset"), "obs")));
+  const bool next_step = mode_of(c) == rl::AutoReset::kNextStep;
+  std::vector<std::uint8_t> ended_before(n);
+  std::size_t t = 0;
+  for (const value& step : at(c, "steps").as_array()) {
+    SCOPED_TRACE(t++);
+    std::vector<std::int64_t> actions;
+    for (double a : golden::numbers(at(step, "action"))) actions.push_back(static_cast<std::int64_t>(a));
+    env.step(rl::ConstRows(std::span(actions), 1), got.out());
+    ASSERT_EQ(obs(), golden::floats(at(step, "obs")));
+    ASSERT_EQ(got.reward, golden::numbers(at(step, "reward")));
+    ASSERT_EQ(got.terminated, golden::flags(at(step, "terminated")));
+    ASSERT_EQ(got.truncated, golden::flags(at(step, "truncated")));
+    ASSERT_EQ(got.is_reset, ended_before);
+    const value& infos = at(step, "infos");
+    const value* final_obs = infos.as_object().if_contains("final_obs");
+    const value* episodes = statistics(infos);
+    const rl::EpisodeEnds ends = env.ends();
+    ASSERT_EQ(ends.final_obs.rows(), next_step ? 0 : ends.env.size());
+    const std::vector<double> states = golden::numbers(at(step, "state"));
+    std::size_t ended = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::vector<double> now = state(i);
+      for (std::size_t k = 0; k < now.size(); ++k) ASSERT_NEAR(now[k], states[i * now.size() + k], 1e-12);
+      const bool ends_now = got.terminated[i] != 0 || got.truncated[i] != 0;
+      ended_before[i] = next_step && ends_now;
+      if (!ends_now) continue;
+      ASSERT_LT(ended, ends.env.size());
+      ASSERT_EQ(ends.env[ended], i);
+      if (episodes != nullptr) {
+        ASSERT_EQ(ends.returns[ended], golden::number(at(*episodes, "r").as_array()[i]));
+        ASSERT_EQ(ends.lengths[ended], golden::integer(at(*episodes, "l").as_array()[i]));
       }
+      if (!next_step) {
+        ASSERT_TRUE(final_obs != nullptr);
+        const auto row = ends.final_obs.row(ended).as<float>();
+        ASSERT_EQ(std::vector(row.begin(), row.end()), golden::floats(final_obs->as_array()[i]));
+      }
+      ++ended;
     }
+    ASSERT_EQ(ends.env.size(), ended);
+  }
+}
+
+rl::BatchEnvOptions options_of(const value& c) {
+  return {.num_envs = static_cast<std::size_t>(golden::integer(at(c, "num_envs"))),
+          .auto_reset = mode_of(c),
+          .max_episode_steps = static_cast<int>(golden::integer(at(c, "max_episode_steps")))};
+}
+
+TEST(GoldenAutoReset, SyncVectorEnv) {
+  for_each_case([](const std::string& id, const value& c) {
+    const auto env = rl::SyncVectorEnv::make(id, options_of(c)).value();
+    run_env(*env, c, [&](std::size_t i) {
+      return std::vector<double>(env->env(i).state().begin(), env->env(i).state().end());
+    });
+  });
+}
+
+TEST(GoldenAutoReset, WhatTheNameMakes) {
+  for_each_case([](const std::string& id, const value& c) {
+    const auto env = rl::make_batch_env(id, options_of(c)).value();
+    run_env(*env, c, [](std::size_t) { return std::vector<double>(); });
   });
 }
 

@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "apps/rl/envs/cartpole_batch.h"
-#include "apps/rl/envs/vector_env.h"
+#include "apps/rl/envs/sync_vector_env.h"
 #include "apps/rl/training/evaluate.h"
 #include "apps/rl/training/learner.h"
 #include "apps/rl/ppo/config.h"
@@ -22,7 +23,7 @@ class LocalRun {
   explicit LocalRun(const PpoConfig& config) : config_(config), learner_(learner_options(config)) {
     for (std::size_t i = 0; i < config.num_workers; ++i) {
       workers_.emplace_back(rollout_options(config, i, 0));
-      batches_.emplace_back(config.samples_per_worker(), RolloutWorker::obs_size());
+      batches_.emplace_back(config.samples_per_worker(), workers_.back().obs_size());
     }
   }
   void iterate() {
@@ -99,7 +100,7 @@ TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
     options.num_envs = 3;
     options.horizon = horizon;
     RolloutWorker worker(options);
-    OwnedBatch batch(worker.samples(), RolloutWorker::obs_size());
+    OwnedBatch batch(worker.samples(), worker.obs_size());
     std::vector<float> out;
     for (int i = 0; i < batches; ++i) {
       for (const EpisodeEnd& e : worker.collect(learner.params(), batch.out())) out.push_back(e.episode_return);
@@ -115,7 +116,7 @@ TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
   std::vector<std::vector<float>> obs;
   for (std::size_t i : {0, 1}) {
     RolloutWorker worker(rollout_options({}, i, 0));
-    OwnedBatch batch(worker.samples(), RolloutWorker::obs_size());
+    OwnedBatch batch(worker.samples(), worker.obs_size());
     worker.collect(learner.params(), batch.out());
     obs.push_back(batch.obs);
   }
@@ -130,7 +131,7 @@ TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
     RolloutOptions options = rollout_options({}, 0, 0);
     options.life = life;
     RolloutWorker worker(options);
-    OwnedBatch batch(worker.samples(), RolloutWorker::obs_size());
+    OwnedBatch batch(worker.samples(), worker.obs_size());
     worker.collect(learner.params(), batch.out());
     return std::pair(batch.obs, batch.action);
   };
@@ -168,30 +169,32 @@ TEST(Learner, TheSchedulesFallOverTheStepsOfTheRun) {
   EXPECT_DOUBLE_EQ(options.clip.at(3000), options.clip.last);
 }
 
-TEST(CartPoleBatch, CPB3_EveryNumberOfLanesPlaysTheTrajectoriesOfVectorEnv) {
+TEST(CartPoleBatch, CPB3_EveryNumberOfLanesPlaysTheTrajectoriesOfSyncVectorEnv) {
   for (auto mode : {AutoReset::kSameStep, AutoReset::kNextStep}) {
     for (auto isa : troupe::kernels::kAllIsas) {
       if (!isa_supported(isa)) continue;
       for (std::size_t n : {1, 7, 8, 9, 15, 16, 17, 33, 64, 65}) {
         CartPoleBatch batch({.num_envs = n, .auto_reset = mode, .max_episode_steps = 30, .isa = isa});
-        auto plain = VectorEnv::make("CartPole-v1", {.num_envs = n, .auto_reset = mode, .max_episode_steps = 30});
-        ASSERT_TRUE(plain.ok());
+        const auto plain =
+            SyncVectorEnv::make("CartPole-v1", {.num_envs = n, .auto_reset = mode, .max_episode_steps = 30}).value();
+        StepBuffers want(*plain);
+        std::vector<std::uint64_t> seeds(n);
+        std::iota(seeds.begin(), seeds.end(), 5);
         batch.reset(5);
-        plain->reset(5);
+        plain->reset(seeds);
         Generator random(11);
         for (int t = 0; t < 100; ++t) {
           std::vector<std::uint8_t> pushes(n);
-          std::vector<Action> actions(n);
-          for (std::size_t i = 0; i < n; ++i)
-            actions[i].value = pushes[i] = static_cast<std::uint8_t>(random.integers(2));
+          std::vector<std::int64_t> actions(n);
+          for (std::size_t i = 0; i < n; ++i) actions[i] = pushes[i] = static_cast<std::uint8_t>(random.integers(2));
           batch.step(pushes);
-          const VectorStep& want = plain->step(actions);
+          plain->step(ConstRows(std::span(actions), 1), want.out());
           for (std::size_t i = 0; i < n; ++i) {
             ASSERT_EQ(batch.terminated()[i], want.terminated[i])
                 << isa_name(isa) << " n " << n << " lane " << i << " step " << t;
             ASSERT_EQ(batch.truncated()[i], want.truncated[i]);
             ASSERT_EQ(batch.reward()[i], static_cast<float>(want.reward[i]));
-            for (std::size_t k = 0; k < 4; ++k) ASSERT_NEAR(batch.obs(k)[i], want.obs[4 * i + k], 1e-6);
+            for (std::size_t k = 0; k < 4; ++k) ASSERT_NEAR(batch.obs(k)[i], want.obs.as<float>()[4 * i + k], 1e-6);
           }
         }
       }

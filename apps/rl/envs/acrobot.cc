@@ -14,6 +14,7 @@ constexpr double kCenter = 0.5;  // distance to a link's center of mass
 constexpr double kGravity = 9.8;
 constexpr double kMaxVelocity1 = 4 * kPi;
 constexpr double kMaxVelocity2 = 9 * kPi;
+constexpr auto kVelocityBound1 = static_cast<float>(kMaxVelocity1), kVelocityBound2 = static_cast<float>(kMaxVelocity2);
 
 using State = std::array<double, 4>;
 
@@ -57,7 +58,14 @@ double wrapped(double angle) {
 
 }  // namespace
 
-const EnvSpec Acrobot::kSpec{"Acrobot-v1", 4, 6, 3, 500, -100.0};
+const EnvSpec Acrobot::kSpec{.id = "Acrobot-v1",
+                             .state_size = 4,
+                             .obs_size = 6,
+                             .num_actions = 3,
+                             .max_episode_steps = 500,
+                             .reward_threshold = -100.0,
+                             .obs_low = {-1, -1, -1, -1, -kVelocityBound1, -kVelocityBound2},
+                             .obs_high = {1, 1, 1, 1, kVelocityBound1, kVelocityBound2}};
 
 void Acrobot::reset(Generator& generator) {
   for (double& v : state_) v = static_cast<double>(static_cast<float>(generator.uniform(-0.1, 0.1)));

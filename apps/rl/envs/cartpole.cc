@@ -1,10 +1,26 @@
 #include "apps/rl/envs/cartpole.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace rl {
+namespace {
 
-const EnvSpec CartPole::kSpec{"CartPole-v1", 4, 4, 2, CartPoleConstants::kMaxEpisodeSteps, 475.0};
+// Gymnasium's: twice the limits at which an episode ends, so that its last observation is inside.
+constexpr auto kXBound = static_cast<float>(2 * CartPoleConstants::kXLimit);
+constexpr auto kThetaBound = static_cast<float>(2 * CartPoleConstants::kThetaLimit);
+constexpr float kUnbounded = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+const EnvSpec CartPole::kSpec{.id = "CartPole-v1",
+                              .state_size = 4,
+                              .obs_size = 4,
+                              .num_actions = 2,
+                              .max_episode_steps = CartPoleConstants::kMaxEpisodeSteps,
+                              .reward_threshold = 475.0,
+                              .obs_low = {-kXBound, -kUnbounded, -kThetaBound, -kUnbounded},
+                              .obs_high = {kXBound, kUnbounded, kThetaBound, kUnbounded}};
 
 void CartPole::reset(Generator& generator) {
   for (double& v : state_) v = generator.uniform(-CartPoleConstants::kResetBound, CartPoleConstants::kResetBound);

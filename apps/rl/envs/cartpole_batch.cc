@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <numeric>
 
 namespace rl {
 namespace {
@@ -40,13 +41,19 @@ CartPoleBatch::CartPoleBatch(const CartPoleBatchOptions& options)
 }
 
 void CartPoleBatch::reset(std::uint64_t seed) {
+  std::vector<std::uint64_t> seeds(size());
+  std::iota(seeds.begin(), seeds.end(), seed);
+  reset(seeds);
+}
+
+void CartPoleBatch::reset(std::span<const std::uint64_t> seeds) {
   pending_.clear();
   just_reset_.clear();
   std::fill(reward_.begin(), reward_.end(), 1.0f);
   ended_.clear();
   ended_length_.clear();
   for (std::size_t i = 0; i < size(); ++i) {
-    generators_[i] = Generator(seed + i);
+    generators_[i] = Generator(seeds[i]);
     reset_lane(i);
   }
 }
@@ -105,7 +112,7 @@ void CartPoleBatch::step(std::span<const std::uint8_t> actions) {
   }
 }
 
-// VE-1: these lanes ended in the call before. What the step just computed for them is thrown away.
+// BE-3: these lanes ended in the call before. What the step just computed for them is thrown away.
 void CartPoleBatch::finish_pending_resets() {
   for (std::uint32_t lane : just_reset_) reward_[lane] = 1.0f;
   just_reset_.swap(pending_);

@@ -1,7 +1,7 @@
 // Many CartPoles stepped together, as a structure of arrays: for rollouts and for speed.
 //
 // One thread at a time. Environment i draws its resets from its own generator (seed + i), as Gymnasium's
-// SyncVectorEnv does, so the trajectories are those of VectorEnv with the same seed, actions and mode.
+// SyncVectorEnv does, so the trajectories are those of sync_vector_env.h with the same seed, actions and mode.
 //
 // CPB-1  On Isa::kReference every state is Gymnasium's, bit for bit (sin and cos of the C library, no contraction).
 //        The vector versions keep the order of operations and the exact divisions; only sin and cos are their own,
@@ -9,7 +9,7 @@
 // CPB-2  The angle before a step is within the failure limit, because a failed pole is reset; the vector versions' sin
 //        and cos therefore need no range reduction. set_state refuses angles beyond pi/4.
 // CPB-3  A result does not depend on num_envs or on the environment's index.
-// Automatic reset and flags: VE-1, VE-2, VE-3 of vector_env.h.
+// Automatic reset and flags: BE-2, BE-3, BE-5 of batch_env.h.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@
 
 #include <troupe/result.h>
 
+#include "apps/rl/envs/batch_env.h"
 #include "apps/rl/envs/cartpole.h"
 #include "apps/rl/envs/cartpole_lanes.h"
-#include "apps/rl/envs/vector_env.h"
 #include "apps/rl/algorithms/rng.h"
 #include "kernels/cpu/isa/isa.h"
 
@@ -38,6 +38,8 @@ class CartPoleBatch {
  public:
   explicit CartPoleBatch(const CartPoleBatchOptions& options);
 
+  /// Environment i with seeds[i]; with one number, seed + i.
+  void reset(std::span<const std::uint64_t> seeds);
   void reset(std::uint64_t seed);
   /// One byte an environment: 0 pushes left, anything else right.
   void step(std::span<const std::uint8_t> actions);

@@ -1,5 +1,5 @@
 // One environment of the classic-control family, exact to Gymnasium: the state in double, one step a call, no time
-// limit and no random numbers of its own (both belong to whoever drives it: vector_env.h, or a rollout worker).
+// limit and no random numbers of its own (both belong to whoever drives it: sync_vector_env.h).
 //
 // An Env is used by one thread at a time. The dynamics are pure: the next state depends on the state and the action
 // alone.
@@ -11,6 +11,7 @@
 //       (MountainCarContinuous and Acrobot's first observation).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -34,12 +35,16 @@ struct Action {
 };
 
 struct EnvSpec {
+  static constexpr std::size_t kObsSizeMax = 6;
+
   std::string_view id;
   std::size_t state_size;
   std::size_t obs_size;
   int num_actions;  // 0: one continuous action
   int max_episode_steps;
   std::optional<double> reward_threshold;
+  std::array<float, kObsSizeMax> obs_low, obs_high;  // of the first obs_size numbers, as Gymnasium rounds them
+  float action_limit = 0;                            // of a continuous action, either way
 };
 
 struct StepOutcome {

@@ -5,7 +5,14 @@
 
 namespace rl {
 
-const EnvSpec MountainCar::kSpec{"MountainCar-v0", 2, 2, 3, 200, -110.0};
+const EnvSpec MountainCar::kSpec{.id = "MountainCar-v0",
+                                 .state_size = 2,
+                                 .obs_size = 2,
+                                 .num_actions = 3,
+                                 .max_episode_steps = 200,
+                                 .reward_threshold = -110.0,
+                                 .obs_low = {-1.2f, -0.07f},
+                                 .obs_high = {0.6f, 0.07f}};
 
 void MountainCar::reset(Generator& generator) { state_ = {generator.uniform(-0.6, -0.4), 0.0}; }
 

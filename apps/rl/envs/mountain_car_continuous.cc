@@ -43,7 +43,15 @@ Scalar clipped(Scalar v, double low, double high) {
 
 }  // namespace
 
-const EnvSpec MountainCarContinuous::kSpec{"MountainCarContinuous-v0", 2, 2, 0, 999, 90.0};
+const EnvSpec MountainCarContinuous::kSpec{.id = "MountainCarContinuous-v0",
+                                           .state_size = 2,
+                                           .obs_size = 2,
+                                           .num_actions = 0,
+                                           .max_episode_steps = 999,
+                                           .reward_threshold = 90.0,
+                                           .obs_low = {-1.2f, -0.07f},
+                                           .obs_high = {0.6f, 0.07f},
+                                           .action_limit = 1};
 
 void MountainCarContinuous::reset(Generator& generator) {
   state_ = {generator.uniform(-0.6, -0.4), 0.0};

@@ -36,7 +36,15 @@ TorqueTerms torque_terms(Action action) {
 
 }  // namespace
 
-const EnvSpec Pendulum::kSpec{"Pendulum-v1", 2, 3, 0, 200, std::nullopt};
+const EnvSpec Pendulum::kSpec{.id = "Pendulum-v1",
+                              .state_size = 2,
+                              .obs_size = 3,
+                              .num_actions = 0,
+                              .max_episode_steps = 200,
+                              .reward_threshold = std::nullopt,
+                              .obs_low = {-1, -1, -8},
+                              .obs_high = {1, 1, 8},
+                              .action_limit = 2};
 
 void Pendulum::reset(Generator& generator) {
   const double theta = generator.uniform(-kHalfTurn, kHalfTurn);

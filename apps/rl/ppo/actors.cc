@@ -18,7 +18,7 @@ RolloutActor::RolloutActor(const RolloutOptions& options) : worker_(in_this_life
 
 std::tuple<BatchMessage, std::vector<EpisodeEnd>> RolloutActor::collect(troupe::Array<float> params) {
   const std::size_t n = worker_.samples();
-  troupe::ArrayBuilder<float> obs({n, RolloutWorker::obs_size()});
+  troupe::ArrayBuilder<float> obs({n, worker_.obs_size()});
   troupe::ArrayBuilder<std::int32_t> action(n);
   troupe::ArrayBuilder<float> log_prob(n), value(n), advantage(n), returns(n);
   std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), {.obs = obs.span(),

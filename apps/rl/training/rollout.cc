@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
 
 namespace rl {
 namespace {
-
-constexpr std::size_t kObsSize = RolloutWorker::obs_size();
 
 struct Choice {
   std::int32_t action;
@@ -43,45 +44,63 @@ SeedSequence action_seed(const RolloutOptions& o) {
 
 }  // namespace
 
-ActorCriticShape cartpole_networks() { return actor_critic_shape(kObsSize, 2); }
+ActorCriticShape cartpole_networks() { return actor_critic_shape(4, 2); }
+
+troupe::Result<ActorCriticShape> networks_for(const EnvSpecs& specs) {
+  const Box* obs = std::get_if<Box>(&specs.observation_space);
+  const Discrete* actions = std::get_if<Discrete>(&specs.action_space);
+  if (!obs || obs->dtype != DType::kFloat32 || obs->shape.size() != 1)
+    return troupe::InvalidArgumentError(fmt::format("{} shows {}; these networks need one row of float32", specs.id,
+                                                    to_string(specs.observation_space)));
+  if (!actions || actions->start != 0)
+    return troupe::InvalidArgumentError(fmt::format("{} takes {}; this policy chooses one of several actions from 0 on",
+                                                    specs.id, to_string(specs.action_space)));
+  return actor_critic_shape(obs->shape[0], static_cast<std::size_t>(actions->n));
+}
 
 RolloutWorker::RolloutWorker(const RolloutOptions& options)
     : options_(options),
-      net_(cartpole_networks(), options.isa),
-      envs_({.num_envs = options.num_envs, .auto_reset = AutoReset::kSameStep}),
+      envs_(make_batch_env(options.env_id, {.num_envs = options.num_envs, .auto_reset = AutoReset::kSameStep}).value()),
+      net_(networks_for(envs_->specs()).value(), options.isa),
       generator_(action_seed(options)),
-      reward_(samples(), 1.0f),
+      reward_(samples()),
       final_value_(samples()),
+      last_obs_(options.num_envs * obs_size()),
+      step_reward_(options.num_envs),
       actions_(options.num_envs),
       terminated_(samples()),
-      truncated_(samples()) {
-  envs_.reset(environment_seed(options));
+      truncated_(samples()),
+      is_reset_(options.num_envs) {
+  std::vector<std::uint64_t> seeds(options.num_envs);
+  std::iota(seeds.begin(), seeds.end(), environment_seed(options));
+  envs_->reset(seeds);
+  envs_->observe(Rows(std::span(last_obs_), obs_size()));
 }
 
 std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, const BatchOut& out) {
-  const std::size_t n = options_.num_envs;
+  const std::size_t n = options_.num_envs, width = n * obs_size();
   std::vector<EpisodeEnd> episodes;
   final_obs_.clear();
   final_rows_.clear();
+  std::copy(last_obs_.begin(), last_obs_.end(), out.obs.begin());
   for (std::uint32_t step = 0; step < options_.horizon; ++step) {
-    const std::span<float> obs = out.obs.subspan(step * n * kObsSize, n * kObsSize);
-    read_observations(obs);
-    net_.evaluate(params, obs, logits_, values_);
+    net_.evaluate(params, out.obs.subspan(step * width, width), logits_, values_);
     act(step * n, out);
-    envs_.step(actions_);
-    std::copy(envs_.terminated().begin(), envs_.terminated().end(),
-              terminated_.begin() + static_cast<std::ptrdiff_t>(step * n));
-    std::copy(envs_.truncated().begin(), envs_.truncated().end(),
-              truncated_.begin() + static_cast<std::ptrdiff_t>(step * n));
+    const bool last = step + 1 == options_.horizon;
+    const std::span<float> next = last ? std::span(last_obs_) : out.obs.subspan((step + 1) * width, width);
+    envs_->step(ConstRows(std::span(actions_), 1), {.obs = Rows(next, obs_size()),
+                                                    .reward = step_reward_,
+                                                    .terminated = std::span(terminated_).subspan(step * n, n),
+                                                    .truncated = std::span(truncated_).subspan(step * n, n),
+                                                    .is_reset = is_reset_});
+    std::copy(step_reward_.begin(), step_reward_.end(), reward_.begin() + static_cast<std::ptrdiff_t>(step * n));
     record_endings(step, episodes);
   }
   if (!final_rows_.empty()) {
     net_.evaluate_values(params, final_obs_, values_);
     for (std::size_t i = 0; i < final_rows_.size(); ++i) final_value_[final_rows_[i]] = values_[i];
   }
-  std::vector<float> last_obs(n * kObsSize);
-  read_observations(last_obs);
-  net_.evaluate_values(params, last_obs, values_);
+  net_.evaluate_values(params, last_obs_, values_);
   const GaeInput<float> in{.steps = options_.horizon,
                            .envs = n,
                            .reward = reward_,
@@ -94,18 +113,11 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
   return episodes;
 }
 
-void RolloutWorker::read_observations(std::span<float> rows) const {
-  for (std::size_t field = 0; field < kObsSize; ++field) {
-    const std::span<const float> column = envs_.obs(field);
-    for (std::size_t i = 0; i < column.size(); ++i) rows[i * kObsSize + field] = column[i];
-  }
-}
-
 void RolloutWorker::act(std::size_t begin, const BatchOut& out) {
   const std::size_t choices = logits_.size() / options_.num_envs;
   for (std::size_t i = 0; i < options_.num_envs; ++i) {
     const Choice choice = sample(std::span(logits_).subspan(i * choices, choices), generator_.random());
-    actions_[i] = static_cast<std::uint8_t>(choice.action);
+    actions_[i] = choice.action;
     out.action[begin + i] = choice.action;
     out.log_prob[begin + i] = choice.log_prob;
     out.value[begin + i] = values_[i];
@@ -113,12 +125,14 @@ void RolloutWorker::act(std::size_t begin, const BatchOut& out) {
 }
 
 void RolloutWorker::record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes) {
-  for (std::size_t k = 0; k < envs_.ended().size(); ++k) {
-    const std::size_t env = envs_.ended()[k];
-    episodes.push_back({.step = step, .episode_return = static_cast<float>(envs_.ended_length()[k])});
-    if (envs_.terminated()[env] != 0) continue;  // nothing to bootstrap from
-    final_rows_.push_back(step * options_.num_envs + env);
-    for (std::size_t field = 0; field < kObsSize; ++field) final_obs_.push_back(envs_.final_obs(field)[env]);
+  const EpisodeEnds ends = envs_->ends();
+  for (std::size_t k = 0; k < ends.env.size(); ++k) {
+    const std::size_t sample = step * options_.num_envs + ends.env[k];
+    episodes.push_back({.step = step, .episode_return = static_cast<float>(ends.returns[k])});
+    if (terminated_[sample] != 0) continue;  // nothing to bootstrap from
+    final_rows_.push_back(sample);
+    const std::span<const float> last = ends.final_obs.row(k).as<float>();
+    final_obs_.insert(final_obs_.end(), last.begin(), last.end());
   }
 }
 

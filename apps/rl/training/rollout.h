@@ -1,27 +1,30 @@
-// Collects experience: N CartPoles played by a given policy for a fixed number of steps, advantages included.
+// Collects experience: n environments played by a given policy for a fixed number of steps, advantages included.
 //
 // A plain class: no threads, no runtime. One thread at a time.
 //
 // ROL-1  The same options and the same sequence of parameters give the same batches, on any run and any placement.
-// ROL-2  Episodes continue from one collect() to the next; environments reset themselves (VE-2), and a truncated
+// ROL-2  Episodes continue from one collect() to the next; environments reset themselves (BE-2), and a truncated
 //        episode bootstraps from its true last observation.
 // ROL-3  Training uses the exact environment (CPB-1, Isa::kReference); only the networks run vectorized.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "apps/rl/algorithms/actor_critic.h"
 #include "apps/rl/algorithms/batch.h"
-#include "apps/rl/envs/cartpole_batch.h"
+#include "apps/rl/envs/env_registry.h"
 #include "apps/rl/algorithms/gae.h"
 #include "apps/rl/algorithms/rng.h"
 
 namespace rl {
 
 struct RolloutOptions {
+  std::string env_id = "CartPole-v1";
   std::size_t num_envs = 16;
   std::size_t horizon = 64;  // steps of each environment in one batch
   GaeOptions gae{.gamma = 0.98, .lambda = 0.9};
@@ -40,29 +43,35 @@ struct EpisodeEnd {
 
 class RolloutWorker {
  public:
+  /// Throws what make_batch_env and networks_for say of env_id.
   explicit RolloutWorker(const RolloutOptions& options);
 
   [[nodiscard]] std::size_t samples() const { return options_.num_envs * options_.horizon; }
-  [[nodiscard]] static constexpr std::size_t obs_size() { return 4; }
+  [[nodiscard]] std::size_t obs_size() const { return net_.shape().policy.inputs; }
 
   /// Plays `horizon` steps with these parameters and fills `out`, whose spans hold samples() rows.
   std::vector<EpisodeEnd> collect(std::span<const float> params, const BatchOut& out);
 
  private:
-  void read_observations(std::span<float> rows) const;
   void act(std::size_t begin, const BatchOut& out);
   void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
 
   RolloutOptions options_;
+  std::unique_ptr<BatchEnv> envs_;
   ActorCritic<float> net_;
-  CartPoleBatch envs_;
   Generator generator_;
-  std::vector<float> logits_, values_, reward_, final_value_, final_obs_;
-  std::vector<std::uint8_t> actions_, terminated_, truncated_;
+  std::vector<float> logits_, values_, reward_, final_value_, final_obs_, last_obs_;
+  std::vector<double> step_reward_;
+  std::vector<std::int64_t> actions_;
+  std::vector<std::uint8_t> terminated_, truncated_, is_reset_;
   std::vector<std::size_t> final_rows_;  // the samples whose final_obs_ are kept
 };
 
-/// The networks that play CartPole: 4-64-64-2 and 4-64-64-1.
+/// The networks for an environment that shows one row of floats and takes one of several actions.
+/// InvalidArgumentError for other spaces.
+[[nodiscard]] troupe::Result<ActorCriticShape> networks_for(const EnvSpecs& specs);
+
+/// Those that play CartPole: 4-64-64-2 and 4-64-64-1.
 [[nodiscard]] ActorCriticShape cartpole_networks();
 
 }  // namespace rl

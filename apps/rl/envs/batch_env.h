@@ -1,0 +1,93 @@
+// BatchEnv: n environments that are stepped together, with Gymnasium's semantics: what training sees of any
+// environment, ours, a user's, or one that runs in Python.
+//
+//   make_batch_env --> reset(seeds) --> observe --> step(actions, out) --> ends() --> step ...
+//
+// One thread at a time. The caller owns all rows that are written; what ends() gives is valid until the next call.
+//
+// Invariants
+//   BE-1  Environment i draws from its own stream, begun by seeds[i]: what it does depends neither on n nor on i.
+//   BE-2  kSameStep: the step that ends an episode gives the first observation of the next one; the last one of the
+//         old is in ends().final_obs. is_reset is 0 everywhere.
+//   BE-3  kNextStep: the ending step gives the last observation; the next call ignores that environment's action,
+//         begins its next episode and gives its first observation, reward 0 and no flags. Such a row is no transition:
+//         is_reset is 1.
+//   BE-4  kDisabled: an environment that ended has to be reset by its caller; stepping it before that is an
+//         InvalidArgumentError.
+//   BE-5  `truncated` says that the time limit was reached, `terminated` that the task says so; both can be.
+//   BE-6  An action that is not of the action space is an InvalidArgumentError that names the environment, except that
+//         a Box's bounds are the task's own business (Gymnasium's environments clip, or do not).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <troupe/result.h>
+
+#include "apps/rl/spaces/rows.h"
+#include "apps/rl/spaces/space.h"
+
+namespace rl {
+
+enum class AutoReset { kNextStep, kSameStep, kDisabled };
+
+/// Which task it is. `id` is what make_batch_env takes.
+struct EnvSpecs {
+  std::string id;
+  Space observation_space, action_space;
+  std::optional<int> max_episode_steps;     // the time limit that is in force; none: it truncates never, or by itself
+  std::optional<double> reward_threshold;   // the mean return from which it counts as solved
+};
+
+/// Where a step writes; one row an environment.
+struct StepOut {
+  Rows obs;
+  std::span<double> reward;
+  std::span<std::uint8_t> terminated, truncated, is_reset;
+};
+
+/// Episodes that ended in the last step.
+struct EpisodeEnds {
+  std::span<const std::uint32_t> env;     // ascending
+  std::span<const double> returns;
+  std::span<const std::int64_t> lengths;  // in steps
+  ConstRows final_obs;                    // a row for each; kSameStep only, else none
+};
+
+class BatchEnv {
+ public:
+  virtual ~BatchEnv() = default;
+  [[nodiscard]] virtual const EnvSpecs& specs() const = 0;
+  [[nodiscard]] virtual std::size_t size() const = 0;
+
+  /// Begins an episode in each. As many seeds as environments.
+  virtual void reset(std::span<const std::uint64_t> seeds) = 0;
+  /// Begins an episode in one, in its own stream (kDisabled).
+  virtual void reset_one(std::size_t env) = 0;
+  /// The observations as they are now.
+  virtual void observe(Rows obs) const = 0;
+  /// `actions`: a row an environment, of the action space's type and width.
+  virtual void step(ConstRows actions, const StepOut& out) = 0;
+  [[nodiscard]] virtual EpisodeEnds ends() const = 0;
+};
+
+/// Memory for the results of steps; for programs and tests that keep them nowhere else.
+class StepBuffers {
+ public:
+  explicit StepBuffers(const BatchEnv& env)
+      : obs(env.specs().observation_space, env.size()),
+        reward(env.size()),
+        terminated(env.size()),
+        truncated(env.size()),
+        is_reset(env.size()) {}
+  [[nodiscard]] StepOut out() { return {obs.view(), reward, terminated, truncated, is_reset}; }
+
+  OwnedRows obs;
+  std::vector<double> reward;
+  std::vector<std::uint8_t> terminated, truncated, is_reset;
+};
+
+}  // namespace rl
