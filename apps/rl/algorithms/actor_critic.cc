@@ -8,11 +8,6 @@ namespace {
 
 using troupe::kernels::MlpShape;
 
-double normal(Generator& generator) {  // Box-Muller: NumPy's ziggurat is not needed here
-  const double radius = std::sqrt(-2.0 * std::log(1.0 - generator.random()));
-  return radius * std::cos(2.0 * std::numbers::pi * generator.random());
-}
-
 // Orthonormal rows (or columns, when there are more rows than columns) by Gram-Schmidt, times the gain.
 void orthogonal(std::span<float> weights, std::size_t rows, std::size_t columns, double gain, Generator& generator) {
   const bool tall = rows > columns;
@@ -21,7 +16,7 @@ void orthogonal(std::span<float> weights, std::size_t rows, std::size_t columns,
   std::vector<std::vector<double>> basis;
   while (basis.size() < count) {
     std::vector<double> v(length);
-    for (double& x : v) x = normal(generator);
+    for (double& x : v) x = standard_normal(generator);
     for (const std::vector<double>& b : basis) {
       double dot = 0;
       for (std::size_t i = 0; i < length; ++i) dot += v[i] * b[i];

@@ -1,5 +1,7 @@
 #include "apps/rl/algorithms/rng.h"
 
+#include <cmath>
+#include <numbers>
 #include <utility>
 
 namespace rl {
@@ -130,6 +132,11 @@ void Generator::restore(const Saved& saved) {
   increment_ = make128(saved[2], saved[3]);
   has_half_ = saved[4] >> 32 != 0;
   half_ = static_cast<std::uint32_t>(saved[4]);
+}
+
+double standard_normal(Generator& generator) {
+  const double radius = std::sqrt(-2.0 * std::log(1.0 - generator.random()));
+  return radius * std::cos(2.0 * std::numbers::pi * generator.random());
 }
 
 }  // namespace rl

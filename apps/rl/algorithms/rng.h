@@ -68,4 +68,8 @@ class Generator {
   std::uint32_t half_ = 0;
 };
 
+/// Mean 0, variance 1, by Box and Muller (1958) from two draws of random(): not NumPy's ziggurat, whose draws nothing
+/// here has to repeat.
+[[nodiscard]] double standard_normal(Generator& generator);
+
 }  // namespace rl

@@ -9,25 +9,6 @@
 namespace rl {
 namespace {
 
-struct Choice {
-  std::int32_t action;
-  float log_prob;
-};
-
-Choice sample(std::span<const float> logits, double draw) {
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  float sum = 0;
-  for (float v : logits) sum += std::exp(v - largest);
-  const float log_sum = largest + std::log(sum);
-  double passed = 0;
-  std::size_t action = 0;
-  for (; action + 1 < logits.size(); ++action) {
-    passed += static_cast<double>(std::exp(logits[action] - log_sum));
-    if (draw < passed) break;
-  }
-  return {static_cast<std::int32_t>(action), logits[action] - log_sum};
-}
-
 // Environment i of worker w starts from seed + w * num_envs + i; a resumed run, and a worker that was restarted, from a
 // stream of its own.
 std::uint64_t environment_seed(const RolloutOptions& o) {
@@ -62,6 +43,7 @@ RolloutWorker::RolloutWorker(const RolloutOptions& options)
     : options_(options),
       envs_(make_batch_env(options.env_id, {.num_envs = options.num_envs, .auto_reset = AutoReset::kSameStep}).value()),
       net_(networks_for(envs_->specs()).value(), options.isa),
+      distribution_(make_distribution(envs_->specs().action_space).value()),
       generator_(action_seed(options)),
       reward_(samples()),
       final_value_(samples()),
@@ -114,12 +96,10 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
 }
 
 void RolloutWorker::act(std::size_t begin, const BatchOut& out) {
-  const std::size_t choices = logits_.size() / options_.num_envs;
-  for (std::size_t i = 0; i < options_.num_envs; ++i) {
-    const Choice choice = sample(std::span(logits_).subspan(i * choices, choices), generator_.random());
-    actions_[i] = choice.action;
-    out.action[begin + i] = choice.action;
-    out.log_prob[begin + i] = choice.log_prob;
+  const std::size_t n = options_.num_envs;
+  distribution_->sample({logits_}, generator_, Rows(std::span(actions_), 1), out.log_prob.subspan(begin, n));
+  for (std::size_t i = 0; i < n; ++i) {
+    out.action[begin + i] = static_cast<std::int32_t>(actions_[i]);
     out.value[begin + i] = values_[i];
   }
 }

@@ -20,6 +20,7 @@
 #include "apps/rl/envs/env_registry.h"
 #include "apps/rl/algorithms/gae.h"
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/policies/distribution.h"
 
 namespace rl {
 
@@ -59,6 +60,7 @@ class RolloutWorker {
   RolloutOptions options_;
   std::unique_ptr<BatchEnv> envs_;
   ActorCritic<float> net_;
+  std::unique_ptr<Distribution> distribution_;
   Generator generator_;
   std::vector<float> logits_, values_, reward_, final_value_, final_obs_, last_obs_;
   std::vector<double> step_reward_;
