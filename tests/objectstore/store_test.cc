@@ -1,10 +1,12 @@
 // Promises of client.h, with a daemon in the same process.
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <random>
 #include <thread>
 
@@ -12,6 +14,8 @@
 
 namespace troupe::store::test {
 namespace {
+
+using namespace std::chrono_literals;
 
 StoreServerOptions small_store() { return {.node = 1, .capacity = 32 << 20, .slots = 1 << 16}; }
 
@@ -47,6 +51,15 @@ class SharedWords {
   Mapping map_;
 };
 
+/// What a thread of this process has run for.
+std::chrono::nanoseconds cpu_time(std::jthread& thread) {
+  clockid_t clock{};
+  timespec ran{};
+  EXPECT_EQ(pthread_getcpuclockid(thread.native_handle(), &clock), 0);
+  EXPECT_EQ(clock_gettime(clock, &ran), 0);
+  return std::chrono::seconds(ran.tv_sec) + std::chrono::nanoseconds(ran.tv_nsec);
+}
+
 // SL-3: doomed is no answer yet, while the freer is a thread of this process that lost its core in the middle.
 TEST(StoreClient, AFreerOfTheSameProcessIsWaitedFor) {
   Hub hub(small_store());
@@ -56,15 +69,16 @@ TEST(StoreClient, AFreerOfTheSameProcessIsWaitedFor) {
   const std::uint64_t sealed = words.word(made.id());
   ASSERT_EQ(unpack(sealed).state, SlotState::kSealed);
   words.word(made.id()) = pack({made.id().generation, SlotState::kDoomed});
-  std::atomic<bool> started{false};
+  std::atomic<bool> started{false}, gave_up{false};
   Pin seen;
   std::jthread reader([&] {
     started = true;
     started.notify_one();
     seen = a.client->try_pin(made.id());
+    gave_up = !seen;
   });
   started.wait(false);
-  for (int i = 0; i < 2000; ++i) std::this_thread::yield();  // more than the reader spins for
+  while (!gave_up && cpu_time(reader) < 1ms) std::this_thread::yield();  // more than the reader spins for, however loaded we are
   words.word(made.id()) = sealed;
   reader.join();
   EXPECT_TRUE(seen);

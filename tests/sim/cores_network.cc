@@ -253,8 +253,8 @@ bool CoreWorld::spoil(ProcessId from, ProcessId to, Frame& frame) {
   const ProcessId ring = from.node == to.node ? from : daemon_of(to.node);
   if (planted("double-call") && kind == wire::FrameKind::kCall && nth(15))
     process->core->handler().on_message(ring, frame.header, frame.payload);
-  // What was just borrowed is given back by nobody. Often, as most borrowers drop it before its owner does.
-  if (planted("early-release") && is(worker::Control::kBorrow) && ++planted_ % 2 == 0) {
+  // What was just borrowed is given back by nobody. Always, as most borrowers drop it before its owner does.
+  if (planted("early-release") && is(worker::Control::kBorrow)) {
     ObjectId id;
     std::memcpy(&id, frame.payload.data(), sizeof id);
     process->core->handler().on_message(ring, frame.header, frame.payload);
