@@ -78,7 +78,8 @@ TEST(StoreClient, AFreerOfTheSameProcessIsWaitedFor) {
     gave_up = !seen;
   });
   started.wait(false);
-  while (!gave_up && cpu_time(reader) < 1ms) std::this_thread::yield();  // more than the reader spins for, however loaded we are
+  // More than the reader spins for, whatever else runs on this machine.
+  while (!gave_up && cpu_time(reader) < 1ms) std::this_thread::yield();
   words.word(made.id()) = sealed;
   reader.join();
   EXPECT_TRUE(seen);
