@@ -71,15 +71,26 @@ class Memory {
   /// The growth of whoever has grown most since.
   std::size_t growth() {
     const std::size_t last = most_;
-    for (auto [pid, before] : before_) most_ = std::max(most_, std::max(private_bytes(pid), before) - before);
+    for (auto [pid, before] : before_) {
+      const std::size_t grown = std::max(private_bytes(pid), before) - before;
+      if (grown > most_) who_ = pid;
+      most_ = std::max(most_, grown);
+    }
     still_ = most_ == last ? still_ + 1 : 0;
     return most_;
   }
   /// Looks again: has nobody grown at so many looks in a row?
   bool is_still(int looks) { return growth(), still_ > looks; }
+  /// Who that was: its process id, its parent's, and what it had before.
+  std::string who() const {
+    const auto found = before_.find(who_);
+    return std::to_string(who_) + "/" + std::to_string(parent_of(who_)) + "/" +
+           std::to_string(found == before_.end() ? 0 : found->second >> 20);
+  }
 
  private:
   std::map<int, std::size_t> before_;
+  int who_ = 0;
   std::size_t most_ = 0;
   int still_ = 0;
 };
@@ -157,19 +168,24 @@ struct HealthyPair {
 /// grows any more; reports the growth and the calls. GO.frozen is made when it is frozen.
 int watch(const std::vector<std::string>& a) {
   const int frozen = std::stoi(a[0]);
-  std::vector<int> others;
-  for (std::size_t i = 4; i < a.size(); ++i) others.push_back(std::stoi(a[i]));
-  Memory memory(others);
+  std::vector<int> daemons, workers;  // the head and the daemons are children of the driver
+  for (std::size_t i = 4; i < a.size(); ++i)
+    (parent_of(std::stoi(a[i])) == frozen ? daemons : workers).push_back(std::stoi(a[i]));
+  Memory memory(workers), of_daemons(daemons);
   rt::touch(a[3] + ".ready");
   if (!rt::eventually([&] { return rt::exists(a[1]); })) return 1;
   ::kill(frozen, SIGSTOP);
   rt::touch(a[1] + ".frozen");
   const int before = rt::count(a[2]);
   const bool went_on =
-      rt::eventually([&] { return memory.is_still(300) && rt::count(a[2]) >= before + kHealthyCalls; });
+      rt::eventually([&] {
+        const bool still = memory.is_still(300), daemons_still = of_daemons.is_still(300);
+        return still && daemons_still && rt::count(a[2]) >= before + kHealthyCalls;
+      });
   const int calls = rt::count(a[2]) - before;
   ::kill(frozen, SIGCONT);
-  rt::write(a[3], std::to_string(went_on) + " " + std::to_string(memory.growth()) + " " + std::to_string(calls));
+  rt::write(a[3], std::to_string(went_on) + " " + std::to_string(memory.growth()) + " " +
+                     std::to_string(of_daemons.growth()) + " " + std::to_string(calls) + " " + memory.who());
   return 0;
 }
 
@@ -186,7 +202,8 @@ pid_t start_watcher(std::vector<std::string> arguments) {
 /// Freezes this process, from go() on, until nobody else grows any more.
 class Freezing {
  public:
-  Freezing() {
+  /// Who is here now is watched.
+  void watch() {
     std::vector<std::string> arguments{std::to_string(::getpid()), go_, healthy_.counted(), folder_ / "report"};
     for (int pid : all_but({})) arguments.push_back(std::to_string(pid));
     watcher_ = start_watcher(arguments);
@@ -201,13 +218,18 @@ class Freezing {
     CHECK_EQ(::waitpid(watcher_, &status, 0), watcher_);
     std::istringstream report(rt::read(folder_ / "report"));
     bool went_on = false;
-    std::size_t growth = growth_max;
+    std::size_t growth = growth_max, of_daemons = kDaemonGrowthMax;
     int calls = 0;
-    CHECK(report >> went_on >> growth >> calls);
-    std::fprintf(stderr, "  grown by %zu MiB at most, %d calls between others\n", growth >> 20, calls);
+    std::string who;
+    CHECK(report >> went_on >> growth >> of_daemons >> calls >> who);
+    std::fprintf(stderr,
+                 "  workers grown by %zu MiB at most (process/parent/MiB before: %s), daemons by %zu, %d calls between "
+                 "others\n",
+                 growth >> 20, who.c_str(), of_daemons >> 20, calls);
     CHECK(went_on);
     CHECK(calls >= kHealthyCalls);
     CHECK(growth < growth_max);
+    CHECK(of_daemons < kDaemonGrowthMax);
     healthy_.end();
   }
 
@@ -230,8 +252,9 @@ int wrong_ones(std::vector<ObjectRef<std::string>>& texts, std::size_t sources) 
 }
 
 void frozen_driver() {
-  auto near = worker_on(0), far = worker_on(1);
   Freezing freezing;
+  auto near = worker_on(0), far = worker_on(1);
+  freezing.watch();
   std::vector<ObjectRef<std::string>> texts;
   for (int i = 0; i < kLoad; ++i)
     for (auto* source : {&near, &far}) texts.push_back(source->call<&Worker::text>(i));
@@ -244,9 +267,10 @@ void frozen_driver() {
 /// and makes no copy for a reader that takes none.
 void frozen_reader() {
   for (std::size_t node : {0, 1}) {
+    Freezing freezing;
     auto maker = worker_on(2);
     auto source = actor_on<Source>(node);
-    Freezing freezing;
+    freezing.watch();
     std::vector<ObjectRef<std::string>> texts =
         get(source.call<&Source::texts_after>(maker, freezing.frozen()), {.timeout = 40s});
     CHECK(troupe::wait(texts, {.num_returns = texts.size(), .timeout = 0s}).ready.empty());
