@@ -39,7 +39,7 @@ Checkpoint sample() {
   out.learner.optimizer_steps = 12, out.learner.env_steps = 4096;
   out.learner.first_moment[5] = 0.25f;
   out.policy = {.env_id = "CartPole-v1",
-                .shape = cartpole_networks(),
+                .spec = cartpole_policy(),
                 .params = out.learner.params,
                 .seed = 3,
                 .steps = 4096,
@@ -85,12 +85,13 @@ TEST(CheckpointFile, EverythingComesBack) {
 TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
   Folder folder;
   Learner learner(learner_options({.seed = 5}));
-  OwnedBatch batch(300, 4);
+  const PolicySpec policy = cartpole_policy();
+  OwnedSamples batch(on_policy_columns(policy.observation_space, policy.action_space), 300);
   Generator random(1);
-  for (float& v : batch.obs) v = static_cast<float>(random.uniform(-1, 1));
-  for (float& v : batch.advantage) v = static_cast<float>(random.uniform(-1, 1));
-  for (float& v : batch.log_prob) v = -0.69f;
-  const std::vector<BatchView> views{batch.view()};
+  for (float& v : batch.column("obs").as<float>()) v = static_cast<float>(random.uniform(-1, 1));
+  for (float& v : batch.column("advantage").as<float>()) v = static_cast<float>(random.uniform(-1, 1));
+  for (float& v : batch.column("log_prob").as<float>()) v = -0.69f;
+  const std::vector<SampleView> views{batch.view()};
   learner.update(views);
   Checkpoint checkpoint = sample();
   checkpoint.learner = learner.save();
@@ -132,8 +133,8 @@ TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
   flipped[flipped.size() / 2] ^= 1;
   expect_message(flipped, "checksum");
   std::string newer = whole;
-  newer[8] = 3;
-  expect_message(newer, "version 3");
+  newer[8] = 4;
+  expect_message(newer, "version 4");
   expect_message(whole + "x", "longer");
   const auto missing = load_checkpoint(folder / "none.bin");
   ASSERT_FALSE(missing.ok());
@@ -144,8 +145,8 @@ TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
 TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
   Folder folder;
   Checkpoint other = sample();
-  other.policy.shape.policy.hidden1 = other.policy.shape.value.hidden1 = 8;
-  other.policy.params.assign(other.policy.shape.parameter_count(), 0.5f);
+  other.policy.spec.networks.policy.hidden[0] = other.policy.spec.networks.value.hidden[0] = 8;
+  other.policy.params.assign(other.policy.spec.networks.parameter_count(), 0.5f);
   other.learner.first_moment = other.learner.second_moment = other.policy.params;
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", other).ok());
   const auto got = load_checkpoint(folder / "c.bin");

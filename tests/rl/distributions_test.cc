@@ -11,7 +11,7 @@
 namespace rl {
 namespace {
 
-using Batch = Distribution::Batch;
+using Batch = Distribution<float>::Batch;
 
 struct Case {
   const char* name;
@@ -34,7 +34,10 @@ constexpr std::size_t kRows = 5;
 /// A distribution with parameters, mask and actions for kRows rows.
 struct Drawn {
   explicit Drawn(const Case& one)
-      : distribution(make_distribution(one.space).value()), actions(one.space, kRows), log_prob(kRows), entropy(kRows) {
+      : distribution(make_distribution<float>(one.space).value()),
+        actions(one.space, kRows),
+        log_prob(kRows),
+        entropy(kRows) {
     Generator random(7);
     params.resize(kRows * distribution->parameters());
     for (float& x : params) x = static_cast<float>(random.uniform(-1, 1));
@@ -54,7 +57,7 @@ struct Drawn {
     return sum;
   }
 
-  std::unique_ptr<Distribution> distribution;
+  std::unique_ptr<Distribution<float>> distribution;
   std::vector<float> params;
   std::vector<std::uint8_t> mask;
   OwnedRows actions;
@@ -72,7 +75,7 @@ TEST(DistributionTest, DIS1_TheSampleTellsTheProbabilityThatEvaluationFinds) {
 }
 
 TEST(DistributionTest, DIS1_ClosedForms) {
-  const auto choice = make_distribution(Discrete{.n = 3, .start = 2}).value();
+  const auto choice = make_distribution<float>(Discrete{.n = 3, .start = 2}).value();
   const std::vector<float> logits{0, std::log(2.0f), std::log(5.0f)};
   const std::vector<std::int64_t> second{3};
   std::vector<float> log_prob(1), entropy(1);
@@ -80,7 +83,7 @@ TEST(DistributionTest, DIS1_ClosedForms) {
   EXPECT_NEAR(log_prob[0], std::log(2.0 / 8), 1e-6);
   EXPECT_NEAR(entropy[0], std::log(8.0) - 2.0 / 8 * std::log(2.0) - 5.0 / 8 * std::log(5.0), 1e-6);
 
-  const auto normal = make_distribution(Box{.shape = {2}, .low = {-1}, .high = {1}}).value();
+  const auto normal = make_distribution<float>(Box{.shape = {2}, .low = {-1}, .high = {1}}).value();
   const std::vector<float> params{1, -1, std::log(2.0f), 0};  // means, then logarithms of deviations
   const std::vector<float> taken{3, -1};
   normal->evaluate({params}, ConstRows(std::span(taken), 2), log_prob, entropy);
@@ -108,7 +111,7 @@ TEST(DistributionTest, DIS2_BackwardIsTheDerivative) {
 }
 
 TEST(DistributionTest, DIS3_WhatIsMaskedIsNeverTaken) {
-  const auto choice = make_distribution(Discrete{.n = 4}).value();
+  const auto choice = make_distribution<float>(Discrete{.n = 4}).value();
   std::vector<float> params, log_prob(1000);
   std::vector<std::uint8_t> mask;
   for (int i = 0; i < 1000; ++i) params.insert(params.end(), {9, 0, 0, 9}), mask.insert(mask.end(), {0, 1, 1, 0});
@@ -122,7 +125,7 @@ TEST(DistributionTest, DIS3_WhatIsMaskedIsNeverTaken) {
 
   const std::vector<std::uint8_t> none(4000);
   EXPECT_THROW(choice->mode({params, none}, actions.view()), troupe::InvalidArgumentError);
-  const auto normal = make_distribution(Box{.shape = {1}, .low = {-1}, .high = {1}}).value();
+  const auto normal = make_distribution<float>(Box{.shape = {1}, .low = {-1}, .high = {1}}).value();
   OwnedRows numbers(Box{.shape = {1}, .low = {-1}, .high = {1}}, 1);
   const std::vector<float> row{0, 0};
   EXPECT_THROW(normal->mode({row, std::span(none).first(1)}, numbers.view()), troupe::InvalidArgumentError);
@@ -131,7 +134,7 @@ TEST(DistributionTest, DIS3_WhatIsMaskedIsNeverTaken) {
 TEST(DistributionTest, SamplesFollowTheirProbabilities) {
   constexpr std::size_t kDraws = 40'000;
   const Space space = MultiDiscrete{.nvec = {2, 3}};
-  const auto choices = make_distribution(space).value();
+  const auto choices = make_distribution<float>(space).value();
   std::vector<float> params;
   for (std::size_t i = 0; i < kDraws; ++i)
     params.insert(params.end(), {0, std::log(3.0f), 0, std::log(2.0f), std::log(5.0f)});
@@ -148,7 +151,7 @@ TEST(DistributionTest, SamplesFollowTheirProbabilities) {
   EXPECT_NEAR(last, 0.625, 0.013);
 
   const Space numbers = Box{.shape = {1}, .low = {-1}, .high = {1}};
-  const auto normal = make_distribution(numbers).value();
+  const auto normal = make_distribution<float>(numbers).value();
   params.clear();
   for (std::size_t i = 0; i < kDraws; ++i) params.insert(params.end(), {2, std::log(0.5f)});
   OwnedRows drawn(numbers, kDraws);
@@ -161,7 +164,7 @@ TEST(DistributionTest, SamplesFollowTheirProbabilities) {
 }
 
 TEST(DistributionTest, ActionsThatAreNoneAndSpacesWithoutDistributionAreRefused) {
-  const auto choice = make_distribution(Discrete{.n = 2, .start = 1}).value();
+  const auto choice = make_distribution<float>(Discrete{.n = 2, .start = 1}).value();
   const std::vector<float> params{0, 0};
   std::vector<float> log_prob(1), entropy(1);
   for (std::int64_t wrong : {0, 3}) {
@@ -169,8 +172,8 @@ TEST(DistributionTest, ActionsThatAreNoneAndSpacesWithoutDistributionAreRefused)
     EXPECT_THROW(choice->evaluate({params}, ConstRows(std::span(action), 1), log_prob, entropy),
                  troupe::InvalidArgumentError);
   }
-  EXPECT_FALSE(make_distribution(Discrete{.n = 0}).ok());
-  EXPECT_FALSE(make_distribution(Box{.dtype = DType::kUint8, .shape = {1}, .low = {0}, .high = {9}}).ok());
+  EXPECT_FALSE(make_distribution<float>(Discrete{.n = 0}).ok());
+  EXPECT_FALSE(make_distribution<float>(Box{.dtype = DType::kUint8, .shape = {1}, .low = {0}, .high = {9}}).ok());
 }
 
 }  // namespace

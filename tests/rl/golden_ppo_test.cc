@@ -1,11 +1,13 @@
 // RPL-1, RPL-2, RPL-3, KO-1, KO-3: the recorded PPO update, in double, and in float on every instruction set.
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include <gtest/gtest.h>
 
-#include "apps/rl/algorithms/actor_critic.h"
 #include "apps/rl/algorithms/ppo_loss.h"
+#include "apps/rl/policies/actor_critic.h"
+#include "apps/rl/policies/distribution.h"
 #include "kernels/cpu/optimizer/optimizer.h"
 #include "tests/rl/golden.h"
 
@@ -14,14 +16,13 @@ namespace {
 using golden::at;
 using golden::json::value;
 using troupe::kernels::Isa;
-using troupe::kernels::MlpShape;
 
 constexpr const char* kLayers[6] = {"0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias"};
 
-MlpShape shape_of(const value& layers) {
+rl::NetworkSpec network_of(const value& layers) {
   const auto sizes = golden::numbers(layers);
   const auto size = [&](std::size_t i) { return static_cast<std::size_t>(sizes.at(i)); };
-  return {.inputs = size(0), .hidden1 = size(1), .hidden2 = size(2), .outputs = size(3)};
+  return {.input = {size(0)}, .hidden = {size(1), size(2)}, .outputs = size(3)};
 }
 
 // The recorded layers in the order of the flat array: pi.0 ... pi.2, vf.0 ... vf.2.
@@ -48,10 +49,14 @@ class PpoRun {
       : file_(file.content),
         isa_(isa),
         tolerance_(tolerance),
-        net_({shape_of(at("settings", "layers_policy")), shape_of(at("settings", "layers_value"))}, isa) {
+        net_({.policy = network_of(at("settings", "layers_policy")),
+              .value = network_of(at("settings", "layers_value"))},
+             isa),
+        distribution_(rl::make_distribution<T>(
+                          rl::Discrete{.n = static_cast<std::int64_t>(net_.spec().policy.outputs)}).value()) {
     obs_ = column("obs"), old_log_prob_ = column("old_log_prob"), old_value_ = column("old_value");
     advantage_ = column("advantage"), returns_ = column("return");
-    for (double a : golden::numbers(at("batch", "action"))) action_.push_back(static_cast<std::int32_t>(a));
+    for (double a : golden::numbers(at("batch", "action"))) action_.push_back(static_cast<std::int64_t>(a));
   }
 
   void check_scalars_and_samples() {
@@ -68,8 +73,8 @@ class PpoRun {
     near(rl::explained_variance<T>(old_value_, returns_), "explained_variance");
     near(half.total_loss, "total_loss_clipped_half");
     const value& samples = file_.at("per_sample");
-    near_all(samples_.log_prob, golden::at(samples, "log_prob"), tolerance_.scalar);
-    near_all(samples_.entropy, golden::at(samples, "entropy"), tolerance_.scalar);
+    near_all(log_prob_, golden::at(samples, "log_prob"), tolerance_.scalar);
+    near_all(entropy_, golden::at(samples, "entropy"), tolerance_.scalar);
     near_all(samples_.ratio, golden::at(samples, "ratio"), tolerance_.scalar);
     near_all(samples_.normalized_advantage, golden::at(samples, "normalized_advantage"), tolerance_.scalar);
     near_all(values_, golden::at(samples, "value"), tolerance_.scalar);
@@ -122,9 +127,15 @@ class PpoRun {
 
   rl::PpoScalars gradients() {
     net_.evaluate(params_, obs_, logits_, values_);
-    logits_grad_.resize(logits_.size()), values_grad_.resize(values_.size());
-    const rl::PpoScalars scalars = rl::ppo_loss<T>({action_, old_log_prob_, old_value_, advantage_, returns_}, logits_,
-                                                   values_, options_, logits_grad_, values_grad_, samples_);
+    logits_grad_.resize(logits_.size());
+    for (auto* column : {&log_prob_, &entropy_, &log_prob_grad_, &entropy_grad_, &values_grad_})
+      column->resize(values_.size());
+    const rl::ConstRows actions{std::span<const std::int64_t>(action_), 1};
+    distribution_->evaluate({logits_}, actions, log_prob_, entropy_);
+    const rl::PpoScalars scalars =
+        rl::ppo_loss<T>({old_log_prob_, old_value_, advantage_, returns_}, {log_prob_, entropy_, values_}, options_,
+                        {log_prob_grad_, entropy_grad_, values_grad_}, samples_);
+    distribution_->backward({logits_}, actions, log_prob_grad_, entropy_grad_, logits_grad_);
     net_.backward(params_, logits_grad_, values_grad_, grads_);
     return scalars;
   }
@@ -173,10 +184,12 @@ class PpoRun {
   Isa isa_;
   Tolerance tolerance_;
   rl::ActorCritic<T> net_;
+  std::unique_ptr<rl::Distribution<T>> distribution_;
   rl::PpoLossOptions options_;
-  std::vector<std::int32_t> action_;
+  std::vector<std::int64_t> action_;
   std::vector<T> obs_, old_log_prob_, old_value_, advantage_, returns_;
-  std::vector<T> params_, grads_, first_, second_, logits_, values_, logits_grad_, values_grad_;
+  std::vector<T> params_, grads_, first_, second_, logits_, values_, log_prob_, entropy_;
+  std::vector<T> logits_grad_, values_grad_, log_prob_grad_, entropy_grad_;
   rl::PpoPerSample<T> samples_;
 };
 

@@ -23,14 +23,15 @@ class LocalRun {
   explicit LocalRun(const PpoConfig& config) : config_(config), learner_(learner_options(config)) {
     for (std::size_t i = 0; i < config.num_workers; ++i) {
       workers_.emplace_back(rollout_options(config, i, 0));
-      batches_.emplace_back(config.samples_per_worker(), workers_.back().obs_size());
+      batches_.emplace_back(workers_.back().columns(), config.samples_per_worker());
     }
   }
   void iterate() {
     std::vector<std::vector<EpisodeEnd>> episodes;
-    std::vector<BatchView> views;
+    std::vector<SampleView> views;
     for (std::size_t i = 0; i < workers_.size(); ++i) {
-      episodes.push_back(workers_[i].collect(learner_.params(), batches_[i].out()));
+      const OnPolicyOut out = on_policy_out(batches_[i].layout(), batches_[i].memory());
+      episodes.push_back(workers_[i].collect(learner_.params(), out));
       views.push_back(batches_[i].view());
     }
     log_.add(episodes, config_.num_envs, config_.horizon, 0);
@@ -39,9 +40,9 @@ class LocalRun {
   Learner& learner() { return learner_; }
   const TrainingLog& log() const { return log_; }
   std::vector<float> params() const { return {learner_.params().begin(), learner_.params().end()}; }
-  std::vector<BatchView> views() const {
-    std::vector<BatchView> out;
-    for (const OwnedBatch& batch : batches_) out.push_back(batch.view());
+  std::vector<SampleView> views() const {
+    std::vector<SampleView> out;
+    for (const OwnedSamples& batch : batches_) out.push_back(batch.view());
     return out;
   }
 
@@ -49,7 +50,7 @@ class LocalRun {
   PpoConfig config_;
   Learner learner_;
   std::vector<RolloutWorker> workers_;
-  std::vector<OwnedBatch> batches_;
+  std::vector<OwnedSamples> batches_;
   TrainingLog log_;
 };
 
@@ -59,7 +60,7 @@ TEST(Training, SolvesCartPoleFromSeveralSeedsAndTheGreedyPolicyIsPerfect) {
     while (!run.log().solved() && run.log().steps < 200'000) run.iterate();
     ASSERT_TRUE(run.log().solved()) << "seed " << seed << ": mean return " << run.log().mean_return();
     EXPECT_LE(run.log().solved_steps, run.log().steps);
-    const auto played = evaluate({.env_id = "CartPole-v1", .shape = cartpole_networks(), .params = run.params()}, {});
+    const auto played = evaluate({.env_id = "CartPole-v1", .spec = cartpole_policy(), .params = run.params()}, {});
     ASSERT_TRUE(played.ok());
     EXPECT_GE(played->mean, 475) << "seed " << seed;
   }
@@ -100,10 +101,11 @@ TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
     options.num_envs = 3;
     options.horizon = horizon;
     RolloutWorker worker(options);
-    OwnedBatch batch(worker.samples(), worker.obs_size());
+    OwnedSamples batch(worker.columns(), worker.samples());
     std::vector<float> out;
     for (int i = 0; i < batches; ++i) {
-      for (const EpisodeEnd& e : worker.collect(learner.params(), batch.out())) out.push_back(e.episode_return);
+      const OnPolicyOut into = on_policy_out(batch.layout(), batch.memory());
+      for (const EpisodeEnd& e : worker.collect(learner.params(), into)) out.push_back(e.episode_return);
     }
     return out;
   };
@@ -116,9 +118,10 @@ TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
   std::vector<std::vector<float>> obs;
   for (std::size_t i : {0, 1}) {
     RolloutWorker worker(rollout_options({}, i, 0));
-    OwnedBatch batch(worker.samples(), worker.obs_size());
-    worker.collect(learner.params(), batch.out());
-    obs.push_back(batch.obs);
+    OwnedSamples batch(worker.columns(), worker.samples());
+    worker.collect(learner.params(), on_policy_out(batch.layout(), batch.memory()));
+    const auto shown = batch.column("obs").as<float>();
+    obs.emplace_back(shown.begin(), shown.end());
   }
   EXPECT_NE(obs[0], obs[1]);
 }
@@ -131,9 +134,12 @@ TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
     RolloutOptions options = rollout_options({}, 0, 0);
     options.life = life;
     RolloutWorker worker(options);
-    OwnedBatch batch(worker.samples(), worker.obs_size());
-    worker.collect(learner.params(), batch.out());
-    return std::pair(batch.obs, batch.action);
+    OwnedSamples batch(worker.columns(), worker.samples());
+    worker.collect(learner.params(), on_policy_out(batch.layout(), batch.memory()));
+    const auto shown = batch.column("obs").as<float>();
+    const auto taken = batch.column("action").as<std::int64_t>();
+    return std::pair(std::vector<float>(shown.begin(), shown.end()),
+                     std::vector<std::int64_t>(taken.begin(), taken.end()));
   };
   EXPECT_EQ(played(1), played(1));
   for (const auto& [one, other] : {std::pair(0, 1), std::pair(1, 2)}) {

@@ -19,21 +19,6 @@ void normalize(std::span<const T> in, double epsilon, std::vector<T>& out) {
     out[i] = static_cast<T>((static_cast<double>(in[i]) - mean) / (deviation + epsilon));
 }
 
-// Turns one row of logits into log-probabilities, in place, and returns the entropy.
-template <class T>
-T log_softmax(std::span<T> row) {
-  const T largest = *std::max_element(row.begin(), row.end());
-  T sum = 0;
-  for (T v : row) sum += std::exp(v - largest);
-  const T log_sum = std::log(sum) + largest;
-  T entropy = 0;
-  for (T& v : row) {
-    v -= log_sum;
-    entropy -= std::exp(v) * v;
-  }
-  return entropy;
-}
-
 struct ValueTerms {
   double squared, squared_clipped, gradient;  // gradient of the chosen form, before coefficient and mean
 };
@@ -53,13 +38,10 @@ ValueTerms value_terms(double value, double old_value, double target, const PpoL
 }  // namespace
 
 template <class T>
-PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std::span<const T> value,
-                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad,
-                    PpoPerSample<T>& samples) {
-  const std::size_t count = batch.action.size();
-  const std::size_t actions = logits.size() / count;
-  for (auto* column : {&samples.log_prob, &samples.entropy, &samples.ratio, &samples.normalized_advantage})
-    column->resize(count);
+PpoScalars ppo_loss(const PpoMinibatch<T>& batch, const PpoEvaluation<T>& now, const PpoLossOptions& options,
+                    const PpoGradients<T>& gradients, PpoPerSample<T>& samples) {
+  const std::size_t count = now.value.size();
+  for (auto* column : {&samples.ratio, &samples.normalized_advantage}) column->resize(count);
   normalize(batch.advantage, options.advantage_epsilon, samples.normalized_advantage);
   const T low = static_cast<T>(1 - options.clip);
   const T high = static_cast<T>(1 + options.clip);
@@ -69,32 +51,21 @@ PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std
 
   PpoScalars sums;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::span<T> row = logits_grad.subspan(i * actions, actions);
-    std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * actions), actions, row.begin());
-    const T entropy = log_softmax(row);
-    const auto action = static_cast<std::size_t>(batch.action[i]);
-    const T log_prob = row[action];
-    const T log_ratio = log_prob - batch.old_log_prob[i];
+    const T log_ratio = now.log_prob[i] - batch.old_log_prob[i];
     const T ratio = std::exp(log_ratio);
     const T advantage = samples.normalized_advantage[i];
     const T plain = -advantage * ratio;
     const T clipped = -advantage * std::clamp(ratio, low, high);
-    // d(policy loss)/d(log prob): only the unclipped branch depends on the ratio outside the clip range.
-    const T slope = plain >= clipped ? plain * share : T{0};
-    for (std::size_t a = 0; a < actions; ++a) {
-      const T log_p = row[a];
-      const T p = std::exp(log_p);
-      row[a] = slope * ((a == action ? T{1} : T{0}) - p) + entropy_share * p * (log_p + entropy);
-    }
-    const ValueTerms terms = value_terms(static_cast<double>(value[i]), static_cast<double>(batch.old_value[i]),
+    // Only the unclipped branch depends on the ratio outside the clip range.
+    gradients.log_prob[i] = plain >= clipped ? plain * share : T{0};
+    gradients.entropy[i] = -entropy_share;
+    const ValueTerms terms = value_terms(static_cast<double>(now.value[i]), static_cast<double>(batch.old_value[i]),
                                          static_cast<double>(batch.returns[i]), options);
-    value_grad[i] = static_cast<T>(value_share * terms.gradient);
+    gradients.value[i] = static_cast<T>(value_share * terms.gradient);
 
-    samples.log_prob[i] = log_prob;
-    samples.entropy[i] = entropy;
     samples.ratio[i] = ratio;
     sums.policy_loss += static_cast<double>(std::max(plain, clipped));
-    sums.entropy += static_cast<double>(entropy);
+    sums.entropy += static_cast<double>(now.entropy[i]);
     sums.value_mse += terms.squared;
     sums.value_mse_clipped += terms.squared_clipped;
     sums.approx_kl_k1 -= static_cast<double>(log_ratio);
@@ -130,11 +101,10 @@ double explained_variance(std::span<const T> value, std::span<const T> returns) 
   return return_squares > 0 ? 1 - error_squares / return_squares : 0.0;
 }
 
-template PpoScalars ppo_loss<float>(const PpoMinibatch<float>&, std::span<const float>, std::span<const float>,
-                                    const PpoLossOptions&, std::span<float>, std::span<float>, PpoPerSample<float>&);
-template PpoScalars ppo_loss<double>(const PpoMinibatch<double>&, std::span<const double>, std::span<const double>,
-                                     const PpoLossOptions&, std::span<double>, std::span<double>,
-                                     PpoPerSample<double>&);
+template PpoScalars ppo_loss<float>(const PpoMinibatch<float>&, const PpoEvaluation<float>&, const PpoLossOptions&,
+                                    const PpoGradients<float>&, PpoPerSample<float>&);
+template PpoScalars ppo_loss<double>(const PpoMinibatch<double>&, const PpoEvaluation<double>&, const PpoLossOptions&,
+                                     const PpoGradients<double>&, PpoPerSample<double>&);
 template double explained_variance<float>(std::span<const float>, std::span<const float>);
 template double explained_variance<double>(std::span<const double>, std::span<const double>);
 

@@ -1,7 +1,7 @@
-// The clipped PPO loss for categorical policies, its gradients with respect to logits and values, and its
-// diagnostics.
+// The clipped PPO loss (Schulman et al., 2017), its derivatives with respect to log-probabilities, entropies and
+// values, and its diagnostics. What the actions are is the distribution's business, whose backward goes on from here.
 //
-// Pure; arrays are [B] or [B][A], row-major.
+// Pure; arrays are [B].
 //
 // RPL-1  policy loss = mean max(-A r, -A clip(r, 1-c, 1+c)), with A normalized over the minibatch by its unbiased
 //       deviation + eps.
@@ -10,8 +10,6 @@
 // RPL-3  total = policy loss - entropy_coefficient * mean entropy + value_coefficient * value loss.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -29,8 +27,19 @@ struct PpoLossOptions {
 
 template <class T>
 struct PpoMinibatch {
-  std::span<const std::int32_t> action;
   std::span<const T> old_log_prob, old_value, advantage, returns;
+};
+
+/// What the networks say now.
+template <class T>
+struct PpoEvaluation {
+  std::span<const T> log_prob, entropy, value;
+};
+
+/// Derivatives of the total.
+template <class T>
+struct PpoGradients {
+  std::span<T> log_prob, entropy, value;
 };
 
 struct PpoScalars {
@@ -42,14 +51,12 @@ struct PpoScalars {
 /// What each sample contributed; the vectors are resized to the batch and can be reused.
 template <class T>
 struct PpoPerSample {
-  std::vector<T> log_prob, entropy, ratio, normalized_advantage;
+  std::vector<T> ratio, normalized_advantage;
 };
 
-/// Writes d(total)/d(logits) and d(total)/d(value); the number of actions is logits.size() / B.
 template <class T>
-PpoScalars ppo_loss(const PpoMinibatch<T>& batch, std::span<const T> logits, std::span<const T> value,
-                    const PpoLossOptions& options, std::span<T> logits_grad, std::span<T> value_grad,
-                    PpoPerSample<T>& samples);
+PpoScalars ppo_loss(const PpoMinibatch<T>& batch, const PpoEvaluation<T>& now, const PpoLossOptions& options,
+                    const PpoGradients<T>& gradients, PpoPerSample<T>& samples);
 
 /// 1 - Var(returns - value) / Var(returns), population variances; 0 when the returns do not vary.
 template <class T>

@@ -16,23 +16,13 @@ RolloutOptions in_this_life(RolloutOptions options) {
 
 RolloutActor::RolloutActor(const RolloutOptions& options) : worker_(in_this_life(options)) {}
 
-std::tuple<BatchMessage, std::vector<EpisodeEnd>> RolloutActor::collect(troupe::Array<float> params) {
-  const std::size_t n = worker_.samples();
-  troupe::ArrayBuilder<float> obs({n, worker_.obs_size()});
-  troupe::ArrayBuilder<std::int32_t> action(n);
-  troupe::ArrayBuilder<float> log_prob(n), value(n), advantage(n), returns(n);
-  std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), {.obs = obs.span(),
-                                                                     .action = action.span(),
-                                                                     .log_prob = log_prob.span(),
-                                                                     .value = value.span(),
-                                                                     .advantage = advantage.span(),
-                                                                     .returns = returns.span()});
-  return {BatchMessage{.obs = std::move(obs).seal(),
-                       .action = std::move(action).seal(),
-                       .log_prob = std::move(log_prob).seal(),
-                       .value = std::move(value).seal(),
-                       .advantage = std::move(advantage).seal(),
-                       .returns = std::move(returns).seal()},
+std::tuple<SampleBatch, std::vector<EpisodeEnd>> RolloutActor::collect(troupe::Array<float> params) {
+  const SampleLayout layout(worker_.columns(), worker_.samples());
+  troupe::ArrayBuilder<std::byte> memory(layout.bytes());
+  std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), on_policy_out(layout, memory.data()));
+  return {SampleBatch{.columns = {layout.columns().begin(), layout.columns().end()},
+                      .rows = layout.rows(),
+                      .memory = std::move(memory).seal()},
           std::move(episodes)};
 }
 
@@ -47,10 +37,10 @@ ParamsRef LearnerActor::publish() const {
   return troupe::put(std::move(builder).seal());
 }
 
-UpdateReply LearnerActor::update(std::vector<troupe::ObjectRef<BatchMessage>> batches) {
-  const std::vector<BatchMessage> messages = troupe::get(batches);
-  std::vector<BatchView> views;
-  for (const BatchMessage& message : messages) views.push_back(message.view());
+UpdateReply LearnerActor::update(std::vector<troupe::ObjectRef<SampleBatch>> batches) {
+  const std::vector<SampleBatch> messages = troupe::get(batches);
+  std::vector<SampleView> views;
+  for (const SampleBatch& message : messages) views.push_back(message.view());
   const UpdateStats stats = learner_.update(views);
   return {.params = publish(), .stats = stats};
 }

@@ -18,7 +18,7 @@
 
 #include <troupe/troupe.h>
 
-#include "apps/rl/algorithms/batch.h"
+#include "apps/rl/samples/sample_batch.h"
 #include "apps/rl/training/learner.h"
 #include "apps/rl/training/rollout.h"
 
@@ -26,14 +26,14 @@ namespace rl {
 
 using ParamsRef = troupe::ObjectRef<troupe::Array<float>>;
 
-struct BatchMessage {
-  troupe::Array<float> obs;
-  troupe::Array<std::int32_t> action;
-  troupe::Array<float> log_prob, value, advantage, returns;
+/// A sample batch that lies in the object store.
+struct SampleBatch {
+  std::vector<Column> columns;
+  std::uint64_t rows = 0;
+  troupe::Array<std::byte> memory;
 
-  [[nodiscard]] BatchView view() const {
-    return {obs.span(), action.span(), log_prob.span(), value.span(), advantage.span(), returns.span()};
-  }
+  /// As long as this is there.
+  [[nodiscard]] SampleView view() const { return {SampleLayout(columns, rows), memory.data()}; }
 };
 
 struct UpdateReply {
@@ -46,7 +46,7 @@ class RolloutActor {
   explicit RolloutActor(const RolloutOptions& options);
 
   /// One batch, and the episodes that ended in it.
-  std::tuple<BatchMessage, std::vector<EpisodeEnd>> collect(troupe::Array<float> params);
+  std::tuple<SampleBatch, std::vector<EpisodeEnd>> collect(troupe::Array<float> params);
 
  private:
   RolloutWorker worker_;
@@ -59,7 +59,7 @@ class LearnerActor {
 
   /// Puts the current parameters.
   ParamsRef publish() const;
-  UpdateReply update(std::vector<troupe::ObjectRef<BatchMessage>> batches);
+  UpdateReply update(std::vector<troupe::ObjectRef<SampleBatch>> batches);
   LearnerState save() const { return learner_.save(); }
 
  private:

@@ -39,7 +39,7 @@ struct PpoConfig {
 
 [[nodiscard]] inline LearnerOptions learner_options(const PpoConfig& config) {
   LearnerOptions out;
-  out.shape = cartpole_networks();
+  out.policy = cartpole_policy();
   out.seed = config.seed;
   out.learning_rate.over_steps = out.clip.over_steps = config.total_steps;
   return out;

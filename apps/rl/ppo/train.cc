@@ -88,7 +88,7 @@ class TrainingRun {
 
   // One round: all workers play with the same parameters, the learner improves them.
   ParamsRef iterate(const ParamsRef& params) {
-    std::vector<troupe::ObjectRef<BatchMessage>> batches;
+    std::vector<troupe::ObjectRef<SampleBatch>> batches;
     Round round;
     for (const auto& worker : workers_) {
       auto [batch, episodes] = worker.call<&RolloutActor::collect>(params);
@@ -112,7 +112,7 @@ class TrainingRun {
 
   [[nodiscard]] Policy policy_of(const LearnerState& state) const {
     return {.env_id = "CartPole-v1",
-            .shape = cartpole_networks(),
+            .spec = cartpole_policy(),
             .params = state.params,
             .seed = config_.seed,
             .steps = state.env_steps,

@@ -20,10 +20,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the file format is written by memory copy");
 
 constexpr char kMagic[8] = {'T', 'R', 'O', 'U', 'P', 'E', 'R', 'L'};
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 constexpr std::uint32_t kPolicyKind = 1;
 constexpr std::uint32_t kCheckpointKind = 2;
-constexpr std::size_t kMaxLayer = 1 << 14;  // far above any network here; keeps the products of sizes from overflowing
 
 struct Head {
   char magic[8];
@@ -73,6 +72,7 @@ class Reader {
     v.resize(length(8));
     for (T& x : v) item(x);
   }
+  void refuse() { good_ = false; }
   /// False once anything was missing; the values read since are zero.
   [[nodiscard]] bool good() const { return good_; }
   [[nodiscard]] bool at_end() const { return in_.empty(); }
@@ -95,12 +95,23 @@ class Reader {
   bool good_ = true;
 };
 
+void spec_field(Writer& out, const PolicySpec& spec) { out.text(boost::json::serialize(to_json(spec))); }
+
+void spec_field(Reader& in, PolicySpec& spec) {
+  std::string text;
+  in.text(text);
+  boost::system::error_code failed;
+  const boost::json::value json = boost::json::parse(text, failed);
+  if (failed) return in.refuse();
+  auto read = policy_from_json(json);
+  if (!read.ok()) return in.refuse();
+  spec = std::move(*read);
+}
+
 template <class IO, class P>
 void policy_fields(IO& io, P& p) {
   io.text(p.env_id);
-  for (auto* net : {&p.shape.policy, &p.shape.value}) {
-    io.number(net->inputs), io.number(net->hidden1), io.number(net->hidden2), io.number(net->outputs);
-  }
+  spec_field(io, p.spec);
   io.floats(p.params);
   io.number(p.seed), io.number(p.steps), io.number(p.mean_return);
 }
@@ -124,19 +135,15 @@ void checkpoint_fields(IO& io, C& c) {
   io.number(c.log.solved_steps), io.number(c.log.solved_seconds);
 }
 
+/// Its specification was checked when it was read.
 bool sane(const Policy& p) {
-  for (const auto& net : {p.shape.policy, p.shape.value}) {
-    for (std::size_t size : {net.inputs, net.hidden1, net.hidden2, net.outputs}) {
-      if (size == 0 || size > kMaxLayer) return false;
-    }
-  }
-  return p.params.size() == p.shape.parameter_count();
+  return p.params.size() == p.spec.networks.parameter_count();
 }
 
 /// Training goes on with the network that its configuration makes: another one's parameters would not fit it.
 bool sane(const Checkpoint& c) {
   const auto between = [](std::size_t v, std::size_t most) { return v >= 1 && v <= most; };
-  return sane(c.policy) && c.policy.shape == learner_options(c.config).shape &&
+  return sane(c.policy) && c.policy.spec == learner_options(c.config).policy &&
          c.learner.first_moment.size() == c.policy.params.size() &&
          c.learner.second_moment.size() == c.policy.params.size() && c.log.recent.size() <= kReturnWindow &&
          between(c.config.num_workers, 4096) && between(c.config.num_envs, 1 << 20) &&

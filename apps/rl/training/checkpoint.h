@@ -4,13 +4,14 @@
 //
 //   offset  size  what
 //        0     8  "TROUPERL"
-//        8     4  format version, 2
+//        8     4  format version, 3
 //       12     4  kind: 1 policy, 2 checkpoint
 //       16     8  size of the body in bytes
 //       24     8  XXH3 (64 bits) of the body
 //       32        body: the policy (both kinds); a checkpoint goes on with settings, learner and log
 //
-// In the body a number is 8 bytes, a string or list its length (8) and then its items, floats 4 bytes each.
+// In the body a number is 8 bytes, a string or list its length (8) and then its items, floats 4 bytes each. The spaces
+// and networks of a policy are JSON text.
 //
 // RCK-1  A file appears whole or not at all: written aside in the same folder, fsynced, renamed, the folder fsynced.
 // RCK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a
@@ -27,8 +28,8 @@
 
 #include <troupe/result.h>
 
-#include "apps/rl/algorithms/actor_critic.h"
 #include "apps/rl/training/learner.h"
+#include "apps/rl/policies/policy_spec.h"
 #include "apps/rl/ppo/config.h"
 #include "apps/rl/training/training_log.h"
 
@@ -37,7 +38,7 @@ namespace rl {
 /// A trained network and where it comes from.
 struct Policy {
   std::string env_id = {};
-  ActorCriticShape shape = {};
+  PolicySpec spec = {};
   std::vector<float> params = {};
   std::uint64_t seed = 0;
   std::int64_t steps = 0;

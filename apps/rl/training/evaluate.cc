@@ -2,43 +2,65 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
+#include <utility>
 
-#include "apps/rl/envs/env.h"
+#include "apps/rl/envs/env_registry.h"
+#include "apps/rl/policies/distribution.h"
+#include "apps/rl/policies/observation_encoder.h"
 
 namespace rl {
 namespace {
 
-double play(Env& env, std::uint64_t seed, const Policy& policy, ActorCritic<float>& net) {
-  Generator generator(seed);
-  env.reset(generator);
-  std::vector<float> obs(env.spec().obs_size), logits, values;
-  double total = 0;
-  for (int step = 0; step < env.spec().max_episode_steps; ++step) {
-    env.observe(obs);
-    net.evaluate(policy.params, obs, logits, values);
-    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
-    const StepOutcome outcome = env.step({.value = static_cast<double>(best)});
-    total += outcome.reward;
-    if (outcome.terminated) break;
+/// Every environment plays one episode after the other, all with seeds of their own.
+class Player {
+ public:
+  Player(const Policy& policy, std::unique_ptr<BatchEnv> env)
+      : policy_(policy),
+        env_(std::move(env)),
+        net_(policy.spec.networks, troupe::kernels::best_isa()),
+        encoder_(ObservationEncoder::make(policy.spec.observation_space).value()),
+        distribution_(make_distribution<float>(policy.spec.action_space).value()),
+        step_(*env_),
+        actions_(policy.spec.action_space, 1) {}
+
+  double play(std::uint64_t seed) {
+    env_->reset(std::span(&seed, 1));
+    env_->observe(step_.obs.view());
+    for (;;) {
+      const ConstRows seen = std::as_const(step_.obs).view();
+      net_.evaluate(policy_.params, encoder_.encode(seen, encoded_), action_params_, values_);
+      distribution_->mode({action_params_}, actions_.view());
+      env_->step(std::as_const(actions_).view(), step_.out());
+      if (const EpisodeEnds ends = env_->ends(); !ends.env.empty()) return ends.returns[0];
+    }
   }
-  return total;
-}
+
+ private:
+  const Policy& policy_;
+  std::unique_ptr<BatchEnv> env_;
+  ActorCritic<float> net_;
+  ObservationEncoder encoder_;
+  std::unique_ptr<Distribution<float>> distribution_;
+  StepBuffers step_;
+  OwnedRows actions_;
+  std::vector<float> encoded_, action_params_, values_;
+};
 
 }  // namespace
 
 troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions& options) {
-  auto env = make_env(policy.env_id);
+  auto env = make_batch_env(policy.env_id, {.num_envs = 1});
   if (!env.ok()) return env.error_ptr();
-  const EnvSpec& spec = (*env)->spec();
-  if (spec.obs_size != policy.shape.policy.inputs ||
-      static_cast<std::size_t>(spec.num_actions) != policy.shape.policy.outputs ||
-      spec.obs_size != policy.shape.value.inputs || policy.shape.value.outputs != 1) {
+  const EnvSpecs& specs = (*env)->specs();
+  if (troupe::Status checked = check_policy(policy.spec); !checked.ok()) return checked.error_ptr();
+  if (specs.observation_space != policy.spec.observation_space || specs.action_space != policy.spec.action_space ||
+      policy.params.size() != policy.spec.networks.parameter_count())
     return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env_id);
-  }
-  ActorCritic<float> net(policy.shape, troupe::kernels::best_isa());
+  Player player(policy, std::move(*env));
   Evaluation out;
-  for (std::size_t i = 0; i < options.episodes; ++i) out.returns.push_back(play(**env, options.seed + i, policy, net));
+  for (std::size_t i = 0; i < options.episodes; ++i) out.returns.push_back(player.play(options.seed + i));
   const auto count = static_cast<double>(std::max<std::size_t>(out.returns.size(), 1));
   out.mean = std::accumulate(out.returns.begin(), out.returns.end(), 0.0) / count;
   double squares = 0;

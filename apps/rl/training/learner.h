@@ -10,13 +10,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
-#include "apps/rl/algorithms/actor_critic.h"
-#include "apps/rl/algorithms/batch.h"
 #include "apps/rl/algorithms/ppo_loss.h"
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/policies/distribution.h"
+#include "apps/rl/policies/observation_encoder.h"
+#include "apps/rl/policies/policy_spec.h"
+#include "apps/rl/samples/on_policy.h"
 #include "kernels/cpu/optimizer/optimizer.h"
 
 namespace rl {
@@ -31,7 +34,7 @@ struct LinearDecay {
 };
 
 struct LearnerOptions {
-  ActorCriticShape shape;
+  PolicySpec policy;
   int epochs = 8;
   std::size_t minibatch = 256;
   LinearDecay learning_rate{.first = 2e-3, .last = 2e-4};
@@ -64,28 +67,30 @@ struct LearnerState {
 
 class Learner {
  public:
+  /// Throws what check_policy says of its policy.
   explicit Learner(const LearnerOptions& options);
 
   [[nodiscard]] std::span<const float> params() const { return state_.params; }
   /// One PPO update from all batches together.
-  UpdateStats update(std::span<const BatchView> batches);
+  UpdateStats update(std::span<const SampleView> batches);
 
   [[nodiscard]] LearnerState save() const;
   void restore(LearnerState state);
 
  private:
-  void gather_all(std::span<const BatchView> batches);
-  void gather_minibatch(std::span<const std::uint32_t> rows);
-  [[nodiscard]] PpoScalars step(const OwnedBatch& minibatch, std::size_t rows, const PpoLossOptions& loss,
-                                UpdateStats& stats);
+  void gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows);
+  [[nodiscard]] PpoScalars step(const OnPolicyView& minibatch, const PpoLossOptions& loss, UpdateStats& stats);
 
   LearnerOptions options_;
   ActorCritic<float> net_;
   Generator generator_;
   LearnerState state_;
-  OwnedBatch all_, minibatch_;
+  ObservationEncoder encoder_;
+  std::unique_ptr<Distribution<float>> distribution_;
+  OwnedSamples minibatch_;
   std::vector<std::uint32_t> order_;
-  std::vector<float> logits_, values_, logits_grad_, values_grad_, grads_;
+  std::vector<float> encoded_, action_params_, values_, log_prob_, entropy_;
+  std::vector<float> action_params_grad_, values_grad_, log_prob_grad_, entropy_grad_, grads_;
   PpoPerSample<float> samples_;
 };
 

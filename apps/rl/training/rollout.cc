@@ -1,7 +1,7 @@
 #include "apps/rl/training/rollout.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -23,66 +23,70 @@ SeedSequence action_seed(const RolloutOptions& o) {
   return o.life == 0 ? stream : stream.child(o.life);
 }
 
+const PolicySpec& checked(const PolicySpec& policy, const EnvSpecs& env) {
+  check_policy(policy).value();
+  if (policy.observation_space != env.observation_space || policy.action_space != env.action_space)
+    troupe::InvalidArgumentError(fmt::format("a policy for {} and {} cannot play {}, which has {} and {}",
+                                             to_string(policy.observation_space), to_string(policy.action_space),
+                                             env.id, to_string(env.observation_space), to_string(env.action_space)))
+        .raise();
+  return policy;
+}
+
 }  // namespace
 
-ActorCriticShape cartpole_networks() { return actor_critic_shape(4, 2); }
-
-troupe::Result<ActorCriticShape> networks_for(const EnvSpecs& specs) {
-  const Box* obs = std::get_if<Box>(&specs.observation_space);
-  const Discrete* actions = std::get_if<Discrete>(&specs.action_space);
-  if (!obs || obs->dtype != DType::kFloat32 || obs->shape.size() != 1)
-    return troupe::InvalidArgumentError(fmt::format("{} shows {}; these networks need one row of float32", specs.id,
-                                                    to_string(specs.observation_space)));
-  if (!actions || actions->start != 0)
-    return troupe::InvalidArgumentError(fmt::format("{} takes {}; this policy chooses one of several actions from 0 on",
-                                                    specs.id, to_string(specs.action_space)));
-  return actor_critic_shape(obs->shape[0], static_cast<std::size_t>(actions->n));
+PolicySpec cartpole_policy() {
+  const auto env = make_batch_env("CartPole-v1", {});
+  return policy_for(env.value()->specs().observation_space, env.value()->specs().action_space).value();
 }
 
 RolloutWorker::RolloutWorker(const RolloutOptions& options)
     : options_(options),
       envs_(make_batch_env(options.env_id, {.num_envs = options.num_envs, .auto_reset = AutoReset::kSameStep}).value()),
-      net_(networks_for(envs_->specs()).value(), options.isa),
-      distribution_(make_distribution(envs_->specs().action_space).value()),
+      net_(checked(options.policy, envs_->specs()).networks, options.isa),
+      encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
+      distribution_(make_distribution<float>(options.policy.action_space).value()),
       generator_(action_seed(options)),
+      last_obs_(options.policy.observation_space, options.num_envs),
       reward_(samples()),
       final_value_(samples()),
-      last_obs_(options.num_envs * obs_size()),
       step_reward_(options.num_envs),
-      actions_(options.num_envs),
       terminated_(samples()),
       truncated_(samples()),
       is_reset_(options.num_envs) {
   std::vector<std::uint64_t> seeds(options.num_envs);
   std::iota(seeds.begin(), seeds.end(), environment_seed(options));
   envs_->reset(seeds);
-  envs_->observe(Rows(std::span(last_obs_), obs_size()));
+  envs_->observe(last_obs_.view());
 }
 
-std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, const BatchOut& out) {
-  const std::size_t n = options_.num_envs, width = n * obs_size();
+std::vector<Column> RolloutWorker::columns() const {
+  return on_policy_columns(options_.policy.observation_space, options_.policy.action_space);
+}
+
+std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, const OnPolicyOut& out) {
+  const std::size_t n = options_.num_envs;
   std::vector<EpisodeEnd> episodes;
   final_obs_.clear();
   final_rows_.clear();
-  std::copy(last_obs_.begin(), last_obs_.end(), out.obs.begin());
+  std::memcpy(out.obs.data(), last_obs_.view().data(), last_obs_.view().bytes());
   for (std::uint32_t step = 0; step < options_.horizon; ++step) {
-    net_.evaluate(params, out.obs.subspan(step * width, width), logits_, values_);
+    net_.evaluate(params, encoder_.encode(out.obs.slice(step * n, n), encoded_), action_params_, values_);
     act(step * n, out);
     const bool last = step + 1 == options_.horizon;
-    const std::span<float> next = last ? std::span(last_obs_) : out.obs.subspan((step + 1) * width, width);
-    envs_->step(ConstRows(std::span(actions_), 1), {.obs = Rows(next, obs_size()),
-                                                    .reward = step_reward_,
-                                                    .terminated = std::span(terminated_).subspan(step * n, n),
-                                                    .truncated = std::span(truncated_).subspan(step * n, n),
-                                                    .is_reset = is_reset_});
+    envs_->step(out.action.slice(step * n, n), {.obs = last ? last_obs_.view() : out.obs.slice((step + 1) * n, n),
+                                                .reward = step_reward_,
+                                                .terminated = std::span(terminated_).subspan(step * n, n),
+                                                .truncated = std::span(truncated_).subspan(step * n, n),
+                                                .is_reset = is_reset_});
     std::copy(step_reward_.begin(), step_reward_.end(), reward_.begin() + static_cast<std::ptrdiff_t>(step * n));
     record_endings(step, episodes);
   }
   if (!final_rows_.empty()) {
-    net_.evaluate_values(params, final_obs_, values_);
+    values_of(params, {out.obs.dtype(), final_rows_.size(), out.obs.width(), final_obs_.data()});
     for (std::size_t i = 0; i < final_rows_.size(); ++i) final_value_[final_rows_[i]] = values_[i];
   }
-  net_.evaluate_values(params, last_obs_, values_);
+  values_of(params, last_obs_.view());
   const GaeInput<float> in{.steps = options_.horizon,
                            .envs = n,
                            .reward = reward_,
@@ -95,13 +99,14 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
   return episodes;
 }
 
-void RolloutWorker::act(std::size_t begin, const BatchOut& out) {
+void RolloutWorker::values_of(std::span<const float> params, ConstRows obs) {
+  net_.evaluate_values(params, encoder_.encode(obs, encoded_), values_);
+}
+
+void RolloutWorker::act(std::size_t begin, const OnPolicyOut& out) {
   const std::size_t n = options_.num_envs;
-  distribution_->sample({logits_}, generator_, Rows(std::span(actions_), 1), out.log_prob.subspan(begin, n));
-  for (std::size_t i = 0; i < n; ++i) {
-    out.action[begin + i] = static_cast<std::int32_t>(actions_[i]);
-    out.value[begin + i] = values_[i];
-  }
+  distribution_->sample({action_params_}, generator_, out.action.slice(begin, n), out.log_prob.subspan(begin, n));
+  std::copy(values_.begin(), values_.end(), out.value.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
 void RolloutWorker::record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes) {
@@ -111,8 +116,8 @@ void RolloutWorker::record_endings(std::uint32_t step, std::vector<EpisodeEnd>& 
     episodes.push_back({.step = step, .episode_return = static_cast<float>(ends.returns[k])});
     if (terminated_[sample] != 0) continue;  // nothing to bootstrap from
     final_rows_.push_back(sample);
-    const std::span<const float> last = ends.final_obs.row(k).as<float>();
-    final_obs_.insert(final_obs_.end(), last.begin(), last.end());
+    const ConstRows last = ends.final_obs.row(k);
+    final_obs_.insert(final_obs_.end(), last.data(), last.data() + last.bytes());
   }
 }
 

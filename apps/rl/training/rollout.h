@@ -15,17 +15,22 @@
 #include <string>
 #include <vector>
 
-#include "apps/rl/algorithms/actor_critic.h"
-#include "apps/rl/algorithms/batch.h"
-#include "apps/rl/envs/env_registry.h"
 #include "apps/rl/algorithms/gae.h"
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/envs/env_registry.h"
 #include "apps/rl/policies/distribution.h"
+#include "apps/rl/policies/observation_encoder.h"
+#include "apps/rl/policies/policy_spec.h"
+#include "apps/rl/samples/on_policy.h"
 
 namespace rl {
 
+/// The one that plays CartPole: networks 4-64-64-2 and 4-64-64-1.
+[[nodiscard]] PolicySpec cartpole_policy();
+
 struct RolloutOptions {
   std::string env_id = "CartPole-v1";
+  PolicySpec policy = cartpole_policy();
   std::size_t num_envs = 16;
   std::size_t horizon = 64;  // steps of each environment in one batch
   GaeOptions gae{.gamma = 0.98, .lambda = 0.9};
@@ -44,36 +49,33 @@ struct EpisodeEnd {
 
 class RolloutWorker {
  public:
-  /// Throws what make_batch_env and networks_for say of env_id.
+  /// Throws what make_batch_env says of env_id, and InvalidArgumentError when the policy is for other spaces.
   explicit RolloutWorker(const RolloutOptions& options);
 
   [[nodiscard]] std::size_t samples() const { return options_.num_envs * options_.horizon; }
-  [[nodiscard]] std::size_t obs_size() const { return net_.shape().policy.inputs; }
+  /// Of a batch of samples() rows.
+  [[nodiscard]] std::vector<Column> columns() const;
 
   /// Plays `horizon` steps with these parameters and fills `out`, whose spans hold samples() rows.
-  std::vector<EpisodeEnd> collect(std::span<const float> params, const BatchOut& out);
+  std::vector<EpisodeEnd> collect(std::span<const float> params, const OnPolicyOut& out);
 
  private:
-  void act(std::size_t begin, const BatchOut& out);
+  void act(std::size_t begin, const OnPolicyOut& out);
+  void values_of(std::span<const float> params, ConstRows obs);
   void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
 
   RolloutOptions options_;
   std::unique_ptr<BatchEnv> envs_;
   ActorCritic<float> net_;
-  std::unique_ptr<Distribution> distribution_;
+  ObservationEncoder encoder_;
+  std::unique_ptr<Distribution<float>> distribution_;
   Generator generator_;
-  std::vector<float> logits_, values_, reward_, final_value_, final_obs_, last_obs_;
+  OwnedRows last_obs_;
+  std::vector<float> encoded_, action_params_, values_, reward_, final_value_;
   std::vector<double> step_reward_;
-  std::vector<std::int64_t> actions_;
   std::vector<std::uint8_t> terminated_, truncated_, is_reset_;
+  std::vector<std::byte> final_obs_;
   std::vector<std::size_t> final_rows_;  // the samples whose final_obs_ are kept
 };
-
-/// The networks for an environment that shows one row of floats and takes one of several actions.
-/// InvalidArgumentError for other spaces.
-[[nodiscard]] troupe::Result<ActorCriticShape> networks_for(const EnvSpecs& specs);
-
-/// Those that play CartPole: 4-64-64-2 and 4-64-64-1.
-[[nodiscard]] ActorCriticShape cartpole_networks();
 
 }  // namespace rl

@@ -1,0 +1,38 @@
+// Activations of hidden layers: tanh and ReLU, forward and backward.
+//
+// Pure; any thread. Arrays have `count` elements. T is float or double; double always runs the reference. An
+// unsupported instruction set runs the best one below it.
+//
+// ACT-1  Backward needs y only, what forward gave: dx = dy (1 - y^2) for tanh; for ReLU 0 where y <= 0, else dy.
+// ACT-2  y may be x, dx may be dy; no other overlap. An element depends on that element only.
+// ACT-3  The vector versions' tanh keeps KT-1 and KT-2 (tanh_simd.inc). ReLU of NaN is NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/isa/isa.h"
+
+namespace troupe::kernels {
+
+enum class Activation : std::uint8_t { kTanh, kRelu };
+
+template <class T>
+void activation_forward(Isa isa, Activation activation, std::size_t count, const T* x, T* y);
+template <class T>
+void activation_backward(Isa isa, Activation activation, std::size_t count, const T* y, const T* dy, T* dx);
+
+namespace detail {
+
+template <class T>
+struct ActivationVersion {
+  void (*tanh)(std::size_t count, const T* x, T* y);
+  void (*tanh_back)(std::size_t count, const T* y, const T* dy, T* dx);
+  void (*relu)(std::size_t count, const T* x, T* y);
+  void (*relu_back)(std::size_t count, const T* y, const T* dy, T* dx);
+};
+const ActivationVersion<float>* activation_avx2();  // null where it was not built
+const ActivationVersion<float>* activation_avx512();
+
+}  // namespace detail
+}  // namespace troupe::kernels

@@ -1,0 +1,19 @@
+// Activations for AVX-512; compiled with those flags, called only where the processor has them.
+#if defined(__AVX512F__)
+// In this order: the register type, then what is written over it.
+#include "kernels/cpu/isa/simd_avx512.inc"
+
+#include "kernels/cpu/isa/tanh_simd.inc"
+
+#include "kernels/cpu/activation/activation_simd.inc"
+
+namespace troupe::kernels::detail {
+const ActivationVersion<float>* activation_avx512() { return &kActivationVector; }
+}  // namespace troupe::kernels::detail
+#else
+#include "kernels/cpu/activation/activation.h"
+
+namespace troupe::kernels::detail {
+const ActivationVersion<float>* activation_avx512() { return nullptr; }
+}  // namespace troupe::kernels::detail
+#endif
