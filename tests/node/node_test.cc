@@ -13,6 +13,7 @@
 #include "core/node/launcher/spawn.h"
 #include "core/node/launcher/strays.h"
 #include "core/node/roles/head_client.h"
+#include "core/node/session/session.h"
 #include "core/net/base/token.h"
 #include "tests/node/connections.h"
 #include "tests/node/node_client.h"
@@ -362,6 +363,36 @@ TEST_F(NodeTest, DriverAndDaemonKilledTogetherLeaveNothing) {
   ::waitpid(victim.pid, nullptr, 0);
   expect_clean(victim.session_dir);
   EXPECT_FALSE(alive(victim.stray));
+}
+
+/// A killed process holds the session's lock until its last thread has ended; the test holds it as one that takes its
+/// time, until only daemon and head, or one of them, are left.
+void expect_clean_after_a_slow_death(const std::string& session_dir, UniqueFd dying) {
+  const auto left = [&] { return find_marked(session_of(session_dir) + "/").size(); };
+  EXPECT_TRUE(eventually([&] { return left() <= 2; })) << left();
+  (void)eventually([&] { return left() == 0; }, 300ms);  // who does not wait is gone, and has left the files
+  dying.reset();
+  expect_clean(session_dir);
+}
+
+TEST_F(NodeTest, RO2_ADriverThatTakesItsTimeToDieIsWaitedForByItsDaemon) {
+  const Victim victim = start_victim(root_);
+  ASSERT_GT(victim.stray, 0);
+  UniqueFd dying = lock_session(victim.session_dir).value();
+  ::kill(victim.pid, SIGKILL);
+  ::waitpid(victim.pid, nullptr, 0);
+  expect_clean_after_a_slow_death(victim.session_dir, std::move(dying));
+}
+
+TEST_F(NodeTest, RO2_ADriverThatTakesItsTimeToDieIsWaitedForByItsHead) {
+  const Victim victim = start_victim(root_);
+  ASSERT_GT(victim.stray, 0);
+  UniqueFd dying = lock_session(victim.session_dir).value();
+  ::kill(victim.pid, SIGKILL);
+  for (const Marked& marked : find_marked(session_of(victim.session_dir) + "/node/00000000/"))
+    ::kill(marked.pid, SIGKILL);
+  ::waitpid(victim.pid, nullptr, 0);
+  expect_clean_after_a_slow_death(victim.session_dir, std::move(dying));
 }
 
 TEST_F(NodeTest, AnUnwritableRootIsATypedError) {

@@ -21,6 +21,7 @@
 namespace troupe::node {
 namespace {
 constexpr Duration kSpin = std::chrono::microseconds(20);
+constexpr std::chrono::seconds kDriverEndWait{2};
 constexpr int kHeadEndWait = 3000;  // milliseconds: it ends its links and writes its last rows
 }  // namespace
 
@@ -212,8 +213,8 @@ void Daemon::report_ready(const std::string& error) {
 void Daemon::watch_parent() {
   if (!config_.embedded || local_) return;
   parent_pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, config_.parent_pid, 0)));
-  if (!parent_pidfd_) return stop("the driver is gone");
-  loop_->watch(parent_pidfd_.get(), EPOLLIN, [this](std::uint32_t) { stop("the driver is gone"); });
+  if (!parent_pidfd_) return driver_gone();
+  loop_->watch(parent_pidfd_.get(), EPOLLIN, [this](std::uint32_t) { driver_gone(); });
 }
 
 void Daemon::watch_lifeline() {
@@ -223,7 +224,8 @@ void Daemon::watch_lifeline() {
     if (received.ok() && received->state == Received::State::kNothing) return;
     const bool closed = !received.ok() || received->state == Received::State::kClosed;
     if (closed) loop_->forget(lifeline_.get());
-    if (!closed || config_.embedded) stop(closed ? "the driver is gone" : "stopped by request");
+    if (!closed) return stop("stopped by request");
+    if (config_.embedded) driver_gone();
   });
 }
 
@@ -252,6 +254,11 @@ void Daemon::stop(const std::string& reason) {
   if (loop_) loop_->quit(0);
 }
 
+void Daemon::driver_gone() {
+  driver_gone_ = true;
+  stop("the driver is gone");
+}
+
 void Daemon::finish() {
   if (parts_) parts_->kill_all();  // DA-3
   if (local_) end_threads();
@@ -265,6 +272,13 @@ void Daemon::finish() {
 void Daemon::end_processes() {
   kill_marked(session_name_ + "/" + config_.node_name + "/", std::chrono::seconds(2));
   if (links_) links_->shutdown();
+  if (driver_gone_) {
+    // While the head runs: should this process be killed from here on, either the head sees that or nothing is left to
+    // clean (RO-2).
+    session_lock_.reset();
+    (void)await_release(config_.session_dir, kDriverEndWait);
+    clean_session(config_.session_dir, {});
+  }
   if (head_.pid > 0) {
     (void)send_message(head_.lifeline.get(), wire::BootKind::kWelcome, wire::Empty{}).ok();
     const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, head_.pid, 0)));

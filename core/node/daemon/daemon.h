@@ -43,6 +43,7 @@ class Daemon {
   void on_child_signal();
 
   void stop(const std::string& reason);
+  void driver_gone();
   void finish();
   void end_processes();
   void end_threads();
@@ -59,7 +60,7 @@ class Daemon {
   std::unique_ptr<NodeParts> parts_;         ///< null before the head has registered this node
   std::unique_ptr<DataPort> data_port_;     ///< ends before the store whose bytes its threads send
   RoleProcess head_;
-  bool owns_head_ = false, stopping_ = false, ready_ = false;
+  bool owns_head_ = false, stopping_ = false, driver_gone_ = false, ready_ = false;
 };
 
 /// Role "daemon".

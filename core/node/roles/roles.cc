@@ -26,6 +26,7 @@ namespace troupe::node {
 namespace {
 
 constexpr int kDaemonEndWait = 2000;  // milliseconds; RO-2 promises 5 s for everything
+constexpr std::chrono::seconds kDriverEndWait{2};
 
 /// RO-2: when the daemon beside an embedded head was killed, the head is the last one: it ends what is left.
 void clean_after_daemon(const HeadConfig& config, int daemon_pidfd, int lifeline) {
@@ -36,6 +37,7 @@ void clean_after_daemon(const HeadConfig& config, int daemon_pidfd, int lifeline
   const bool leaving = ::poll(&hung_up, 1, 0) > 0;
   if (daemon_pidfd >= 0 && ::poll(&ended, 1, leaving ? kDaemonEndWait : 0) <= 0) return;
   kill_marked(std::filesystem::path(config.session_dir).filename().string() + "/", std::chrono::seconds(2));
+  if (!await_release(config.session_dir, kDriverEndWait)) return;  // the driver lives, and cleans (RO-1)
   clean_session(config.session_dir, {});
 }
 

@@ -14,7 +14,8 @@
 //   RO-1  When Embedded::stop (or its destructor) returns, no process that the embedded cluster started is alive, and
 //         of its session folder only logs and event history are left.
 //   RO-2  The same holds within 5 s when driver, daemon or head is killed, without anybody's help: daemon and head
-//         watch the process that they serve by pidfd.
+//         watch the process that they serve by pidfd. The folder is cleaned by the daemon while its head runs, or by
+//         the head once the daemon has ended; both wait for a driver that is dying and still holds the session's lock.
 //   RO-3  enter_internal_role returns false in a process that is none of ours, without any side effect.
 #pragma once
 #include <memory>

@@ -15,6 +15,8 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "core/node/launcher/strays.h"
 
@@ -153,6 +155,19 @@ Result<Session> create_session(const std::string& root) {
 Result<UniqueFd> lock_session(const std::string& dir) {
   if (!fs::exists(dir + "/lock")) return make_error<NotFoundError>("the session " + dir + " is over");
   return lock_file(dir + "/lock", LOCK_SH);
+}
+
+bool await_release(const std::string& dir, Duration limit) {
+  const int fd = ::open((dir + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return true;  // cleaned already
+  auto released = std::make_shared<std::promise<void>>();
+  std::future<void> waiting = released->get_future();
+  std::thread([lock = UniqueFd(fd), released]() mutable {  // flock knows no deadline
+    while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {}
+    lock.reset();
+    released->set_value();
+  }).detach();
+  return waiting.wait_for(limit) == std::future_status::ready;
 }
 
 void clean_session(const std::string& dir, UniqueFd mine) {
