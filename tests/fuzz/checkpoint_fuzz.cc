@@ -17,7 +17,7 @@
 
 #include "apps/rl/training/checkpoint.h"
 #include "apps/train/checkpoint/checkpoint.h"
-#include "apps/train/checkpoint/safetensors.h"
+#include "apps/common/safetensors/safetensors.h"
 #include "apps/train/data/digits.h"
 #include "apps/train/data/npy.h"
 #include "core/base/check.h"
@@ -77,12 +77,12 @@ struct Samples {
     const Folder folder;
     rl::Checkpoint checkpoint;
     checkpoint.policy.env_id = "CartPole-v1";
-    checkpoint.policy.shape = rl::cartpole_networks();
-    checkpoint.policy.params.assign(checkpoint.policy.shape.parameter_count(), 0.5f);
-    checkpoint.learner.first_moment = checkpoint.learner.second_moment = checkpoint.policy.params;
+    checkpoint.policy.spec = rl::cartpole_policy();
+    checkpoint.learner = rl::PpoLearner(rl::learner_options(checkpoint.config)).save();
+    checkpoint.policy.params = checkpoint.learner.get<float>("params");
     checkpoint.log.recent = {10, 20};
     checkpoint.log.curve = {{100, 15.0f}, {200, 20.0f}};
-    checkpoint.log.learning = {{100, 0.01f, 0.1f, 0.6f, 1e-3f}};
+    checkpoint.log.metrics = {"kl", "entropy"}, checkpoint.log.learning = {{100, {0.01f, 0.6f}}};
     TROUPE_CHECK(rl::save_checkpoint(folder / "rl", checkpoint).ok(), "the sample is written");
     TROUPE_CHECK(rl::save_policy(folder / "policy", checkpoint.policy).ok(), "the sample is written");
     train::Snapshot<float> snapshot;
@@ -178,8 +178,8 @@ void run(Input input) {
       break;
     }
     case 3: {
-      const auto arrays = train::read_safetensors(file.path());
-      const auto words = train::read_metadata(file.path());
+      const auto arrays = apps::read_safetensors(file.path());
+      const auto words = apps::read_metadata(file.path());
       judge(arrays.ok() ? nullptr : arrays.error_ptr());
       judge(words.ok() ? nullptr : words.error_ptr());
       if (arrays.ok())

@@ -70,9 +70,9 @@ TEST(CommandLine, RCL1_WrongUsageIsTwoAndHelpIsZero) {
 TEST(Progress, LineShowsStepsRateReturnAndTimeLeft) {
   const ProgressView view{
       .steps = 36'864, .total_steps = 500'000, .steps_this_run = 36'864, .seconds = 0.25, .mean_return = 212.42,
-      .kl = 0.0081, .clip_fraction = 0.094, .entropy = 0.584};
+      .metrics = {{"kl", 0.0081}, {"entropy", 0.584}}};
   EXPECT_EQ(progress_line(view, 0),
-            "36,864/500,000 steps  147k steps/s  return 212.4  KL 0.008  clipped 9%  entropy 0.58  ETA 0:04");
+            "36,864/500,000 steps  147k steps/s  return 212.4  kl 0.0081  entropy 0.584  ETA 0:04");
   EXPECT_EQ(progress_line(view, 10).substr(0, 13), "[----------] ");
   EXPECT_NE(progress_line({.total_steps = 10}, 0).find("ETA -:--"), std::string::npos);
 }

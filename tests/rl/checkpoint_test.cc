@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/common/output_file.h"
+#include "apps/common/safetensors/safetensors.h"
 #include "apps/rl/training/checkpoint.h"
 
 namespace {
@@ -33,21 +34,23 @@ class Folder {
 };
 
 Checkpoint sample() {
-  Learner learner(learner_options({.seed = 3}));
+  PpoLearner learner(learner_options({.seed = 3}));
   Checkpoint out;
   out.learner = learner.save();
-  out.learner.optimizer_steps = 12, out.learner.env_steps = 4096;
-  out.learner.first_moment[5] = 0.25f;
+  std::vector<float> moment = out.learner.get<float>("adam/first_moment");
+  moment[5] = 0.25f;
+  out.learner.put("adam/first_moment", std::move(moment));
+  out.learner.put_one<std::int64_t>("adam/steps", 12), out.learner.put_one<std::int64_t>("env_steps", 4096);
   out.policy = {.env_id = "CartPole-v1",
                 .spec = cartpole_policy(),
-                .params = out.learner.params,
+                .params = out.learner.get<float>("params"),
                 .seed = 3,
                 .steps = 4096,
                 .mean_return = 77.5};
   out.config = {
       .seed = 3, .num_workers = 4, .num_envs = 5, .horizon = 6, .total_steps = 7000, .stop_when_solved = false};
   out.log.steps = 4096, out.log.recent = {10, 20}, out.log.curve = {{100, 15.0f}, {200, 20.0f}};
-  out.log.learning = {{100, 0.01f, 0.1f, 0.6f, 1e-3f}, {200, 0.02f, 0.2f, 0.5f, 5e-4f}};
+  out.log.metrics = {"kl", "entropy"}, out.log.learning = {{100, {0.01f, 0.6f}}, {200, {0.02f, 0.5f}}};
   return out;
 }
 
@@ -65,17 +68,14 @@ TEST(CheckpointFile, EverythingComesBack) {
   EXPECT_EQ(folder.files(), 1u) << "nothing is left aside";
   const auto after = load_checkpoint(folder / "c.bin");
   ASSERT_TRUE(after.ok()) << after.error().message();
-  EXPECT_EQ(after->learner.params, before.learner.params);
-  EXPECT_EQ(after->learner.first_moment, before.learner.first_moment);
-  EXPECT_EQ(after->learner.second_moment, before.learner.second_moment);
-  EXPECT_EQ(after->learner.generator, before.learner.generator);
-  EXPECT_EQ(after->learner.optimizer_steps, 12);
-  EXPECT_EQ(after->learner.env_steps, 4096);
+  EXPECT_EQ(after->learner, before.learner);
   EXPECT_EQ(after->config, before.config);
   EXPECT_EQ(after->log.recent, before.log.recent);
   EXPECT_EQ(after->log.curve.size(), 2u);
   ASSERT_EQ(after->log.learning.size(), 2u);
-  EXPECT_EQ(after->log.learning[1].entropy, 0.5f);
+  EXPECT_EQ(after->log.metrics, before.log.metrics);
+  EXPECT_EQ(after->log.learning[1].values[1], 0.5f);
+  EXPECT_NEAR(after->log.last("kl").value(), 0.02, 1e-6);
   EXPECT_EQ(after->log.solved_steps, -1);
   const auto policy = load_policy(folder / "c.bin");
   ASSERT_TRUE(policy.ok());
@@ -84,7 +84,7 @@ TEST(CheckpointFile, EverythingComesBack) {
 
 TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
   Folder folder;
-  Learner learner(learner_options({.seed = 5}));
+  PpoLearner learner(learner_options({.seed = 5}));
   const PolicySpec policy = cartpole_policy();
   OwnedSamples batch(on_policy_columns(policy.observation_space, policy.action_space), 300);
   Generator random(1);
@@ -95,9 +95,9 @@ TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
   learner.update(views);
   Checkpoint checkpoint = sample();
   checkpoint.learner = learner.save();
-  checkpoint.policy.params = checkpoint.learner.params;
+  checkpoint.policy.params = checkpoint.learner.get<float>("params");
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", checkpoint).ok());
-  Learner resumed(learner_options({.seed = 6}));
+  PpoLearner resumed(learner_options({.seed = 6}));
   resumed.restore(load_checkpoint(folder / "c.bin").value().learner);
   learner.update(views);
   resumed.update(views);
@@ -113,7 +113,7 @@ TEST(CheckpointFile, CK2_EveryTruncationIsAClearError) {
     const auto got = load_checkpoint(folder / "cut.bin");
     ASSERT_FALSE(got.ok()) << size;
     EXPECT_EQ(got.error().code(), troupe::ErrorCode::kSerialization) << size;
-    const char* word = size < 8 ? "foreign" : "truncated";
+    const char* word = size < 8 ? "no safetensors file" : "truncated";
     EXPECT_NE(got.error().message().find(word), std::string::npos) << size << ": " << got.error().message();
   }
 }
@@ -128,14 +128,15 @@ TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
     ASSERT_FALSE(got.ok()) << word;
     EXPECT_NE(got.error().message().find(word), std::string::npos) << got.error().message();
   };
-  expect_message("#!/bin/sh\necho this is another kind of file, long enough for a head\n", "foreign");
+  expect_message("#!/bin/sh\necho this is another kind of file, long enough for a head\n", "no safetensors file");
+  ASSERT_TRUE(apps::write_safetensors(folder / "other.bin", {{"made by", "another program"}}, {}).ok());
+  expect_message(read(folder / "other.bin"), "foreign");
   std::string flipped = whole;
   flipped[flipped.size() / 2] ^= 1;
-  expect_message(flipped, "checksum");
-  std::string newer = whole;
-  newer[8] = 4;
-  expect_message(newer, "version 4");
-  expect_message(whole + "x", "longer");
+  expect_message(flipped, "hash");
+  ASSERT_TRUE(apps::write_safetensors(folder / "newer.bin", {{"troupe.rl", "checkpoint 9"}}, {}).ok());
+  expect_message(read(folder / "newer.bin"), "version 9");
+  expect_message(whole + "x", "bytes too many");
   const auto missing = load_checkpoint(folder / "none.bin");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().code(), troupe::ErrorCode::kNotFound);
@@ -147,12 +148,33 @@ TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
   Checkpoint other = sample();
   other.policy.spec.networks.policy.hidden[0] = other.policy.spec.networks.value.hidden[0] = 8;
   other.policy.params.assign(other.policy.spec.networks.parameter_count(), 0.5f);
-  other.learner.first_moment = other.learner.second_moment = other.policy.params;
+  for (const char* name : {"params", "adam/first_moment", "adam/second_moment"})
+    other.learner.put(name, other.policy.params);
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", other).ok());
   const auto got = load_checkpoint(folder / "c.bin");
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().code(), troupe::ErrorCode::kSerialization);
   EXPECT_NE(got.error().message().find("make no checkpoint"), std::string::npos) << got.error().message();
+}
+
+TEST(CheckpointFile, APolicyIsAnArrayALayer) {
+  Folder folder;
+  const Policy policy = sample().policy;
+  ASSERT_TRUE(save_policy(folder / "p.bin", policy).ok());
+  const auto file = apps::read_safetensors(folder / "p.bin");
+  ASSERT_TRUE(file.ok());
+  std::vector<std::string> names;
+  for (const auto& entry : file->entries) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"policy/hidden0/weight", "policy/hidden0/bias", "policy/hidden1/weight",
+                                             "policy/hidden1/bias", "policy/output/weight", "policy/output/bias",
+                                             "value/hidden0/weight", "value/hidden0/bias", "value/hidden1/weight",
+                                             "value/hidden1/bias", "value/output/weight", "value/output/bias"}));
+  EXPECT_EQ(file->find("policy/hidden0/weight")->shape, (std::vector<std::size_t>{64, 4}));
+  const auto back = load_policy(folder / "p.bin");
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  EXPECT_EQ(back->params, policy.params);
+  EXPECT_EQ(back->spec, policy.spec);
+  EXPECT_EQ(back->steps, policy.steps);
 }
 
 TEST(CheckpointFile, CK2_APolicyCannotBeResumed) {

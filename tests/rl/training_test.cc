@@ -1,14 +1,15 @@
-// ROL-1, ROL-2, LE-1, LE-2, RTL-1, RTL-2, CPB-3, and that PPO learns: the whole loop in this process, without the
+// ROL-1, ROL-2, LRN-1, LRN-2, RTL-1, RTL-2, CPB-3, and that PPO learns: the whole loop in this process, without the
 // runtime.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "apps/rl/envs/cartpole_batch.h"
 #include "apps/rl/envs/sync_vector_env.h"
 #include "apps/rl/training/evaluate.h"
-#include "apps/rl/training/learner.h"
+#include "apps/rl/learners/ppo_learner.h"
 #include "apps/rl/ppo/config.h"
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/training_log.h"
@@ -37,7 +38,7 @@ class LocalRun {
     log_.add(episodes, config_.num_envs, config_.horizon, 0);
     learner_.update(views);
   }
-  Learner& learner() { return learner_; }
+  PpoLearner& learner() { return learner_; }
   const TrainingLog& log() const { return log_; }
   std::vector<float> params() const { return {learner_.params().begin(), learner_.params().end()}; }
   std::vector<SampleView> views() const {
@@ -48,7 +49,7 @@ class LocalRun {
 
  private:
   PpoConfig config_;
-  Learner learner_;
+  PpoLearner learner_;
   std::vector<RolloutWorker> workers_;
   std::vector<OwnedSamples> batches_;
   TrainingLog log_;
@@ -66,7 +67,7 @@ TEST(Training, SolvesCartPoleFromSeveralSeedsAndTheGreedyPolicyIsPerfect) {
   }
 }
 
-TEST(Training, LE1_ROL1_SameSeedSameBitsAndAnotherSeedOthers) {
+TEST(Training, LRN1_ROL1_SameSeedSameBitsAndAnotherSeedOthers) {
   const auto params_after = [](std::uint64_t seed) {
     LocalRun run({.seed = seed, .num_envs = 5, .horizon = 33});
     for (int i = 0; i < 4; ++i) run.iterate();
@@ -76,18 +77,18 @@ TEST(Training, LE1_ROL1_SameSeedSameBitsAndAnotherSeedOthers) {
   EXPECT_NE(params_after(7), params_after(8));
 }
 
-TEST(Learner, LE2_RestoredLearnerGoesOnWithTheSameBits) {
+TEST(PpoLearner, LRN2_RestoredLearnerGoesOnWithTheSameBits) {
   LocalRun run({.num_envs = 8, .horizon = 40});
   run.iterate();
-  Learner copy(learner_options({.seed = 99}));
+  PpoLearner copy(learner_options({.seed = 99}));
   copy.restore(run.learner().save());
   run.learner().update(run.views());
   copy.update(run.views());
   EXPECT_EQ(run.params(), std::vector<float>(copy.params().begin(), copy.params().end()));
-  EXPECT_EQ(copy.save().env_steps, run.learner().save().env_steps);
+  EXPECT_EQ(copy.save(), run.learner().save());
 }
 
-TEST(Learner, LinearDecayFallsAndStays) {
+TEST(PpoLearner, LinearDecayFallsAndStays) {
   const LinearDecay decay{.first = 1.0, .last = 0.5, .over_steps = 100};
   EXPECT_DOUBLE_EQ(decay.at(0), 1.0);
   EXPECT_DOUBLE_EQ(decay.at(50), 0.75);
@@ -95,7 +96,7 @@ TEST(Learner, LinearDecayFallsAndStays) {
 }
 
 TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
-  const Learner learner(learner_options({}));
+  const PpoLearner learner(learner_options({}));
   const auto lengths = [&](std::size_t horizon, int batches) {
     RolloutOptions options;
     options.num_envs = 3;
@@ -114,7 +115,7 @@ TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
 }
 
 TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
-  const Learner learner(learner_options({}));
+  const PpoLearner learner(learner_options({}));
   std::vector<std::vector<float>> obs;
   for (std::size_t i : {0, 1}) {
     RolloutWorker worker(rollout_options({}, i, 0));
@@ -129,7 +130,7 @@ TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
 // PA-1: a worker that was restarted does not play its first episodes again; the first life is that of a run without
 // one.
 TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
-  const Learner learner(learner_options({}));
+  const PpoLearner learner(learner_options({}));
   const auto played = [&](std::uint32_t life) {
     RolloutOptions options = rollout_options({}, 0, 0);
     options.life = life;
@@ -149,27 +150,52 @@ TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
 }
 
 // E.5: what an update did is told, as means over its minibatches.
-TEST(Learner, AnUpdateTellsItsKlClipFractionAndEntropy) {
+TEST(PpoLearner, AnUpdateTellsItsKlClipFractionAndEntropy) {
   LocalRun run({.num_envs = 8, .horizon = 40});
   run.iterate();
-  const UpdateStats stats = run.learner().update(run.views());
-  EXPECT_GT(stats.minibatches, 1);
-  EXPECT_GT(stats.kl, 0);
-  EXPECT_GT(stats.clip_fraction, 0);
-  EXPECT_LT(stats.clip_fraction, 1);
-  EXPECT_GT(stats.entropy, 0);
-  EXPECT_LE(stats.entropy, std::log(2.0) + 1e-6) << "of two actions";
+  const UpdateReport report = run.learner().update(run.views());
   TrainingLog log;
   log.steps = 640;
-  log.add(stats);
+  log.add(report);
+  EXPECT_GT(log.last("kl").value(), 0);
+  EXPECT_GT(log.last("clip_fraction").value(), 0);
+  EXPECT_LT(log.last("clip_fraction").value(), 1);
+  EXPECT_GT(log.last("entropy").value(), 0);
+  EXPECT_LE(log.last("entropy").value(), std::log(2.0) + 1e-6) << "of two actions";
+  EXPECT_FALSE(log.last("no such metric").has_value());
   ASSERT_EQ(log.learning.size(), 1u);
   EXPECT_EQ(log.learning[0].steps, 640);
-  EXPECT_FLOAT_EQ(log.learning[0].kl, static_cast<float>(stats.kl));
+}
+
+// LRN-3: what cannot be learned from changes nothing.
+TEST(PpoLearner, LRN3_ALossThatIsNotFiniteIsAnErrorAndChangesNothing) {
+  LocalRun run({.num_envs = 8, .horizon = 40});
+  run.iterate();
+  const StateDict before = run.learner().save();
+  OwnedSamples bad = concatenate(run.views());
+  bad.column("returns").as<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(run.learner().update(std::vector<SampleView>{bad.view()}), troupe::InvalidArgumentError);
+  EXPECT_EQ(run.learner().save().get<float>("params").size(), before.get<float>("params").size());
+  for (float x : run.params()) ASSERT_TRUE(std::isfinite(x));
+}
+
+TEST(PpoLearner, AnUpdateEndsWithTheEpochThatPassesTheTargetKl) {
+  LocalRun run({.num_envs = 8, .horizon = 40});
+  run.iterate();
+  const auto steps_of = [&](double target_kl) {
+    PpoOptions options = learner_options({});
+    options.target_kl = target_kl;
+    PpoLearner learner(options);
+    learner.update(run.views());
+    return learner.save().get_one<std::int64_t>("adam/steps");
+  };
+  EXPECT_EQ(steps_of(0), steps_of(1e9));
+  EXPECT_EQ(steps_of(1e-9), 3) << "one epoch of three minibatches";
 }
 
 // E.5: the schedules end where the run does.
-TEST(Learner, TheSchedulesFallOverTheStepsOfTheRun) {
-  const LearnerOptions options = learner_options({.total_steps = 3000});
+TEST(PpoLearner, TheSchedulesFallOverTheStepsOfTheRun) {
+  const PpoOptions options = learner_options({.total_steps = 3000});
   EXPECT_DOUBLE_EQ(options.learning_rate.at(3000), options.learning_rate.last);
   EXPECT_GT(options.learning_rate.at(2000), options.learning_rate.last);
   EXPECT_DOUBLE_EQ(options.clip.at(3000), options.clip.last);

@@ -69,10 +69,11 @@ LAYERS = {
     "collective/cuda":     ["collective/device"],      # inside the CUDA plug-in: the table that device/ declares
     "apps":        ["collective", "kernels"],          # programs like those of any user
     "apps/common":           [],
+    "apps/common/safetensors": [],
     "apps/train/model":      ["kernels"],
     "apps/train/data":       [],
     "apps/train/trainer":    ["kernels", "apps/train/model"],
-    "apps/train/checkpoint": ["apps/train/trainer"],
+    "apps/train/checkpoint": ["apps/common/safetensors", "apps/train/trainer"],
     "apps/train/elastic":    ["apps/train/trainer", "apps/train/checkpoint"],
     "apps/train/program":    ["apps/common", "apps/train"],
     "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process",

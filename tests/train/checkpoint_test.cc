@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "apps/train/checkpoint/checkpoint.h"
-#include "apps/train/checkpoint/safetensors.h"
+#include "apps/common/safetensors/safetensors.h"
 #include "tests/train/tiny.h"
 
 namespace troupe::train {

@@ -1,4 +1,4 @@
-#include "apps/train/checkpoint/safetensors.h"
+#include "apps/common/safetensors/safetensors.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,7 +16,14 @@
 #include <xxhash.h>
 #include <boost/json.hpp>
 
-namespace troupe::train {
+namespace apps {
+
+using troupe::NotFoundError;
+using troupe::OutOfDiskError;
+using troupe::Result;
+using troupe::RuntimeEnvError;
+using troupe::SerializationError;
+using troupe::Status;
 
 namespace {
 
@@ -255,4 +262,4 @@ Result<std::map<std::string, std::string>> read_metadata(const std::filesystem::
   return std::move(opened->contents.metadata);
 }
 
-}  // namespace troupe::train
+}  // namespace apps

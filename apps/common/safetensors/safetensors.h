@@ -22,7 +22,7 @@
 
 #include <troupe/result.h>
 
-namespace troupe::train {
+namespace apps {
 
 /// An array to be written; its bytes are only looked at. dtype: "F32", "F64", "I64", "U64", ...
 struct ArrayView {
@@ -49,10 +49,10 @@ struct ArrayFile {
 };
 
 /// OutOfDiskError when there is no room, RuntimeEnvError when the folder cannot be written.
-Status write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
+troupe::Status write_safetensors(const std::filesystem::path& path, const std::map<std::string, std::string>& metadata,
                          std::span<const ArrayView> arrays);
-Result<ArrayFile> read_safetensors(const std::filesystem::path& path);
+troupe::Result<ArrayFile> read_safetensors(const std::filesystem::path& path);
 /// The words alone, without the data (whose size is checked, its hash is not).
-Result<std::map<std::string, std::string>> read_metadata(const std::filesystem::path& path);
+troupe::Result<std::map<std::string, std::string>> read_metadata(const std::filesystem::path& path);
 
-}  // namespace troupe::train
+}  // namespace apps

@@ -1,8 +1,13 @@
-#include "apps/rl/training/learner.h"
+#include "apps/rl/learners/ppo_learner.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
 #include <numeric>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace rl {
 
@@ -21,47 +26,79 @@ const PolicySpec& checked(const PolicySpec& policy) {
 
 }  // namespace
 
-Learner::Learner(const LearnerOptions& options)
+class PpoLearner::Means {
+ public:
+  void add(const PpoScalars& scalars, ValueLoss value_loss, double grad_norm) {
+    ++count_;
+    last_kl_ = scalars.approx_kl_k3;
+    const double values =
+        value_loss == ValueLoss::kFullUnclipped ? scalars.value_mse : 0.5 * scalars.value_mse_clipped;
+    const double now[] = {scalars.policy_loss,  values, scalars.total_loss, scalars.entropy,
+                          scalars.approx_kl_k3, scalars.clip_fraction, grad_norm};
+    for (std::size_t i = 0; i < std::size(now); ++i) means_[i] += (now[i] - means_[i]) / count_;
+  }
+  [[nodiscard]] double last_kl() const { return last_kl_; }
+  [[nodiscard]] std::vector<Metric> metrics() const {
+    std::vector<Metric> out;
+    for (std::size_t i = 0; i < means_.size(); ++i) out.push_back({kNames[i], means_[i]});
+    return out;
+  }
+
+ private:
+  static constexpr std::array kNames{"policy_loss", "value_loss", "loss", "entropy", "kl", "clip_fraction",
+                                     "grad_norm"};
+  std::array<double, kNames.size()> means_{};
+  int count_ = 0;
+  double last_kl_ = 0;
+};
+
+PpoLearner::PpoLearner(const PpoOptions& options)
     : options_(options),
       net_(checked(options.policy).networks, options.isa),
       generator_(options.seed),
       encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
       distribution_(make_distribution<float>(options.policy.action_space).value()),
       grads_(options.policy.networks.parameter_count()) {
-  state_.params = initial_parameters(options.policy.networks, generator_);
-  state_.first_moment.assign(state_.params.size(), 0.0f);
-  state_.second_moment.assign(state_.params.size(), 0.0f);
+  params_ = initial_parameters(options.policy.networks, generator_);
+  first_moment_.assign(params_.size(), 0.0f);
+  second_moment_.assign(params_.size(), 0.0f);
 }
 
-UpdateStats Learner::update(std::span<const SampleView> batches) {
+UpdateReport PpoLearner::update(std::span<const SampleView> batches) {
   const OwnedSamples joined = concatenate(batches);
   const OnPolicyView all = on_policy_view(joined.view());
   const std::size_t samples = all.rows();
-  state_.env_steps += static_cast<std::int64_t>(samples);
+  env_steps_ += static_cast<std::int64_t>(samples);
   order_.resize(samples);
   std::iota(order_.begin(), order_.end(), 0u);
-  const PpoLossOptions loss{.clip = options_.clip.at(state_.env_steps),
+  const PpoLossOptions loss{.clip = options_.clip.at(env_steps_),
                             .value_coefficient = options_.value_coefficient,
-                            .entropy_coefficient = options_.entropy_coefficient};
-  UpdateStats stats;
-  stats.learning_rate = options_.learning_rate.at(state_.env_steps);
+                            .entropy_coefficient = options_.entropy_coefficient,
+                            .value_loss = options_.value_loss};
+  const double learning_rate = options_.learning_rate.at(env_steps_);
+  Means means;
   for (int epoch = 0; epoch < options_.epochs; ++epoch) {
     if (options_.minibatch >= samples) {
-      stats.last = step(all, loss, stats);
+      step(all, loss, learning_rate, means);
     } else {
       for (std::size_t i = samples; i > 1; --i)
         std::swap(order_[i - 1], order_[generator_.integers(static_cast<std::uint32_t>(i))]);
       for (std::size_t begin = 0; begin < samples; begin += options_.minibatch) {
         const std::size_t rows = std::min(options_.minibatch, samples - begin);
         gather_minibatch(all, std::span(order_).subspan(begin, rows));
-        stats.last = step(on_policy_view(minibatch_.view()), loss, stats);
+        step(on_policy_view(minibatch_.view()), loss, learning_rate, means);
       }
     }
+    if (options_.target_kl > 0 && means.last_kl() > 1.5 * options_.target_kl) break;  // as Spinning Up and CleanRL
   }
-  return stats;
+  UpdateReport report{.metrics = means.metrics(), .td_errors = {}};
+  report.metrics.push_back({"explained_variance", explained_variance(all.value, all.returns)});
+  report.metrics.push_back({"learning_rate", learning_rate});
+  report.metrics.push_back({"clip", loss.clip});
+  return report;
 }
 
-void Learner::gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows) {
+void PpoLearner::gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows) {
   if (minibatch_.rows() != rows.size()) {
     minibatch_ = OwnedSamples(on_policy_columns(options_.policy.observation_space, options_.policy.action_space),
                               rows.size());
@@ -76,8 +113,9 @@ void Learner::gather_minibatch(const OnPolicyView& all, std::span<const std::uin
   numbers(all.advantage, out.advantage), numbers(all.returns, out.returns);
 }
 
-PpoScalars Learner::step(const OnPolicyView& minibatch, const PpoLossOptions& loss, UpdateStats& stats) {
-  net_.evaluate(state_.params, encoder_.encode(minibatch.obs, encoded_), action_params_, values_);
+void PpoLearner::step(const OnPolicyView& minibatch, const PpoLossOptions& loss, double learning_rate,
+                      Means& means) {
+  net_.evaluate(params_, encoder_.encode(minibatch.obs, encoded_), action_params_, values_);
   for (auto* column : {&log_prob_, &entropy_, &log_prob_grad_, &entropy_grad_, &values_grad_})
     column->resize(minibatch.rows());
   action_params_grad_.resize(action_params_.size());
@@ -86,28 +124,43 @@ PpoScalars Learner::step(const OnPolicyView& minibatch, const PpoLossOptions& lo
       ppo_loss<float>({minibatch.log_prob, minibatch.value, minibatch.advantage, minibatch.returns},
                       {log_prob_, entropy_, values_}, loss, {log_prob_grad_, entropy_grad_, values_grad_}, samples_);
   distribution_->backward({action_params_}, minibatch.action, log_prob_grad_, entropy_grad_, action_params_grad_);
-  net_.backward(state_.params, action_params_grad_, values_grad_, grads_);
-  stats.grad_norm = troupe::kernels::global_norm<float>(grads_);
-  const double scale = troupe::kernels::clip_scale(stats.grad_norm, options_.max_grad_norm);
-  troupe::kernels::adam_step<float>(options_.isa, {state_.params, grads_, state_.first_moment, state_.second_moment},
-                                    ++state_.optimizer_steps, scale,
-                                    {.learning_rate = stats.learning_rate, .epsilon = options_.adam_epsilon});
-  ++stats.minibatches;
-  const auto into = [&](double& mean, double value) { mean += (value - mean) / stats.minibatches; };
-  into(stats.kl, scalars.approx_kl_k3), into(stats.clip_fraction, scalars.clip_fraction),
-      into(stats.entropy, scalars.entropy);
-  return scalars;
+  net_.backward(params_, action_params_grad_, values_grad_, grads_);
+  const double norm = troupe::kernels::global_norm<float>(grads_);
+  if (!std::isfinite(scalars.total_loss) || !std::isfinite(norm))  // LRN-3
+    troupe::InvalidArgumentError(
+        fmt::format("PPO's loss is {} and its gradient's norm {}, after {} samples and {} optimizer steps",
+                    scalars.total_loss, norm, env_steps_, optimizer_steps_))
+        .raise();
+  const double scale = troupe::kernels::clip_scale(norm, options_.max_grad_norm);
+  troupe::kernels::adam_step<float>(options_.isa, {params_, grads_, first_moment_, second_moment_}, ++optimizer_steps_,
+                                    scale, {.learning_rate = learning_rate, .epsilon = options_.adam_epsilon});
+  means.add(scalars, loss.value_loss, norm);
 }
 
-LearnerState Learner::save() const {
-  LearnerState out = state_;
-  out.generator = generator_.save();
+StateDict PpoLearner::save() const {
+  StateDict out;
+  out.put("params", params_);
+  out.put("adam/first_moment", first_moment_);
+  out.put("adam/second_moment", second_moment_);
+  out.put_one("adam/steps", optimizer_steps_);
+  out.put_one("env_steps", env_steps_);
+  const Generator::Saved saved = generator_.save();
+  out.put("generator", std::vector<std::uint64_t>(saved.begin(), saved.end()));
   return out;
 }
 
-void Learner::restore(LearnerState state) {
-  generator_.restore(state.generator);
-  state_ = std::move(state);
+void PpoLearner::restore(const StateDict& state) {
+  const std::size_t count = params_.size();
+  const auto& params = state.get<float>("params", count);
+  const auto& first = state.get<float>("adam/first_moment", count);
+  const auto& second = state.get<float>("adam/second_moment", count);
+  const auto optimizer_steps = state.get_one<std::int64_t>("adam/steps");
+  const auto env_steps = state.get_one<std::int64_t>("env_steps");
+  Generator::Saved saved{};
+  std::ranges::copy(state.get<std::uint64_t>("generator", saved.size()), saved.begin());
+  params_ = params, first_moment_ = first, second_moment_ = second;
+  optimizer_steps_ = optimizer_steps, env_steps_ = env_steps;
+  generator_.restore(saved);
 }
 
 }  // namespace rl

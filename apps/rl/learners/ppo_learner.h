@@ -1,11 +1,9 @@
-// Holds the parameters and improves them from batches: several epochs of shuffled minibatches of the clipped PPO
-// loss, with a global gradient clip and Adam.
+// PpoLearner: several epochs of shuffled minibatches of the clipped PPO loss, with a global gradient clip and Adam.
 //
-// A plain class: no threads, no runtime. One thread at a time.
+// Its metrics: "policy_loss", "value_loss", "loss", "entropy", "kl" (k3), "clip_fraction", "grad_norm" (before it is
+// clipped), "explained_variance" (of the values that acted), "learning_rate", "clip".
 //
-// LE-1  The same options, seed and batches in the same order give the same parameters, bit for bit, on one
-//       instruction set.
-// LE-2  save() and restore() carry everything: an update after restore gives the bits of the update without it.
+// Promises: LRN-1 to LRN-3 of learner.h. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +14,7 @@
 
 #include "apps/rl/algorithms/ppo_loss.h"
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/learners/learner.h"
 #include "apps/rl/policies/distribution.h"
 #include "apps/rl/policies/observation_encoder.h"
 #include "apps/rl/policies/policy_spec.h"
@@ -33,58 +32,47 @@ struct LinearDecay {
   [[nodiscard]] double at(std::int64_t steps) const;
 };
 
-struct LearnerOptions {
-  PolicySpec policy;
+struct PpoOptions {
+  PolicySpec policy = {};
   int epochs = 8;
   std::size_t minibatch = 256;
   LinearDecay learning_rate{.first = 2e-3, .last = 2e-4};
   LinearDecay clip{.first = 0.2, .last = 0.1};
   double value_coefficient = 0.5;
   double entropy_coefficient = 0.0;
+  ValueLoss value_loss = ValueLoss::kFullUnclipped;
+  double target_kl = 0;  // an update ends with the epoch whose last minibatch has 1.5 times that; 0: it does not
   double max_grad_norm = 0.5;
   double adam_epsilon = 1e-5;
   std::uint64_t seed = 1;
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
 };
 
-struct UpdateStats {
-  PpoScalars last;      // of the last minibatch
-  double kl = 0;        // approximate (k3), mean over the update's minibatches; so are the next two
-  double clip_fraction = 0;
-  double entropy = 0;
-  double grad_norm = 0;
-  double learning_rate = 0;
-  int minibatches = 0;
-};
-
-/// All that changes in a Learner.
-struct LearnerState {
-  std::vector<float> params, first_moment, second_moment;
-  std::int64_t optimizer_steps = 0;
-  std::int64_t env_steps = 0;  // samples learned from; drives the schedules
-  Generator::Saved generator{};
-};
-
-class Learner {
+class PpoLearner final : public Learner {
  public:
   /// Throws what check_policy says of its policy.
-  explicit Learner(const LearnerOptions& options);
+  explicit PpoLearner(const PpoOptions& options);
 
-  [[nodiscard]] std::span<const float> params() const { return state_.params; }
-  /// One PPO update from all batches together.
-  UpdateStats update(std::span<const SampleView> batches);
+  [[nodiscard]] std::span<const float> params() const override { return params_; }
+  /// One PPO update from all batches together (samples/on_policy.h).
+  UpdateReport update(std::span<const SampleView> batches) override;
+  [[nodiscard]] StateDict save() const override;
+  void restore(const StateDict& state) override;
 
-  [[nodiscard]] LearnerState save() const;
-  void restore(LearnerState state);
+  /// Samples learned from; drives the schedules.
+  [[nodiscard]] std::int64_t env_steps() const { return env_steps_; }
 
  private:
-  void gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows);
-  [[nodiscard]] PpoScalars step(const OnPolicyView& minibatch, const PpoLossOptions& loss, UpdateStats& stats);
+  class Means;  // of the minibatches of an update
 
-  LearnerOptions options_;
+  void gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows);
+  void step(const OnPolicyView& minibatch, const PpoLossOptions& loss, double learning_rate, Means& means);
+
+  PpoOptions options_;
   ActorCritic<float> net_;
   Generator generator_;
-  LearnerState state_;
+  std::vector<float> params_, first_moment_, second_moment_;
+  std::int64_t optimizer_steps_ = 0, env_steps_ = 0;
   ObservationEncoder encoder_;
   std::unique_ptr<Distribution<float>> distribution_;
   OwnedSamples minibatch_;

@@ -26,8 +26,8 @@ std::tuple<SampleBatch, std::vector<EpisodeEnd>> RolloutActor::collect(troupe::A
           std::move(episodes)};
 }
 
-LearnerActor::LearnerActor(LearnerOptions options, std::optional<LearnerState> resumed) : learner_(options) {
-  if (resumed) learner_.restore(std::move(*resumed));
+LearnerActor::LearnerActor(PpoOptions options, std::optional<StateDict> resumed) : learner_(options) {
+  if (resumed) learner_.restore(*resumed);
 }
 
 ParamsRef LearnerActor::publish() const {
@@ -41,8 +41,8 @@ UpdateReply LearnerActor::update(std::vector<troupe::ObjectRef<SampleBatch>> bat
   const std::vector<SampleBatch> messages = troupe::get(batches);
   std::vector<SampleView> views;
   for (const SampleBatch& message : messages) views.push_back(message.view());
-  const UpdateStats stats = learner_.update(views);
-  return {.params = publish(), .stats = stats};
+  UpdateReport report = learner_.update(views);
+  return {.params = publish(), .report = std::move(report)};
 }
 
 }  // namespace rl

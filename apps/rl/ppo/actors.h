@@ -1,4 +1,4 @@
-// The actors of the PPO job: thin shells around RolloutWorker and Learner, and the messages between them.
+// The actors of the PPO job: thin shells around RolloutWorker and PpoLearner, and the messages between them.
 //
 //   driver ──params ref──▶ RolloutActor × N ──batch refs──▶ LearnerActor ──params ref──▶ driver
 //
@@ -19,7 +19,7 @@
 #include <troupe/troupe.h>
 
 #include "apps/rl/samples/sample_batch.h"
-#include "apps/rl/training/learner.h"
+#include "apps/rl/learners/ppo_learner.h"
 #include "apps/rl/training/rollout.h"
 
 namespace rl {
@@ -38,7 +38,7 @@ struct SampleBatch {
 
 struct UpdateReply {
   ParamsRef params;
-  UpdateStats stats;
+  UpdateReport report;
 };
 
 class RolloutActor {
@@ -55,15 +55,15 @@ class RolloutActor {
 class LearnerActor {
  public:
   /// `resumed`: the state to go on from.
-  LearnerActor(LearnerOptions options, std::optional<LearnerState> resumed);
+  LearnerActor(PpoOptions options, std::optional<StateDict> resumed);
 
   /// Puts the current parameters.
   ParamsRef publish() const;
   UpdateReply update(std::vector<troupe::ObjectRef<SampleBatch>> batches);
-  LearnerState save() const { return learner_.save(); }
+  StateDict save() const { return learner_.save(); }
 
  private:
-  Learner learner_;
+  PpoLearner learner_;
 };
 
 }  // namespace rl

@@ -1,6 +1,6 @@
 // The settings of one training run, and the options of its parts that follow from them. Plain data.
 //
-// The numbers that are not settings (learning rate, epochs, ...) are the defaults of LearnerOptions and
+// The numbers that are not settings (learning rate, epochs, ...) are the defaults of PpoOptions and
 // RolloutOptions. They were chosen over 60 seeds with 2 workers of 16 environments, and tried on others than the
 // bench's (1001 to 1012): all solved, median 73k steps, slowest 92k. Learning rate and clip fall over total_steps; over
 // 100,000 steps instead of 500,000 the same twelve have the same median and need 83k at most.
@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "apps/rl/training/learner.h"
+#include "apps/rl/learners/ppo_learner.h"
 #include "apps/rl/training/rollout.h"
 
 namespace rl {
@@ -37,8 +37,8 @@ struct PpoConfig {
   return out;
 }
 
-[[nodiscard]] inline LearnerOptions learner_options(const PpoConfig& config) {
-  LearnerOptions out;
+[[nodiscard]] inline PpoOptions learner_options(const PpoConfig& config) {
+  PpoOptions out;
   out.policy = cartpole_policy();
   out.seed = config.seed;
   out.learning_rate.over_steps = out.clip.over_steps = config.total_steps;

@@ -27,13 +27,21 @@ using Clock = std::chrono::steady_clock;
 constexpr double kCheckpointInterval = 10;  // seconds
 constexpr int kExitNotSolved = 3, kExitInterrupted = 130;
 
+std::vector<Metric> worth_a_look(const TrainingLog& log) {
+  std::vector<Metric> out;
+  for (const char* name : {"kl", "entropy", "explained_variance"}) {
+    if (const std::optional<double> value = log.last(name)) out.push_back({name, *value});
+  }
+  return out;
+}
+
 class TrainingRun {
  public:
   TrainingRun(const TrainCommand& command, const PpoConfig& config, const std::optional<Checkpoint>& resumed)
       : command_(command), config_(config), progress_(stderr, ::isatty(STDERR_FILENO) != 0) {
     if (resumed) {
       log_ = resumed->log;
-      resumed_from_ = log_.steps = resumed->learner.env_steps;
+      resumed_from_ = log_.steps = resumed->policy.steps;
       seconds_before_ = log_.seconds;
     }
     learner_ = troupe::actor<LearnerActor>.remote(learner_options(config),
@@ -65,9 +73,7 @@ class TrainingRun {
             .steps_this_run = log_.steps - resumed_from_,
             .seconds = elapsed(),
             .mean_return = log_.mean_return(),
-            .kl = last_.kl,
-            .clip_fraction = last_.clip_fraction,
-            .entropy = last_.entropy};
+            .metrics = worth_a_look(log_)};
   }
 
   [[nodiscard]] bool done() const {
@@ -106,16 +112,16 @@ class TrainingRun {
     const UpdateReply reply = troupe::get(round_->update);
     round_.reset();
     log_.add(ended, config_.num_envs, config_.horizon, seconds);
-    log_.add(last_ = reply.stats);
+    log_.add(reply.report);
     return reply.params;
   }
 
-  [[nodiscard]] Policy policy_of(const LearnerState& state) const {
+  [[nodiscard]] Policy policy_of(const StateDict& learner) const {
     return {.env_id = "CartPole-v1",
             .spec = cartpole_policy(),
-            .params = state.params,
+            .params = learner.get<float>("params"),
             .seed = config_.seed,
-            .steps = state.env_steps,
+            .steps = learner.get_one<std::int64_t>("env_steps"),
             .mean_return = log_.mean_return()};
   }
 
@@ -178,7 +184,6 @@ class TrainingRun {
   };
   std::optional<Round> round_;  // under way
   TrainingLog log_;
-  UpdateStats last_;
   std::int64_t resumed_from_ = 0;
   double seconds_before_ = 0;
   apps::ProgressReporter progress_;

@@ -1,238 +1,314 @@
 #include "apps/rl/training/checkpoint.h"
 
-#include <bit>
-#include <cerrno>
+#include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
-#include <optional>
+#include <map>
 #include <span>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 
-#include <xxhash.h>
+#include <boost/json.hpp>
+#include <fmt/format.h>
 
-#include "apps/common/output_file.h"
+#include "apps/common/safetensors/safetensors.h"
 
 namespace rl {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the file format is written by memory copy");
+namespace json = boost::json;
 
-constexpr char kMagic[8] = {'T', 'R', 'O', 'U', 'P', 'E', 'R', 'L'};
-constexpr std::uint32_t kVersion = 3;
-constexpr std::uint32_t kPolicyKind = 1;
-constexpr std::uint32_t kCheckpointKind = 2;
+constexpr const char* kKindKey = "troupe.rl";
+constexpr std::string_view kPolicyKind = "policy", kCheckpointKind = "checkpoint";
+constexpr int kVersion = 1;
+constexpr const char* kLearner = "learner";
+constexpr const char* kLog = "log";
 
-struct Head {
-  char magic[8];
-  std::uint32_t version, kind;
-  std::uint64_t body_size, body_hash;
-};
-static_assert(sizeof(Head) == 32);
+template <class T> constexpr const char* kDtype = nullptr;
+template <> constexpr const char* kDtype<float> = "F32";
+template <> constexpr const char* kDtype<double> = "F64";
+template <> constexpr const char* kDtype<std::int64_t> = "I64";
+template <> constexpr const char* kDtype<std::uint64_t> = "U64";
+template <> constexpr const char* kDtype<std::uint8_t> = "U8";
 
-// Writer and Reader have the same members, so one function describes the layout for both directions.
-class Writer {
- public:
-  template <class T>
-  requires std::is_arithmetic_v<T>
-  void number(const T& v) {
-    using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
-    const Wide wide = static_cast<Wide>(v);
-    append(&wide, sizeof wide);
-  }
-  void text(const std::string& s) { number(s.size()), append(s.data(), s.size()); }
-  void floats(const std::vector<float>& v) { number(v.size()), append(v.data(), v.size() * sizeof(float)); }
-  template <class T, class Item>
-  void list(const std::vector<T>& v, Item item) {
-    number(v.size());
-    for (const T& x : v) item(x);
-  }
-  std::string take() { return std::move(out_); }
-
- private:
-  void append(const void* data, std::size_t size) { out_.append(static_cast<const char*>(data), size); }
-  std::string out_;
-};
-
-class Reader {
- public:
-  explicit Reader(std::string_view in) : in_(in) {}
-  template <class T>
-  requires std::is_arithmetic_v<T>
-  void number(T& v) {
-    std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t> wide{};
-    copy(&wide, sizeof wide);
-    v = static_cast<T>(wide);
-  }
-  void text(std::string& s) { s.resize(length(1)), copy(s.data(), s.size()); }
-  void floats(std::vector<float>& v) { v.resize(length(sizeof(float))), copy(v.data(), v.size() * sizeof(float)); }
-  template <class T, class Item>
-  void list(std::vector<T>& v, Item item) {
-    v.resize(length(8));
-    for (T& x : v) item(x);
-  }
-  void refuse() { good_ = false; }
-  /// False once anything was missing; the values read since are zero.
-  [[nodiscard]] bool good() const { return good_; }
-  [[nodiscard]] bool at_end() const { return in_.empty(); }
-
- private:
-  // A length that cannot be true, given what is left, ends the reading before memory is asked for.
-  std::size_t length(std::size_t item_size) {
-    std::uint64_t count = 0;
-    number(count);
-    if (count > in_.size() / item_size) good_ = false;
-    return good_ ? count : 0;
-  }
-  void copy(void* to, std::size_t size) {
-    if (size > in_.size()) good_ = false;
-    if (!good_ || size == 0) return;
-    std::memcpy(to, in_.data(), size);
-    in_.remove_prefix(size);
-  }
-  std::string_view in_;
-  bool good_ = true;
-};
-
-void spec_field(Writer& out, const PolicySpec& spec) { out.text(boost::json::serialize(to_json(spec))); }
-
-void spec_field(Reader& in, PolicySpec& spec) {
-  std::string text;
-  in.text(text);
-  boost::system::error_code failed;
-  const boost::json::value json = boost::json::parse(text, failed);
-  if (failed) return in.refuse();
-  auto read = policy_from_json(json);
-  if (!read.ok()) return in.refuse();
-  spec = std::move(*read);
-}
-
-template <class IO, class P>
-void policy_fields(IO& io, P& p) {
-  io.text(p.env_id);
-  spec_field(io, p.spec);
-  io.floats(p.params);
-  io.number(p.seed), io.number(p.steps), io.number(p.mean_return);
-}
-
-template <class IO, class C>
-void checkpoint_fields(IO& io, C& c) {
-  policy_fields(io, c.policy);
-  io.number(c.config.seed), io.number(c.config.num_workers), io.number(c.config.num_envs), io.number(c.config.horizon);
-  io.number(c.config.total_steps), io.number(c.config.stop_when_solved);
-  io.floats(c.learner.first_moment), io.floats(c.learner.second_moment);
-  io.number(c.learner.optimizer_steps), io.number(c.learner.env_steps);
-  for (auto& word : c.learner.generator) io.number(word);
-  io.number(c.log.threshold), io.number(c.log.steps), io.number(c.log.episodes), io.number(c.log.updates),
-      io.number(c.log.seconds);
-  io.floats(c.log.recent);
-  io.list(c.log.curve, [&](auto& point) { io.number(point.steps), io.number(point.mean_return); });
-  io.list(c.log.learning, [&](auto& point) {
-    io.number(point.steps), io.number(point.kl), io.number(point.clip_fraction), io.number(point.entropy),
-        io.number(point.learning_rate);
-  });
-  io.number(c.log.solved_steps), io.number(c.log.solved_seconds);
-}
-
-/// Its specification was checked when it was read.
-bool sane(const Policy& p) {
-  return p.params.size() == p.spec.networks.parameter_count();
-}
-
-/// Training goes on with the network that its configuration makes: another one's parameters would not fit it.
-bool sane(const Checkpoint& c) {
-  const auto between = [](std::size_t v, std::size_t most) { return v >= 1 && v <= most; };
-  return sane(c.policy) && c.policy.spec == learner_options(c.config).policy &&
-         c.learner.first_moment.size() == c.policy.params.size() &&
-         c.learner.second_moment.size() == c.policy.params.size() && c.log.recent.size() <= kReturnWindow &&
-         between(c.config.num_workers, 4096) && between(c.config.num_envs, 1 << 20) &&
-         between(c.config.horizon, 1 << 20);
-}
-
-std::string with_head(std::uint32_t kind, const std::string& body) {
-  Head head{{}, kVersion, kind, body.size(), XXH3_64bits(body.data(), body.size())};
-  std::memcpy(head.magic, kMagic, sizeof kMagic);
-  return std::string(reinterpret_cast<const char*>(&head), sizeof head) + body;
-}
+// --- What is in a file.
 
 struct Contents {
-  std::uint32_t kind;
-  std::string body;
+  std::string kind;
+  apps::ArrayFile file;
+
+  [[nodiscard]] json::object words(const char* key) const {
+    const auto at = file.metadata.find(key);
+    if (at == file.metadata.end()) throw std::invalid_argument(fmt::format("it has no '{}'", key));
+    return json::parse(at->second).as_object();
+  }
 };
 
-troupe::Result<Contents> read_body(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return troupe::NotFoundError("cannot open " + path.string() + ": " + std::strerror(errno));
-  std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  const auto refuse = [&](const std::string& why) { return troupe::SerializationError(path.string() + " " + why); };
-  if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) {
-    return refuse("is no policy or checkpoint of this program (foreign file)");
+/// The words alone say whether it is one of ours, and which.
+troupe::Result<Contents> read(const std::filesystem::path& path) {
+  auto file = apps::read_safetensors(path);
+  if (!file.ok()) return file.error_ptr();
+  const auto kind = file->metadata.find(kKindKey);
+  if (kind == file->metadata.end())
+    return troupe::SerializationError(path.string() + " is no policy or checkpoint of this program (foreign file)");
+  const std::size_t space = kind->second.find(' ');
+  const std::string name = kind->second.substr(0, space);
+  const std::string version = space == std::string::npos ? "" : kind->second.substr(space + 1);
+  if (name != kPolicyKind && name != kCheckpointKind)
+    return troupe::SerializationError(fmt::format("{} is a '{}': no policy or checkpoint", path.string(), name));
+  if (version != std::to_string(kVersion))
+    return troupe::SerializationError(fmt::format("{} has format version {}; this program reads version {}",
+                                                  path.string(), version, kVersion));
+  return Contents{name, std::move(*file)};
+}
+
+/// What `make` throws means that the file is damaged.
+template <class Make>
+auto checked(const std::filesystem::path& path, std::string_view what, Make make) -> troupe::Result<decltype(make())> {
+  try {
+    return make();
+  } catch (const std::exception& error) {
+    return troupe::SerializationError(
+        fmt::format("{} is damaged: its contents make no {}: {}", path.string(), what, error.what()));
   }
-  if (bytes.size() < sizeof(Head)) return refuse("is truncated: its head is incomplete");
-  Head head;
-  std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.version != kVersion) {
-    return refuse("has format version " + std::to_string(head.version) + "; this program reads version " +
-                  std::to_string(kVersion));
+}
+
+// --- The state of a run, array by array.
+
+apps::ArrayView view_of(const std::string& name, const StateDict::Values& values) {
+  return std::visit(
+      [&]<class T>(const std::vector<T>& numbers) {
+        return apps::ArrayView{.name = name, .dtype = kDtype<T>, .shape = {numbers.size()},
+                               .bytes = std::as_bytes(std::span(numbers))};
+      },
+      values);
+}
+
+template <class T>
+void put(StateDict& state, const apps::ArrayFile& file, const apps::ArrayFile::Entry& entry) {
+  std::vector<T> values(entry.size / sizeof(T));
+  if (entry.size != 0) std::memcpy(values.data(), file.bytes(entry).data(), entry.size);
+  state.put(entry.name, std::move(values));
+}
+
+StateDict state_of(const apps::ArrayFile& file) {
+  StateDict out;
+  for (const apps::ArrayFile::Entry& entry : file.entries) {
+    if (entry.dtype == kDtype<float>) put<float>(out, file, entry);
+    else if (entry.dtype == kDtype<double>) put<double>(out, file, entry);
+    else if (entry.dtype == kDtype<std::int64_t>) put<std::int64_t>(out, file, entry);
+    else if (entry.dtype == kDtype<std::uint64_t>) put<std::uint64_t>(out, file, entry);
+    else if (entry.dtype == kDtype<std::uint8_t>) put<std::uint8_t>(out, file, entry);
+    else throw std::invalid_argument(fmt::format("{} is of type {}", entry.name, entry.dtype));
   }
-  const std::size_t have = bytes.size() - sizeof head;
-  if (have < head.body_size) {
-    return refuse("is truncated: " + std::to_string(have) + " of " + std::to_string(head.body_size) +
-                  " bytes are there");
+  return out;
+}
+
+// --- A policy's arrays, layer by layer.
+
+struct NamedPart {
+  std::string name;
+  std::vector<std::size_t> shape;
+  std::size_t begin = 0, count = 0;  // in the flat array
+};
+
+void add_parts(const std::string& prefix, const NetworkSpec& network, std::size_t begin, std::vector<NamedPart>& out) {
+  std::size_t convolution = 0, channels = network.convolutions.empty() ? 0 : network.input[2];
+  for (const LayerPlace& layer : layers_of(network)) {
+    std::vector<std::size_t> shape{layer.out, layer.in};
+    if (convolution < network.convolutions.size()) {
+      const std::size_t kernel = network.convolutions[convolution++].kernel;
+      shape = {layer.out, kernel, kernel, channels};
+      channels = layer.out;
+    }
+    out.push_back({fmt::format("{}/{}/weight", prefix, layer.name), shape, begin + layer.weights,
+                   layer.out * layer.in});
+    out.push_back({fmt::format("{}/{}/bias", prefix, layer.name), {layer.out}, begin + layer.biases, layer.out});
   }
-  if (have > head.body_size) return refuse("is damaged: it is longer than its head says");
-  if (XXH3_64bits(bytes.data() + sizeof head, have) != head.body_hash)
-    return refuse("is damaged: its checksum does not match");
-  return Contents{head.kind, bytes.substr(sizeof head)};
+}
+
+std::vector<NamedPart> parts_of(const ActorCriticSpec& spec) {
+  std::vector<NamedPart> out;
+  std::size_t at = 0;
+  const auto add = [&](const char* name, const NetworkSpec& network) {
+    add_parts(name, network, at, out);
+    at += network.parameter_count();
+  };
+  if (spec.trunk) add("trunk", *spec.trunk);
+  add("policy", spec.policy), add("value", spec.value);
+  if (spec.log_stds != 0) out.push_back({"log_std", {spec.log_stds}, at, spec.log_stds});
+  return out;
+}
+
+std::vector<float> params_from(const apps::ArrayFile& file, const ActorCriticSpec& spec) {
+  if (file.data.size() != spec.parameter_count() * sizeof(float))  // before memory is asked for
+    throw std::invalid_argument("its arrays are not those of its networks");
+  std::vector<float> out(spec.parameter_count());
+  for (const NamedPart& part : parts_of(spec)) {
+    const apps::ArrayFile::Entry* entry = file.find(part.name);
+    if (entry == nullptr || entry->dtype != kDtype<float> || entry->shape != part.shape)
+      throw std::invalid_argument(fmt::format("'{}' is missing or of another shape", part.name));
+    std::memcpy(out.data() + part.begin, file.bytes(*entry).data(), part.count * sizeof(float));
+  }
+  return out;
+}
+
+// --- The words.
+
+std::string words_of(const Policy& policy) {
+  return json::serialize(json::object{{"env", policy.env_id},
+                                      {"policy", to_json(policy.spec)},
+                                      {"seed", policy.seed},
+                                      {"steps", policy.steps},
+                                      {"mean_return", policy.mean_return}});
+}
+
+/// But for the parameters.
+Policy policy_of(const json::object& words) {
+  Policy out;
+  out.env_id = std::string(words.at("env").as_string());
+  out.spec = policy_from_json(words.at("policy")).value();
+  out.seed = words.at("seed").to_number<std::uint64_t>();
+  out.steps = words.at("steps").to_number<std::int64_t>();
+  out.mean_return = words.at("mean_return").to_number<double>();
+  return out;
+}
+
+std::string words_of(const PpoConfig& config, const TrainingLog& log) {
+  json::array metrics(log.metrics.begin(), log.metrics.end());
+  return json::serialize(json::object{{"config",
+                                       {{"seed", config.seed},
+                                        {"num_workers", config.num_workers},
+                                        {"num_envs", config.num_envs},
+                                        {"horizon", config.horizon},
+                                        {"total_steps", config.total_steps},
+                                        {"stop_when_solved", config.stop_when_solved}}},
+                                      {"log",
+                                       {{"threshold", log.threshold},
+                                        {"steps", log.steps},
+                                        {"episodes", log.episodes},
+                                        {"updates", log.updates},
+                                        {"seconds", log.seconds},
+                                        {"metrics", std::move(metrics)},
+                                        {"solved_steps", log.solved_steps},
+                                        {"solved_seconds", log.solved_seconds}}}});
+}
+
+PpoConfig config_of(const json::object& words) {
+  const auto size = [&](const char* key, std::size_t most) {
+    const auto value = words.at(key).to_number<std::size_t>();
+    if (value < 1 || value > most) throw std::invalid_argument(fmt::format("{} is {}", key, value));
+    return value;
+  };
+  constexpr std::size_t kMostWorkers = 4096, kMostSteps = 1 << 20;
+  return {.seed = words.at("seed").to_number<std::uint64_t>(),
+          .num_workers = size("num_workers", kMostWorkers),
+          .num_envs = size("num_envs", kMostSteps),
+          .horizon = size("horizon", kMostSteps),
+          .total_steps = words.at("total_steps").to_number<std::int64_t>(),
+          .stop_when_solved = words.at("stop_when_solved").as_bool()};
+}
+
+StateDict arrays_of(const TrainingLog& log) {
+  StateDict out;
+  std::vector<std::int64_t> curve_steps, learning_steps;
+  std::vector<float> curve, learning;
+  for (const CurvePoint& point : log.curve) curve_steps.push_back(point.steps), curve.push_back(point.mean_return);
+  for (const UpdatePoint& point : log.learning) {
+    learning_steps.push_back(point.steps);
+    learning.insert(learning.end(), point.values.begin(), point.values.end());
+  }
+  out.put("recent", log.recent);
+  out.put("curve_steps", std::move(curve_steps)), out.put("curve", std::move(curve));
+  out.put("learning_steps", std::move(learning_steps)), out.put("learning", std::move(learning));
+  return out;
+}
+
+TrainingLog log_of(const json::object& words, const StateDict& arrays) {
+  TrainingLog out;
+  out.threshold = words.at("threshold").to_number<double>();
+  out.steps = words.at("steps").to_number<std::int64_t>();
+  out.episodes = words.at("episodes").to_number<std::int64_t>();
+  out.updates = words.at("updates").to_number<std::int64_t>();
+  out.seconds = words.at("seconds").to_number<double>();
+  for (const json::value& name : words.at("metrics").as_array()) out.metrics.emplace_back(name.as_string());
+  out.solved_steps = words.at("solved_steps").to_number<std::int64_t>();
+  out.solved_seconds = words.at("solved_seconds").to_number<double>();
+  out.recent = arrays.get<float>("recent");
+  if (out.recent.size() > kReturnWindow) throw std::invalid_argument("its log has too many returns");
+  const auto& curve_steps = arrays.get<std::int64_t>("curve_steps");
+  const auto& curve = arrays.get<float>("curve", curve_steps.size());
+  for (std::size_t i = 0; i < curve.size(); ++i) out.curve.push_back({curve_steps[i], curve[i]});
+  const auto& learning_steps = arrays.get<std::int64_t>("learning_steps");
+  const auto& learning = arrays.get<float>("learning", learning_steps.size() * out.metrics.size());
+  for (std::size_t i = 0; i < learning_steps.size(); ++i) {
+    const auto begin = learning.begin() + static_cast<std::ptrdiff_t>(i * out.metrics.size());
+    out.learning.push_back({learning_steps[i], {begin, begin + static_cast<std::ptrdiff_t>(out.metrics.size())}});
+  }
+  return out;
+}
+
+std::map<std::string, std::string> words_for(std::string_view kind, const Policy& policy) {
+  return {{kKindKey, fmt::format("{} {}", kind, kVersion)}, {"policy", words_of(policy)}};
 }
 
 }  // namespace
 
 troupe::Status save_policy(const std::filesystem::path& path, const Policy& policy) {
-  Writer writer;
-  policy_fields(writer, policy);
-  return apps::write_file(path, with_head(kPolicyKind, writer.take()));
+  std::vector<apps::ArrayView> arrays;
+  const std::span<const float> all(policy.params);
+  for (const NamedPart& part : parts_of(policy.spec.networks))
+    arrays.push_back({part.name, kDtype<float>, part.shape, std::as_bytes(all.subspan(part.begin, part.count))});
+  return apps::write_safetensors(path, words_for(kPolicyKind, policy), arrays);
 }
 
 troupe::Result<Policy> load_policy(const std::filesystem::path& path) {
-  const auto contents = read_body(path);
+  const auto contents = read(path);
   if (!contents.ok()) return contents.error_ptr();
   if (contents->kind == kCheckpointKind) {
     auto checkpoint = load_checkpoint(path);
     if (!checkpoint.ok()) return checkpoint.error_ptr();
     return std::move(checkpoint->policy);
   }
-  Reader reader(contents->body);
-  Policy policy;
-  policy_fields(reader, policy);
-  if (contents->kind != kPolicyKind || !reader.good() || !reader.at_end() || !sane(policy)) {
-    return troupe::SerializationError(path.string() + " is damaged: its contents make no policy");
-  }
-  return policy;
+  return checked(path, kPolicyKind, [&] {
+    Policy policy = policy_of(contents->words("policy"));
+    policy.params = params_from(contents->file, policy.spec.networks);
+    return policy;
+  });
 }
 
 troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
-  Writer writer;
-  checkpoint_fields(writer, checkpoint);
-  return apps::write_file(path, with_head(kCheckpointKind, writer.take()));
+  auto words = words_for(kCheckpointKind, checkpoint.policy);
+  words["run"] = words_of(checkpoint.config, checkpoint.log);
+  StateDict state;
+  state.put_all(kLearner, checkpoint.learner);
+  state.put_all(kLog, arrays_of(checkpoint.log));
+  std::vector<apps::ArrayView> arrays;
+  for (const auto& [name, values] : state.entries()) arrays.push_back(view_of(name, values));
+  return apps::write_safetensors(path, words, arrays);
 }
 
 troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
-  const auto contents = read_body(path);
+  const auto contents = read(path);
   if (!contents.ok()) return contents.error_ptr();
   if (contents->kind == kPolicyKind) {
     return troupe::SerializationError(path.string() +
                                       " is a policy, not a checkpoint: it can be evaluated, not resumed");
   }
-  Reader reader(contents->body);
-  Checkpoint checkpoint;
-  checkpoint_fields(reader, checkpoint);
-  if (contents->kind != kCheckpointKind || !reader.good() || !reader.at_end() || !sane(checkpoint)) {
-    return troupe::SerializationError(path.string() + " is damaged: its contents make no checkpoint");
-  }
-  checkpoint.learner.params = checkpoint.policy.params;
-  return checkpoint;
+  return checked(path, kCheckpointKind, [&] {
+    Checkpoint out;
+    out.policy = policy_of(contents->words("policy"));
+    const json::object run = contents->words("run");
+    out.config = config_of(run.at("config").as_object());
+    const PpoOptions options = learner_options(out.config);
+    if (out.policy.spec != options.policy)  // training goes on with the network that its configuration makes
+      throw std::invalid_argument("its network is not that of its settings");
+    const StateDict state = state_of(contents->file);
+    out.learner = state.get_all(kLearner);
+    PpoLearner(options).restore(out.learner);  // it can be gone on with
+    out.policy.params = out.learner.get<float>("params");
+    out.log = log_of(run.at("log").as_object(), state.get_all(kLog));
+    return out;
+  });
 }
 
 }  // namespace rl

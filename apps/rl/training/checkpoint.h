@@ -1,22 +1,17 @@
-// Policies and checkpoints on disk.
+// Policies and checkpoints on disk: safetensors files, which the field's tools read.
 //
-// One file: a 32-byte head, then the body. All numbers little-endian.
+//   policy      an array a layer: "policy/hidden0/weight" [out][in], "policy/hidden0/bias" [out], ...,
+//               "value/output/bias", "log_std"; a convolution's weight is [filters][kernel][kernel][channels]
+//   checkpoint  "learner/...": what Learner::save gives; "log/...": returns, curve and metrics of the run
 //
-//   offset  size  what
-//        0     8  "TROUPERL"
-//        8     4  format version, 3
-//       12     4  kind: 1 policy, 2 checkpoint
-//       16     8  size of the body in bytes
-//       24     8  XXH3 (64 bits) of the body
-//       32        body: the policy (both kinds); a checkpoint goes on with settings, learner and log
+// Their words ("__metadata__"): "troupe.rl" is the kind and version ("policy 1", "checkpoint 1"); "policy" is JSON of
+// the environment, its spaces, the networks, the seed and the steps; "run" (a checkpoint) is JSON of the settings and
+// of what the log says in single numbers.
 //
-// In the body a number is 8 bytes, a string or list its length (8) and then its items, floats 4 bytes each. The spaces
-// and networks of a policy are JSON text.
-//
-// RCK-1  A file appears whole or not at all: written aside in the same folder, fsynced, renamed, the folder fsynced.
+// RCK-1  A file appears whole or not at all (TST-1).
 // RCK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a
-//       NotFoundError. Decoding is bounded by the bytes that are there. A checkpoint whose network is not the one that
-//       its configuration makes is damaged as well.
+//       NotFoundError. Decoding is bounded by the bytes that are there (TST-2). A checkpoint whose network is not the
+//       one that its configuration makes is damaged as well.
 // RCK-3  Training goes on after load_checkpoint as it would have without the stop, except that episodes in play are
 //       lost.
 #pragma once
@@ -28,7 +23,7 @@
 
 #include <troupe/result.h>
 
-#include "apps/rl/training/learner.h"
+#include "apps/rl/learners/state_dict.h"
 #include "apps/rl/policies/policy_spec.h"
 #include "apps/rl/ppo/config.h"
 #include "apps/rl/training/training_log.h"
@@ -46,9 +41,9 @@ struct Policy {
 };
 
 struct Checkpoint {
-  Policy policy = {};
+  Policy policy = {};  // its parameters are the learner's "params"
   PpoConfig config = {};
-  LearnerState learner = {};  // its parameters are the policy's
+  StateDict learner = {};
   TrainingLog log = {};
 };
 

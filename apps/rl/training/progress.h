@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "apps/rl/learners/learner.h"
 
 namespace rl {
 
@@ -12,10 +15,10 @@ struct ProgressView {
   std::int64_t steps_this_run = 0;
   double seconds = 0;  // of this run
   double mean_return = 0;
-  double kl = 0, clip_fraction = 0, entropy = 0;  // of the last update
+  std::vector<Metric> metrics = {};  // of the last update, those worth a look
 };
 
-/// "[####----] 36,864/500,000 steps  163k steps/s  return 212.4  KL 0.008  clipped 9%  entropy 0.58  ETA 0:03".
+/// "[####----] 36,864/500,000 steps  163k steps/s  return 212.4  kl 0.008  entropy 0.58  ETA 0:03".
 /// The bar is bar_width characters; 0: no bar.
 [[nodiscard]] std::string progress_line(const ProgressView& view, int bar_width);
 

@@ -20,12 +20,12 @@ std::string training_json(const TrainingOutcome& o) {
   for (const CurvePoint& point : log.curve)
     curve.push_back(json::array{point.steps, static_cast<double>(point.mean_return)});
   json::array learning;
-  for (const UpdatePoint& point : log.learning)
-    learning.push_back(json::object{{"steps", point.steps},
-                                    {"kl", static_cast<double>(point.kl)},
-                                    {"clip_fraction", static_cast<double>(point.clip_fraction)},
-                                    {"entropy", static_cast<double>(point.entropy)},
-                                    {"learning_rate", static_cast<double>(point.learning_rate)}});
+  for (const UpdatePoint& point : log.learning) {
+    json::object of_update{{"steps", point.steps}};
+    for (std::size_t i = 0; i < log.metrics.size(); ++i)
+      of_update[log.metrics[i]] = static_cast<double>(point.values[i]);
+    learning.push_back(std::move(of_update));
+  }
   const double steps_this_run = static_cast<double>(log.steps - o.resumed_from);
   json::object out{{"program", "ppo"},
                    {"env", "CartPole-v1"},

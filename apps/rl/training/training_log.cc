@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace rl {
 
@@ -32,12 +33,22 @@ void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::siz
   if (!recent.empty()) curve.push_back({.steps = steps, .mean_return = static_cast<float>(mean_return())});
 }
 
-void TrainingLog::add(const UpdateStats& stats) {
-  learning.push_back({.steps = steps,
-                      .kl = static_cast<float>(stats.kl),
-                      .clip_fraction = static_cast<float>(stats.clip_fraction),
-                      .entropy = static_cast<float>(stats.entropy),
-                      .learning_rate = static_cast<float>(stats.learning_rate)});
+void TrainingLog::add(const UpdateReport& report) {
+  if (metrics.empty()) {
+    for (const Metric& metric : report.metrics) metrics.push_back(metric.name);
+  }
+  UpdatePoint point{.steps = steps};
+  for (const std::string& name : metrics) {
+    const auto at = std::ranges::find(report.metrics, name, &Metric::name);
+    point.values.push_back(at == report.metrics.end() ? 0.0f : static_cast<float>(at->value));
+  }
+  learning.push_back(std::move(point));
+}
+
+std::optional<double> TrainingLog::last(std::string_view metric) const {
+  const auto at = std::ranges::find(metrics, metric);
+  if (learning.empty() || at == metrics.end()) return std::nullopt;
+  return learning.back().values[static_cast<std::size_t>(at - metrics.begin())];
 }
 
 }  // namespace rl

@@ -9,10 +9,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "apps/rl/training/learner.h"
+#include "apps/rl/learners/learner.h"
 #include "apps/rl/training/rollout.h"
 
 namespace rl {
@@ -24,10 +27,10 @@ struct CurvePoint {
   float mean_return = 0;
 };
 
-/// What the learner did in one update: means over its minibatches.
+/// What the learner said of one update.
 struct UpdatePoint {
   std::int64_t steps = 0;
-  float kl = 0, clip_fraction = 0, entropy = 0, learning_rate = 0;
+  std::vector<float> values = {};  // of TrainingLog::metrics
 };
 
 struct TrainingLog {
@@ -38,6 +41,7 @@ struct TrainingLog {
   double seconds = 0;              // spent so far, resumed runs included
   std::vector<float> recent;       // returns of the last episodes, oldest first, at most kReturnWindow
   std::vector<CurvePoint> curve;   // one point an update, once an episode has ended
+  std::vector<std::string> metrics;   // names, those of the first update
   std::vector<UpdatePoint> learning;  // one point an update
   std::int64_t solved_steps = -1;  // -1: not yet
   double solved_seconds = -1;
@@ -47,7 +51,9 @@ struct TrainingLog {
            double seconds_now);
 
   /// The update that followed it.
-  void add(const UpdateStats& stats);
+  void add(const UpdateReport& report);
+  /// The last value of a metric; none: there was no update, or no such metric.
+  [[nodiscard]] std::optional<double> last(std::string_view metric) const;
 
   /// Of the episodes in the window; 0 when there is none.
   [[nodiscard]] double mean_return() const;

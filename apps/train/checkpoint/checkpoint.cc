@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "apps/train/checkpoint/safetensors.h"
+#include "apps/common/safetensors/safetensors.h"
 
 namespace troupe::train {
 
@@ -62,8 +62,8 @@ std::map<std::string, std::string> with_score(std::map<std::string, std::string>
 }
 
 template <class T>
-Status copy_array(const ArrayFile& file, const std::string& name, const Tensor& tensor, std::span<T> out) {
-  const ArrayFile::Entry* entry = file.find(name);
+Status copy_array(const apps::ArrayFile& file, const std::string& name, const Tensor& tensor, std::span<T> out) {
+  const apps::ArrayFile::Entry* entry = file.find(name);
   if (entry == nullptr) return InvalidArgumentError("the checkpoint has no " + name + ": it is of another model");
   if (entry->dtype != dtype_of<T>() || entry->shape != tensor.shape || entry->size != out.size_bytes())
     return InvalidArgumentError("the checkpoint's " + name + " has another type or shape: it is of another model");
@@ -88,8 +88,8 @@ bool is_checkpoint(const std::map<std::string, std::string>& words) {
 }
 
 /// A larger model holds all arrays of a smaller one, and more.
-Status check_arrays(const ArrayFile& file, const Layout& layout) {
-  for (const ArrayFile::Entry& entry : file.entries) {
+Status check_arrays(const apps::ArrayFile& file, const Layout& layout) {
+  for (const apps::ArrayFile::Entry& entry : file.entries) {
     std::string_view name = entry.name;
     if (name.starts_with("moment.")) name = name.substr(std::min(name.size(), name.find('.', 7) + 1));
     if (std::ranges::find(layout, name, &Tensor::name) == layout.end())
@@ -136,7 +136,7 @@ Status save_snapshot(const std::filesystem::path& path, const Layout& layout, co
                                            {"watch.above", std::to_string(snapshot.watch.above)}};
   for (const auto& [key, value] : setting) words[(key == "score" ? "" : kSetting) + key] = value;
   for (const auto& [key, value] : snapshot.words) words[kWord + key] = value;
-  std::vector<ArrayView> arrays;
+  std::vector<apps::ArrayView> arrays;
   const auto add = [&](const Tensor& tensor, const std::string& name, const std::vector<T>& values) {
     arrays.push_back(
         {name, dtype_of<T>(), tensor.shape, std::as_bytes(std::span(values).subspan(tensor.offset, tensor.size))});
@@ -145,13 +145,13 @@ Status save_snapshot(const std::filesystem::path& path, const Layout& layout, co
   for (std::size_t which = 0; which < snapshot.moments.size(); ++which)
     if (!snapshot.moments[which].empty())
       for (const Tensor& tensor : layout) add(tensor, moment_name(which, tensor.name), snapshot.moments[which]);
-  return write_safetensors(path, words, arrays);
+  return apps::write_safetensors(path, words, arrays);
 }
 
 template <class T>
 Result<Snapshot<T>> load_snapshot(const std::filesystem::path& path, const Layout& layout,
                                   const std::map<std::string, std::string>& setting) {
-  auto file = read_safetensors(path);
+  auto file = apps::read_safetensors(path);
   if (!file.ok()) return file.error_ptr();
   const auto& words = file->metadata;
   Snapshot<T> snapshot;
@@ -212,7 +212,7 @@ std::vector<std::int64_t> CheckpointFolder::steps() const {
 std::optional<std::string> CheckpointFolder::schedule() const {
   const std::vector<std::int64_t> all = steps();
   for (auto step = all.rbegin(); step != all.rend(); ++step) {
-    const auto words = read_metadata(file_of(*step));
+    const auto words = apps::read_metadata(file_of(*step));
     if (!words.ok() || !is_checkpoint(*words)) continue;
     if (const auto found = words->find(std::string(kSetting) + "schedule"); found != words->end()) return found->second;
   }
@@ -237,7 +237,7 @@ Status CheckpointFolder::save(const Layout& layout, const Snapshot<T>& snapshot,
 Status CheckpointFolder::keep_best(std::int64_t step, std::optional<double> score,
                                    const std::map<std::string, std::string>& setting) {
   if (!score || !std::isfinite(*score)) return {};
-  if (const auto words = read_metadata(best_file());
+  if (const auto words = apps::read_metadata(best_file());
       words.ok() && is_checkpoint(*words) && compare(*words, setting).ok()) {
     double best = 0;
     if (parse_bits(*words, "score", best) && best <= *score) return {};

@@ -1,6 +1,7 @@
 #include "core/node/session/session.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -15,14 +16,14 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
-#include <future>
-#include <thread>
 
 #include "core/node/launcher/strays.h"
 
 namespace troupe::node {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr int kLockLook = 10;  // milliseconds
 
 std::string hex_random(std::size_t bytes) {
   std::string result;
@@ -158,16 +159,14 @@ Result<UniqueFd> lock_session(const std::string& dir) {
 }
 
 bool await_release(const std::string& dir, Duration limit) {
-  const int fd = ::open((dir + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return true;  // cleaned already
-  auto released = std::make_shared<std::promise<void>>();
-  std::future<void> waiting = released->get_future();
-  std::thread([lock = UniqueFd(fd), released]() mutable {  // flock knows no deadline
-    while (::flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {}
-    lock.reset();
-    released->set_value();
-  }).detach();
-  return waiting.wait_for(limit) == std::future_status::ready;
+  const UniqueFd lock(::open((dir + "/lock").c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock) return true;  // cleaned already
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    ::poll(nullptr, 0, kLockLook);  // nothing tells when a lock is given up, and flock itself knows no deadline
+  }
+  return true;
 }
 
 void clean_session(const std::string& dir, UniqueFd mine) {

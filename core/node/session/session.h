@@ -41,9 +41,8 @@ struct Session {
 Result<Session> create_session(const std::string& root);
 /// The same session, locked by this process too. NotFoundError when it is over.
 Result<UniqueFd> lock_session(const std::string& dir);
-/// Waits until nobody else holds the session's lock: a killed process holds it until its last thread has ended, which is
-/// after its sockets have hung up. False: somebody still does. For the last act of a process: a thread may be left
-/// waiting.
+/// Waits until nobody holds the session's lock: a killed process holds it until its last thread has ended, which is
+/// after its sockets have hung up. False: somebody still does.
 bool await_release(const std::string& dir, Duration limit);
 /// Removes everything but logs and events. `mine`: our own hold on the lock, given up first; nothing is done when
 /// others hold it.

@@ -1,0 +1,48 @@
+// Learner: holds the parameters of an algorithm and improves them from samples.
+//
+// A plain class: no threads, no runtime. One thread at a time. Whatever it draws comes from generators of its own,
+// which belong to its state.
+//
+// Invariants
+//   LRN-1  The same options, state and batches in the same order give the same parameters, bit for bit, on one
+//          instruction set.
+//   LRN-2  save() and restore() carry everything: an update after restore gives the bits of the update without it.
+//   LRN-3  A loss or gradient that is not finite is an InvalidArgumentError that says which; the parameters stay as
+//          they were before that step.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include <troupe/result.h>
+
+#include "apps/rl/learners/state_dict.h"
+#include "apps/rl/samples/sample_batch.h"
+
+namespace rl {
+
+/// What an update tells, by the names that logs use: "loss", "kl", "entropy", "learning_rate", ...
+struct Metric {
+  std::string name;
+  double value = 0;
+  friend bool operator==(const Metric&, const Metric&) = default;
+};
+
+struct UpdateReport {
+  std::vector<Metric> metrics;      // means over the update's minibatches
+  std::vector<float> td_errors;     // absolute, one a row, where a replay wants them as priorities
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+  /// What acting needs: published to runners.
+  [[nodiscard]] virtual std::span<const float> params() const = 0;
+  virtual UpdateReport update(std::span<const SampleView> batches) = 0;
+  [[nodiscard]] virtual StateDict save() const = 0;
+  /// SerializationError (thrown) when it is the state of something else; nothing has changed then.
+  virtual void restore(const StateDict& state) = 0;
+};
+
+}  // namespace rl
