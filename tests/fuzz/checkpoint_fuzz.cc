@@ -76,9 +76,8 @@ struct Samples {
   Samples() {
     const Folder folder;
     rl::Checkpoint checkpoint;
-    checkpoint.policy.env_id = "CartPole-v1";
-    checkpoint.policy.spec = rl::cartpole_policy();
-    checkpoint.learner = rl::PpoLearner(rl::learner_options(checkpoint.config)).save();
+    checkpoint.policy.spec = rl::task_of(checkpoint.config).value().policy;
+    checkpoint.learner = rl::PpoLearner(rl::learner_options(checkpoint.config, checkpoint.policy.spec)).save();
     checkpoint.policy.params = checkpoint.learner.get<float>("params");
     checkpoint.log.recent = {10, 20};
     checkpoint.log.curve = {{100, 15.0f}, {200, 20.0f}};

@@ -8,7 +8,7 @@
 
 #include "apps/common/progress.h"
 #include "apps/rl/training/chart.h"
-#include "apps/rl/training/command_line.h"
+#include "apps/rl/program/command_line.h"
 #include "apps/rl/training/progress.h"
 #include "apps/rl/training/result_json.h"
 
@@ -22,7 +22,7 @@ Command parse(std::vector<std::string> words) {
   for (std::string& word : words) arguments.push_back(word.data());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  Command command = parse_command_line(arguments);
+  Command command = parse_command_line(Program::kPpo, arguments);
   testing::internal::GetCapturedStdout();
   testing::internal::GetCapturedStderr();
   return command;
@@ -31,17 +31,17 @@ Command parse(std::vector<std::string> words) {
 TEST(CommandLine, TrainingFlags) {
   const auto train = std::get<TrainCommand>(
       parse({"--seed", "9", "--num-envs=32", "--num-workers", "3", "--steps", "1000", "--out", "there"}));
-  EXPECT_EQ(train.config, (PpoConfig{.seed = 9, .num_workers = 3, .num_envs = 32, .total_steps = 1000}));
+  EXPECT_EQ(train.config, (RunConfig{.seed = 9, .num_workers = 3, .num_envs = 32, .total_steps = 1000}));
   EXPECT_EQ(train.json, "there/result.json");
   EXPECT_EQ(train.checkpoint, "there/checkpoint.bin");
   EXPECT_EQ(std::get<TrainCommand>(parse({"--total-steps", "1000"})).config.total_steps, 1000);
-  EXPECT_EQ(std::get<TrainCommand>(parse({})).config, PpoConfig{});
+  EXPECT_EQ(std::get<TrainCommand>(parse({})).config, RunConfig{});
 }
 
 TEST(CommandLine, RCL2_GivenSettingsGoOverThoseOfACheckpoint) {
   const auto train = std::get<TrainCommand>(parse({"--resume", "c.bin", "--num-workers", "5"}));
   EXPECT_EQ(train.over({.seed = 8, .num_workers = 2, .num_envs = 7}),
-            (PpoConfig{.seed = 8, .num_workers = 5, .num_envs = 7}));
+            (RunConfig{.seed = 8, .num_workers = 5, .num_envs = 7}));
 }
 
 TEST(CommandLine, Evaluate) {
@@ -103,7 +103,7 @@ TEST(Progress, PG1_PlainLinesElsewhereAndOneRedrawnLineOnATerminal) {
 }
 
 TrainingLog solved_log() {
-  TrainingLog log;
+  TrainingLog log{.threshold = 475};
   log.steps = 2000, log.curve = {{1000, 50.0f}, {2000, 480.0f}}, log.recent.assign(100, 480.0f);
   log.solved_steps = 1990, log.solved_seconds = 0.5, log.seconds = 0.6;
   return log;

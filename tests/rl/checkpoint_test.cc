@@ -15,6 +15,11 @@ namespace {
 using namespace rl;
 namespace fs = std::filesystem;
 
+const Task& cartpole() {
+  static const Task task = task_of({}).value();
+  return task;
+}
+
 class Folder {
  public:
   Folder() {
@@ -34,15 +39,14 @@ class Folder {
 };
 
 Checkpoint sample() {
-  PpoLearner learner(learner_options({.seed = 3}));
+  PpoLearner learner(learner_options({.seed = 3}, cartpole().policy));
   Checkpoint out;
   out.learner = learner.save();
   std::vector<float> moment = out.learner.get<float>("adam/first_moment");
   moment[5] = 0.25f;
   out.learner.put("adam/first_moment", std::move(moment));
   out.learner.put_one<std::int64_t>("adam/steps", 12), out.learner.put_one<std::int64_t>("env_steps", 4096);
-  out.policy = {.env_id = "CartPole-v1",
-                .spec = cartpole_policy(),
+  out.policy = {.spec = cartpole().policy,
                 .params = out.learner.get<float>("params"),
                 .seed = 3,
                 .steps = 4096,
@@ -84,8 +88,8 @@ TEST(CheckpointFile, EverythingComesBack) {
 
 TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
   Folder folder;
-  PpoLearner learner(learner_options({.seed = 5}));
-  const PolicySpec policy = cartpole_policy();
+  PpoLearner learner(learner_options({.seed = 5}, cartpole().policy));
+  const PolicySpec& policy = cartpole().policy;
   OwnedSamples batch(on_policy_columns(policy.observation_space, policy.action_space), 300);
   Generator random(1);
   for (float& v : batch.column("obs").as<float>()) v = static_cast<float>(random.uniform(-1, 1));
@@ -97,7 +101,7 @@ TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
   checkpoint.learner = learner.save();
   checkpoint.policy.params = checkpoint.learner.get<float>("params");
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", checkpoint).ok());
-  PpoLearner resumed(learner_options({.seed = 6}));
+  PpoLearner resumed(learner_options({.seed = 6}, cartpole().policy));
   resumed.restore(load_checkpoint(folder / "c.bin").value().learner);
   learner.update(views);
   resumed.update(views);

@@ -10,7 +10,7 @@
 #include "apps/rl/envs/sync_vector_env.h"
 #include "apps/rl/training/evaluate.h"
 #include "apps/rl/learners/ppo_learner.h"
-#include "apps/rl/ppo/config.h"
+#include "apps/rl/config/run_config.h"
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/training_log.h"
 
@@ -18,12 +18,15 @@ namespace {
 
 using namespace rl;
 
+PolicySpec policy() { return task_of({}).value().policy; }
+
 // The loop of the program, in one process.
 class LocalRun {
  public:
-  explicit LocalRun(const PpoConfig& config) : config_(config), learner_(learner_options(config)) {
+  explicit LocalRun(const RunConfig& config) : config_(config), learner_(learner_options(config, policy())) {
+    log_.threshold = 475;
     for (std::size_t i = 0; i < config.num_workers; ++i) {
-      workers_.emplace_back(rollout_options(config, i, 0));
+      workers_.emplace_back(rollout_options(config, policy(), i, 0));
       batches_.emplace_back(workers_.back().columns(), config.samples_per_worker());
     }
   }
@@ -48,7 +51,7 @@ class LocalRun {
   }
 
  private:
-  PpoConfig config_;
+  RunConfig config_;
   PpoLearner learner_;
   std::vector<RolloutWorker> workers_;
   std::vector<OwnedSamples> batches_;
@@ -61,7 +64,7 @@ TEST(Training, SolvesCartPoleFromSeveralSeedsAndTheGreedyPolicyIsPerfect) {
     while (!run.log().solved() && run.log().steps < 200'000) run.iterate();
     ASSERT_TRUE(run.log().solved()) << "seed " << seed << ": mean return " << run.log().mean_return();
     EXPECT_LE(run.log().solved_steps, run.log().steps);
-    const auto played = evaluate({.env_id = "CartPole-v1", .spec = cartpole_policy(), .params = run.params()}, {});
+    const auto played = evaluate({.spec = policy(), .params = run.params()}, {});
     ASSERT_TRUE(played.ok());
     EXPECT_GE(played->mean, 475) << "seed " << seed;
   }
@@ -80,7 +83,7 @@ TEST(Training, LRN1_ROL1_SameSeedSameBitsAndAnotherSeedOthers) {
 TEST(PpoLearner, LRN2_RestoredLearnerGoesOnWithTheSameBits) {
   LocalRun run({.num_envs = 8, .horizon = 40});
   run.iterate();
-  PpoLearner copy(learner_options({.seed = 99}));
+  PpoLearner copy(learner_options({.seed = 99}, policy()));
   copy.restore(run.learner().save());
   run.learner().update(run.views());
   copy.update(run.views());
@@ -96,10 +99,9 @@ TEST(PpoLearner, LinearDecayFallsAndStays) {
 }
 
 TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
-  const PpoLearner learner(learner_options({}));
+  const PpoLearner learner(learner_options({}, policy()));
   const auto lengths = [&](std::size_t horizon, int batches) {
-    RolloutOptions options;
-    options.num_envs = 3;
+    RolloutOptions options = rollout_options({.num_envs = 3}, policy(), 0, 0);
     options.horizon = horizon;
     RolloutWorker worker(options);
     OwnedSamples batch(worker.columns(), worker.samples());
@@ -115,10 +117,10 @@ TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
 }
 
 TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
-  const PpoLearner learner(learner_options({}));
+  const PpoLearner learner(learner_options({}, policy()));
   std::vector<std::vector<float>> obs;
   for (std::size_t i : {0, 1}) {
-    RolloutWorker worker(rollout_options({}, i, 0));
+    RolloutWorker worker(rollout_options({}, policy(), i, 0));
     OwnedSamples batch(worker.columns(), worker.samples());
     worker.collect(learner.params(), on_policy_out(batch.layout(), batch.memory()));
     const auto shown = batch.column("obs").as<float>();
@@ -130,9 +132,9 @@ TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
 // PA-1: a worker that was restarted does not play its first episodes again; the first life is that of a run without
 // one.
 TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
-  const PpoLearner learner(learner_options({}));
+  const PpoLearner learner(learner_options({}, policy()));
   const auto played = [&](std::uint32_t life) {
-    RolloutOptions options = rollout_options({}, 0, 0);
+    RolloutOptions options = rollout_options({}, policy(), 0, 0);
     options.life = life;
     RolloutWorker worker(options);
     OwnedSamples batch(worker.columns(), worker.samples());
@@ -183,7 +185,7 @@ TEST(PpoLearner, AnUpdateEndsWithTheEpochThatPassesTheTargetKl) {
   LocalRun run({.num_envs = 8, .horizon = 40});
   run.iterate();
   const auto steps_of = [&](double target_kl) {
-    PpoOptions options = learner_options({});
+    PpoOptions options = learner_options({}, policy());
     options.target_kl = target_kl;
     PpoLearner learner(options);
     learner.update(run.views());
@@ -195,7 +197,7 @@ TEST(PpoLearner, AnUpdateEndsWithTheEpochThatPassesTheTargetKl) {
 
 // E.5: the schedules end where the run does.
 TEST(PpoLearner, TheSchedulesFallOverTheStepsOfTheRun) {
-  const PpoOptions options = learner_options({.total_steps = 3000});
+  const PpoOptions options = learner_options({.total_steps = 3000}, policy());
   EXPECT_DOUBLE_EQ(options.learning_rate.at(3000), options.learning_rate.last);
   EXPECT_GT(options.learning_rate.at(2000), options.learning_rate.last);
   EXPECT_DOUBLE_EQ(options.clip.at(3000), options.clip.last);
@@ -241,7 +243,7 @@ TEST(CartPoleBatch, CPB2_RefusesAnglesItsSineDoesNotReach) {
 }
 
 TEST(TrainingLog, TL1_TL2_CountsStepsOverAllWorkersAndSolvesOnce) {
-  TrainingLog log;
+  TrainingLog log{.threshold = 475};
   const std::vector<EpisodeEnd> poor(60, {.step = 3, .episode_return = 100});
   const std::vector<EpisodeEnd> good(50, {.step = 5, .episode_return = 500});
   log.add(std::vector{poor, good}, 4, 10, 1.0);

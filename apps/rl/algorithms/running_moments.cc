@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <troupe/error.h>
+
 namespace rl {
 
 RunningMoments RunningMoments::with_prior(std::size_t columns, double count) {
@@ -42,6 +44,25 @@ void RunningMoments::merge(const RunningMoments& other) {
     m2_[k] += other.m2_[k] + apart * apart * (count_ * other.count_ / total);
   }
   count_ = total;
+}
+
+std::vector<double> RunningMoments::save() const {
+  std::vector<double> out{count_};
+  out.insert(out.end(), mean_.begin(), mean_.end());
+  out.insert(out.end(), m2_.begin(), m2_.end());
+  return out;
+}
+
+RunningMoments RunningMoments::restore(std::span<const double> saved) {
+  const bool sound = saved.size() % 2 == 1 && saved[0] >= 0 &&
+                     std::all_of(saved.begin(), saved.end(), [](double x) { return std::isfinite(x); });
+  if (!sound) troupe::SerializationError("these numbers are no moments").raise();
+  const auto columns = static_cast<std::ptrdiff_t>((saved.size() - 1) / 2);
+  RunningMoments out;
+  out.count_ = saved[0];
+  out.mean_.assign(saved.begin() + 1, saved.begin() + 1 + columns);
+  out.m2_.assign(saved.begin() + 1 + columns, saved.end());
+  return out;
 }
 
 }  // namespace rl

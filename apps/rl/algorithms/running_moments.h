@@ -36,6 +36,15 @@ class RunningMoments {
   /// Of the population; 0 when nothing was seen.
   [[nodiscard]] double variance(std::size_t column) const { return count_ > 0 ? m2_[column] / count_ : 0; }
 
+  /// Count, means, squared deviations: for checkpoints.
+  [[nodiscard]] std::vector<double> save() const;
+  /// SerializationError (thrown) for numbers that save never gives.
+  [[nodiscard]] static RunningMoments restore(std::span<const double> saved);
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(count_, mean_, m2_);
+  }
   friend bool operator==(const RunningMoments&, const RunningMoments&) = default;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -139,8 +140,24 @@ std::vector<NamedPart> parts_of(const ActorCriticSpec& spec) {
   return out;
 }
 
+std::string moments_name(std::size_t index) { return fmt::format("moments/{}", index); }
+
+/// As many as there are.
+Moments moments_from(const StateDict& state) {
+  Moments out;
+  while (state.has(moments_name(out.size())))
+    out.push_back(RunningMoments::restore(state.get<double>(moments_name(out.size()))));
+  return out;
+}
+
+void put_moments(StateDict& state, const Moments& moments) {
+  for (std::size_t i = 0; i < moments.size(); ++i) state.put(moments_name(i), moments[i].save());
+}
+
 std::vector<float> params_from(const apps::ArrayFile& file, const ActorCriticSpec& spec) {
-  if (file.data.size() != spec.parameter_count() * sizeof(float))  // before memory is asked for
+  std::size_t floats = 0;
+  for (const apps::ArrayFile::Entry& entry : file.entries) floats += entry.dtype == kDtype<float> ? entry.size : 0;
+  if (floats != spec.parameter_count() * sizeof(float))  // before memory is asked for
     throw std::invalid_argument("its arrays are not those of its networks");
   std::vector<float> out(spec.parameter_count());
   for (const NamedPart& part : parts_of(spec)) {
@@ -155,7 +172,8 @@ std::vector<float> params_from(const apps::ArrayFile& file, const ActorCriticSpe
 // --- The words.
 
 std::string words_of(const Policy& policy) {
-  return json::serialize(json::object{{"env", policy.env_id},
+  EnvSetup env = policy.env;
+  return json::serialize(json::object{{"env", to_json(settings_of(env))},
                                       {"policy", to_json(policy.spec)},
                                       {"seed", policy.seed},
                                       {"steps", policy.steps},
@@ -165,7 +183,7 @@ std::string words_of(const Policy& policy) {
 /// But for the parameters.
 Policy policy_of(const json::object& words) {
   Policy out;
-  out.env_id = std::string(words.at("env").as_string());
+  assign_all(settings_of(out.env), words.at("env").as_object()).value();
   out.spec = policy_from_json(words.at("policy")).value();
   out.seed = words.at("seed").to_number<std::uint64_t>();
   out.steps = words.at("steps").to_number<std::int64_t>();
@@ -173,17 +191,15 @@ Policy policy_of(const json::object& words) {
   return out;
 }
 
-std::string words_of(const PpoConfig& config, const TrainingLog& log) {
+json::value number_or_null(const std::optional<double>& number) {
+  return number ? json::value(*number) : json::value(nullptr);
+}
+
+std::string words_of(RunConfig config, const TrainingLog& log) {
   json::array metrics(log.metrics.begin(), log.metrics.end());
-  return json::serialize(json::object{{"config",
-                                       {{"seed", config.seed},
-                                        {"num_workers", config.num_workers},
-                                        {"num_envs", config.num_envs},
-                                        {"horizon", config.horizon},
-                                        {"total_steps", config.total_steps},
-                                        {"stop_when_solved", config.stop_when_solved}}},
+  return json::serialize(json::object{{"config", to_json(settings_of(config))},
                                       {"log",
-                                       {{"threshold", log.threshold},
+                                       {{"threshold", number_or_null(log.threshold)},
                                         {"steps", log.steps},
                                         {"episodes", log.episodes},
                                         {"updates", log.updates},
@@ -193,19 +209,10 @@ std::string words_of(const PpoConfig& config, const TrainingLog& log) {
                                         {"solved_seconds", log.solved_seconds}}}});
 }
 
-PpoConfig config_of(const json::object& words) {
-  const auto size = [&](const char* key, std::size_t most) {
-    const auto value = words.at(key).to_number<std::size_t>();
-    if (value < 1 || value > most) throw std::invalid_argument(fmt::format("{} is {}", key, value));
-    return value;
-  };
-  constexpr std::size_t kMostWorkers = 4096, kMostSteps = 1 << 20;
-  return {.seed = words.at("seed").to_number<std::uint64_t>(),
-          .num_workers = size("num_workers", kMostWorkers),
-          .num_envs = size("num_envs", kMostSteps),
-          .horizon = size("horizon", kMostSteps),
-          .total_steps = words.at("total_steps").to_number<std::int64_t>(),
-          .stop_when_solved = words.at("stop_when_solved").as_bool()};
+RunConfig config_of(const json::object& words) {
+  RunConfig out;
+  assign_all(settings_of(out), words).value();
+  return out;
 }
 
 StateDict arrays_of(const TrainingLog& log) {
@@ -225,7 +232,8 @@ StateDict arrays_of(const TrainingLog& log) {
 
 TrainingLog log_of(const json::object& words, const StateDict& arrays) {
   TrainingLog out;
-  out.threshold = words.at("threshold").to_number<double>();
+  if (const json::value& threshold = words.at("threshold"); !threshold.is_null())
+    out.threshold = threshold.to_number<double>();
   out.steps = words.at("steps").to_number<std::int64_t>();
   out.episodes = words.at("episodes").to_number<std::int64_t>();
   out.updates = words.at("updates").to_number<std::int64_t>();
@@ -254,10 +262,13 @@ std::map<std::string, std::string> words_for(std::string_view kind, const Policy
 }  // namespace
 
 troupe::Status save_policy(const std::filesystem::path& path, const Policy& policy) {
+  StateDict moments;
+  put_moments(moments, policy.moments);
   std::vector<apps::ArrayView> arrays;
   const std::span<const float> all(policy.params);
   for (const NamedPart& part : parts_of(policy.spec.networks))
     arrays.push_back({part.name, kDtype<float>, part.shape, std::as_bytes(all.subspan(part.begin, part.count))});
+  for (const auto& [name, values] : moments.entries()) arrays.push_back(view_of(name, values));
   return apps::write_safetensors(path, words_for(kPolicyKind, policy), arrays);
 }
 
@@ -272,6 +283,7 @@ troupe::Result<Policy> load_policy(const std::filesystem::path& path) {
   return checked(path, kPolicyKind, [&] {
     Policy policy = policy_of(contents->words("policy"));
     policy.params = params_from(contents->file, policy.spec.networks);
+    policy.moments = moments_from(state_of(contents->file));
     return policy;
   });
 }
@@ -280,6 +292,7 @@ troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoi
   auto words = words_for(kCheckpointKind, checkpoint.policy);
   words["run"] = words_of(checkpoint.config, checkpoint.log);
   StateDict state;
+  put_moments(state, checkpoint.policy.moments);
   state.put_all(kLearner, checkpoint.learner);
   state.put_all(kLog, arrays_of(checkpoint.log));
   std::vector<apps::ArrayView> arrays;
@@ -299,12 +312,18 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
     out.policy = policy_of(contents->words("policy"));
     const json::object run = contents->words("run");
     out.config = config_of(run.at("config").as_object());
-    const PpoOptions options = learner_options(out.config);
-    if (out.policy.spec != options.policy)  // training goes on with the network that its configuration makes
+    const Task task = task_of(out.config).value();
+    // Training goes on with the network that its configuration makes.
+    if (out.policy.spec != task.policy || out.policy.env != out.config.env)
       throw std::invalid_argument("its network is not that of its settings");
     const StateDict state = state_of(contents->file);
     out.learner = state.get_all(kLearner);
-    PpoLearner(options).restore(out.learner);  // it can be gone on with
+    // Before memory is asked for.
+    static_cast<void>(out.learner.get<float>("params", task.policy.networks.parameter_count()));
+    PpoLearner(learner_options(out.config, task.policy)).restore(out.learner);  // it can be gone on with
+    out.policy.moments = moments_from(state);
+    if (out.policy.moments.size() != task.moments.size())
+      throw std::invalid_argument("its moments are not those of its settings");
     out.policy.params = out.learner.get<float>("params");
     out.log = log_of(run.at("log").as_object(), state.get_all(kLog));
     return out;

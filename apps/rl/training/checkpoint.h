@@ -1,12 +1,13 @@
 // Policies and checkpoints on disk: safetensors files, which the field's tools read.
 //
 //   policy      an array a layer: "policy/hidden0/weight" [out][in], "policy/hidden0/bias" [out], ...,
-//               "value/output/bias", "log_std"; a convolution's weight is [filters][kernel][kernel][channels]
+//               "value/output/bias", "log_std"; a convolution's weight is [filters][kernel][kernel][channels];
+//               "moments/0", ...: count, means and squared deviations of what is normalized
 //   checkpoint  "learner/...": what Learner::save gives; "log/...": returns, curve and metrics of the run
 //
 // Their words ("__metadata__"): "troupe.rl" is the kind and version ("policy 1", "checkpoint 1"); "policy" is JSON of
-// the environment, its spaces, the networks, the seed and the steps; "run" (a checkpoint) is JSON of the settings and
-// of what the log says in single numbers.
+// the environment and its wrappers, its spaces, the networks, the seed and the steps; "run" (a checkpoint) is JSON of
+// the settings and of what the log says in single numbers.
 //
 // RCK-1  A file appears whole or not at all (TST-1).
 // RCK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a
@@ -25,15 +26,16 @@
 
 #include "apps/rl/learners/state_dict.h"
 #include "apps/rl/policies/policy_spec.h"
-#include "apps/rl/ppo/config.h"
+#include "apps/rl/config/run_config.h"
 #include "apps/rl/training/training_log.h"
 
 namespace rl {
 
 /// A trained network and where it comes from.
 struct Policy {
-  std::string env_id = {};
+  EnvSetup env = {};
   PolicySpec spec = {};
+  Moments moments = {};  // by which observations are normalized, those of rewards behind them
   std::vector<float> params = {};
   std::uint64_t seed = 0;
   std::int64_t steps = 0;
@@ -42,7 +44,7 @@ struct Policy {
 
 struct Checkpoint {
   Policy policy = {};  // its parameters are the learner's "params"
-  PpoConfig config = {};
+  RunConfig config = {};
   StateDict learner = {};
   TrainingLog log = {};
 };

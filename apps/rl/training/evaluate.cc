@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "apps/rl/envs/env_registry.h"
+#include "apps/rl/config/env_setup.h"
 #include "apps/rl/policies/distribution.h"
 #include "apps/rl/policies/observation_encoder.h"
 
@@ -16,30 +16,30 @@ namespace {
 /// Every environment plays one episode after the other, all with seeds of their own.
 class Player {
  public:
-  Player(const Policy& policy, std::unique_ptr<BatchEnv> env)
+  Player(const Policy& policy, MadeEnv made)
       : policy_(policy),
-        env_(std::move(env)),
+        made_(std::move(made)),
         net_(policy.spec.networks, troupe::kernels::best_isa()),
         encoder_(ObservationEncoder::make(policy.spec.observation_space).value()),
         distribution_(make_distribution<float>(policy.spec.action_space).value()),
-        step_(*env_),
+        step_(made_.env()),
         actions_(policy.spec.action_space, 1) {}
 
   double play(std::uint64_t seed) {
-    env_->reset(std::span(&seed, 1));
-    env_->observe(step_.obs.view());
+    made_.env().reset(std::span(&seed, 1));
+    made_.env().observe(step_.obs.view());
     for (;;) {
       const ConstRows seen = std::as_const(step_.obs).view();
       net_.evaluate(policy_.params, encoder_.encode(seen, encoded_), action_params_, values_);
       distribution_->mode({action_params_}, actions_.view());
-      env_->step(std::as_const(actions_).view(), step_.out());
-      if (const EpisodeEnds ends = env_->ends(); !ends.env.empty()) return ends.returns[0];
+      made_.env().step(std::as_const(actions_).view(), step_.out());
+      if (const EpisodeEnds ends = made_.env().ends(); !ends.env.empty()) return ends.returns[0];
     }
   }
 
  private:
   const Policy& policy_;
-  std::unique_ptr<BatchEnv> env_;
+  MadeEnv made_;
   ActorCritic<float> net_;
   ObservationEncoder encoder_;
   std::unique_ptr<Distribution<float>> distribution_;
@@ -51,14 +51,15 @@ class Player {
 }  // namespace
 
 troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions& options) {
-  auto env = make_batch_env(policy.env_id, {.num_envs = 1});
-  if (!env.ok()) return env.error_ptr();
-  const EnvSpecs& specs = (*env)->specs();
+  auto made = MadeEnv::make(policy.env, {.num_envs = 1, .frozen = true});
+  if (!made.ok()) return made.error_ptr();
+  const EnvSpecs& specs = made->specs();
   if (troupe::Status checked = check_policy(policy.spec); !checked.ok()) return checked.error_ptr();
   if (specs.observation_space != policy.spec.observation_space || specs.action_space != policy.spec.action_space ||
-      policy.params.size() != policy.spec.networks.parameter_count())
-    return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env_id);
-  Player player(policy, std::move(*env));
+      policy.params.size() != policy.spec.networks.parameter_count() || policy.moments.size() < made->moments().size())
+    return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env.id);
+  made->sync(policy.moments);
+  Player player(policy, std::move(*made));
   Evaluation out;
   for (std::size_t i = 0; i < options.episodes; ++i) out.returns.push_back(player.play(options.seed + i));
   const auto count = static_cast<double>(std::max<std::size_t>(out.returns.size(), 1));

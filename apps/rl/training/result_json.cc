@@ -27,14 +27,16 @@ std::string training_json(const TrainingOutcome& o) {
     learning.push_back(std::move(of_update));
   }
   const double steps_this_run = static_cast<double>(log.steps - o.resumed_from);
-  json::object out{{"program", "ppo"},
-                   {"env", "CartPole-v1"},
-                   {"seed", o.config.seed},
-                   {"num_workers", o.config.num_workers},
-                   {"num_envs", o.config.num_envs},
-                   {"horizon", o.config.horizon},
-                   {"total_steps", o.config.total_steps},
-                   {"threshold", log.threshold},
+  RunConfig config = o.config;
+  json::object out{{"program", "rl"},
+                   {"env", config.env.id},
+                   {"seed", config.seed},
+                   {"num_workers", config.num_workers},
+                   {"num_envs", config.num_envs},
+                   {"horizon", config.horizon},
+                   {"total_steps", config.total_steps},
+                   {"config", to_json(settings_of(config))},
+                   {"threshold", log.threshold ? json::value(*log.threshold) : json::value(nullptr)},
                    {"solved", log.solved()},
                    {"solved_steps", log.solved() ? json::value(log.solved_steps) : json::value(nullptr)},
                    {"solved_seconds", log.solved() ? json::value(log.solved_seconds) : json::value(nullptr)},
@@ -56,8 +58,8 @@ std::string training_json(const TrainingOutcome& o) {
 
 std::string evaluation_json(const Policy& policy, const Evaluation& evaluation) {
   json::array returns(evaluation.returns.begin(), evaluation.returns.end());
-  json::object out{{"program", "ppo evaluate"},
-                   {"env", policy.env_id},
+  json::object out{{"program", "rl evaluate"},
+                   {"env", policy.env.id},
                    {"trained_seed", policy.seed},
                    {"trained_steps", policy.steps},
                    {"episodes", evaluation.returns.size()},

@@ -5,13 +5,13 @@
 #include <string>
 
 #include "apps/rl/training/evaluate.h"
-#include "apps/rl/ppo/config.h"
+#include "apps/rl/config/run_config.h"
 #include "apps/rl/training/training_log.h"
 
 namespace rl {
 
 struct TrainingOutcome {
-  PpoConfig config = {};
+  RunConfig config = {};
   TrainingLog log = {};
   std::int64_t resumed_from = 0;  // steps
   double seconds_this_run = 0;

@@ -35,15 +35,10 @@ const PolicySpec& checked(const PolicySpec& policy, const EnvSpecs& env) {
 
 }  // namespace
 
-PolicySpec cartpole_policy() {
-  const auto env = make_batch_env("CartPole-v1", {});
-  return policy_for(env.value()->specs().observation_space, env.value()->specs().action_space).value();
-}
-
 RolloutWorker::RolloutWorker(const RolloutOptions& options)
     : options_(options),
-      envs_(make_batch_env(options.env_id, {.num_envs = options.num_envs, .auto_reset = AutoReset::kSameStep}).value()),
-      net_(checked(options.policy, envs_->specs()).networks, options.isa),
+      made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gae.gamma}).value()),
+      net_(checked(options.policy, made_.specs()).networks, options.isa),
       encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
       distribution_(make_distribution<float>(options.policy.action_space).value()),
       generator_(action_seed(options)),
@@ -56,8 +51,8 @@ RolloutWorker::RolloutWorker(const RolloutOptions& options)
       is_reset_(options.num_envs) {
   std::vector<std::uint64_t> seeds(options.num_envs);
   std::iota(seeds.begin(), seeds.end(), environment_seed(options));
-  envs_->reset(seeds);
-  envs_->observe(last_obs_.view());
+  made_.env().reset(seeds);
+  made_.env().observe(last_obs_.view());
 }
 
 std::vector<Column> RolloutWorker::columns() const {
@@ -74,7 +69,7 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
     net_.evaluate(params, encoder_.encode(out.obs.slice(step * n, n), encoded_), action_params_, values_);
     act(step * n, out);
     const bool last = step + 1 == options_.horizon;
-    envs_->step(out.action.slice(step * n, n), {.obs = last ? last_obs_.view() : out.obs.slice((step + 1) * n, n),
+    made_.env().step(out.action.slice(step * n, n), {.obs = last ? last_obs_.view() : out.obs.slice((step + 1) * n, n),
                                                 .reward = step_reward_,
                                                 .terminated = std::span(terminated_).subspan(step * n, n),
                                                 .truncated = std::span(truncated_).subspan(step * n, n),
@@ -110,7 +105,7 @@ void RolloutWorker::act(std::size_t begin, const OnPolicyOut& out) {
 }
 
 void RolloutWorker::record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes) {
-  const EpisodeEnds ends = envs_->ends();
+  const EpisodeEnds ends = made_.env().ends();
   for (std::size_t k = 0; k < ends.env.size(); ++k) {
     const std::size_t sample = step * options_.num_envs + ends.env[k];
     episodes.push_back({.step = step, .episode_return = static_cast<float>(ends.returns[k])});

@@ -17,7 +17,7 @@
 
 #include "apps/rl/algorithms/gae.h"
 #include "apps/rl/algorithms/rng.h"
-#include "apps/rl/envs/env_registry.h"
+#include "apps/rl/config/env_setup.h"
 #include "apps/rl/policies/distribution.h"
 #include "apps/rl/policies/observation_encoder.h"
 #include "apps/rl/policies/policy_spec.h"
@@ -25,12 +25,9 @@
 
 namespace rl {
 
-/// The one that plays CartPole: networks 4-64-64-2 and 4-64-64-1.
-[[nodiscard]] PolicySpec cartpole_policy();
-
 struct RolloutOptions {
-  std::string env_id = "CartPole-v1";
-  PolicySpec policy = cartpole_policy();
+  EnvSetup env = {};
+  PolicySpec policy = {};
   std::size_t num_envs = 16;
   std::size_t horizon = 64;  // steps of each environment in one batch
   GaeOptions gae{.gamma = 0.98, .lambda = 0.9};
@@ -49,7 +46,7 @@ struct EpisodeEnd {
 
 class RolloutWorker {
  public:
-  /// Throws what make_batch_env says of env_id, and InvalidArgumentError when the policy is for other spaces.
+  /// Throws what MadeEnv::make says of it, and InvalidArgumentError when the policy is for other spaces.
   explicit RolloutWorker(const RolloutOptions& options);
 
   [[nodiscard]] std::size_t samples() const { return options_.num_envs * options_.horizon; }
@@ -58,6 +55,9 @@ class RolloutWorker {
 
   /// Plays `horizon` steps with these parameters and fills `out`, whose spans hold samples() rows.
   std::vector<EpisodeEnd> collect(std::span<const float> params, const OnPolicyOut& out);
+  /// Of observations and rewards (env_setup.h).
+  void sync(const Moments& moments) { made_.sync(moments); }
+  [[nodiscard]] Moments take_deltas() { return made_.take_deltas(); }
 
  private:
   void act(std::size_t begin, const OnPolicyOut& out);
@@ -65,7 +65,7 @@ class RolloutWorker {
   void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
 
   RolloutOptions options_;
-  std::unique_ptr<BatchEnv> envs_;
+  MadeEnv made_;
   ActorCritic<float> net_;
   ObservationEncoder encoder_;
   std::unique_ptr<Distribution<float>> distribution_;

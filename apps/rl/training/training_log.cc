@@ -22,7 +22,7 @@ void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::siz
     ++episodes;
     if (recent.size() == kReturnWindow) recent.erase(recent.begin());
     recent.push_back(episode.episode_return);
-    if (!solved() && recent.size() == kReturnWindow && mean_return() >= threshold) {
+    if (!solved() && threshold && recent.size() == kReturnWindow && mean_return() >= *threshold) {
       solved_steps = steps + envs * (episode.step + 1);
       solved_seconds = seconds_now;
     }

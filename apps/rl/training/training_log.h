@@ -34,15 +34,15 @@ struct UpdatePoint {
 };
 
 struct TrainingLog {
-  double threshold = 475;
+  std::optional<double> threshold = {};  // the mean return that counts as solved; none: nothing does
   std::int64_t steps = 0;
   std::int64_t episodes = 0;
   std::int64_t updates = 0;
   double seconds = 0;              // spent so far, resumed runs included
-  std::vector<float> recent;       // returns of the last episodes, oldest first, at most kReturnWindow
-  std::vector<CurvePoint> curve;   // one point an update, once an episode has ended
-  std::vector<std::string> metrics;   // names, those of the first update
-  std::vector<UpdatePoint> learning;  // one point an update
+  std::vector<float> recent = {};       // returns of the last episodes, oldest first, at most kReturnWindow
+  std::vector<CurvePoint> curve = {};   // one point an update, once an episode has ended
+  std::vector<std::string> metrics = {};   // names, those of the first update
+  std::vector<UpdatePoint> learning = {};  // one point an update
   std::int64_t solved_steps = -1;  // -1: not yet
   double solved_seconds = -1;
 

@@ -36,6 +36,11 @@ struct SampleBatch {
   [[nodiscard]] SampleView view() const { return {SampleLayout(columns, rows), memory.data()}; }
 };
 
+struct RolloutReport {
+  std::vector<EpisodeEnd> episodes;
+  Moments deltas;
+};
+
 struct UpdateReply {
   ParamsRef params;
   UpdateReport report;
@@ -45,8 +50,8 @@ class RolloutActor {
  public:
   explicit RolloutActor(const RolloutOptions& options);
 
-  /// One batch, and the episodes that ended in it.
-  std::tuple<SampleBatch, std::vector<EpisodeEnd>> collect(troupe::Array<float> params);
+  /// One batch, and what else was seen in it.
+  std::tuple<SampleBatch, RolloutReport> collect(troupe::Array<float> params, const Moments& moments);
 
  private:
   RolloutWorker worker_;

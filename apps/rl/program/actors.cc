@@ -1,4 +1,4 @@
-#include "apps/rl/ppo/actors.h"
+#include "apps/rl/program/actors.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,14 +16,15 @@ RolloutOptions in_this_life(RolloutOptions options) {
 
 RolloutActor::RolloutActor(const RolloutOptions& options) : worker_(in_this_life(options)) {}
 
-std::tuple<SampleBatch, std::vector<EpisodeEnd>> RolloutActor::collect(troupe::Array<float> params) {
+std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float> params, const Moments& moments) {
+  worker_.sync(moments);
   const SampleLayout layout(worker_.columns(), worker_.samples());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), on_policy_out(layout, memory.data()));
   return {SampleBatch{.columns = {layout.columns().begin(), layout.columns().end()},
                       .rows = layout.rows(),
                       .memory = std::move(memory).seal()},
-          std::move(episodes)};
+          RolloutReport{.episodes = std::move(episodes), .deltas = worker_.take_deltas()}};
 }
 
 LearnerActor::LearnerActor(PpoOptions options, std::optional<StateDict> resumed) : learner_(options) {

@@ -1,4 +1,4 @@
-#include "apps/rl/ppo/train.h"
+#include "apps/rl/program/train.h"
 
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include "apps/common/progress.h"
 #include "apps/rl/training/chart.h"
 #include "apps/rl/training/checkpoint.h"
-#include "apps/rl/ppo/actors.h"
+#include "apps/rl/program/actors.h"
 #include "apps/rl/training/progress.h"
 #include "apps/rl/training/result_json.h"
 
@@ -37,18 +37,21 @@ std::vector<Metric> worth_a_look(const TrainingLog& log) {
 
 class TrainingRun {
  public:
-  TrainingRun(const TrainCommand& command, const PpoConfig& config, const std::optional<Checkpoint>& resumed)
-      : command_(command), config_(config), progress_(stderr, ::isatty(STDERR_FILENO) != 0) {
+  TrainingRun(const TrainCommand& command, const RunConfig& config, Task task,
+              const std::optional<Checkpoint>& resumed)
+      : command_(command), config_(config), task_(std::move(task)), progress_(stderr, ::isatty(STDERR_FILENO) != 0) {
+    log_.threshold = task_.specs.reward_threshold;
     if (resumed) {
       log_ = resumed->log;
+      task_.moments = resumed->policy.moments;
       resumed_from_ = log_.steps = resumed->policy.steps;
       seconds_before_ = log_.seconds;
     }
-    learner_ = troupe::actor<LearnerActor>.remote(learner_options(config),
+    learner_ = troupe::actor<LearnerActor>.remote(learner_options(config, task_.policy),
                                                   resumed ? std::optional(resumed->learner) : std::nullopt);
     for (std::size_t i = 0; i < config.num_workers; ++i) {
       const auto restartable = troupe::actor<RolloutActor>.options({.max_restarts = 5, .max_task_retries = 3});
-      workers_.push_back(restartable.remote(rollout_options(config, i, resumed_from_)));
+      workers_.push_back(restartable.remote(rollout_options(config, task_.policy, i, resumed_from_)));
     }
   }
 
@@ -97,9 +100,9 @@ class TrainingRun {
     std::vector<troupe::ObjectRef<SampleBatch>> batches;
     Round round;
     for (const auto& worker : workers_) {
-      auto [batch, episodes] = worker.call<&RolloutActor::collect>(params);
+      auto [batch, report] = worker.call<&RolloutActor::collect>(params, task_.moments);
       batches.push_back(batch);
-      round.endings.push_back(episodes);
+      round.reports.push_back(report);
     }
     round.update = learner_.call<&LearnerActor::update>(batches);
     round_ = std::move(round);
@@ -107,7 +110,11 @@ class TrainingRun {
   }
 
   ParamsRef end_round() {
-    const std::vector<std::vector<EpisodeEnd>> ended = troupe::get(round_->endings);
+    std::vector<std::vector<EpisodeEnd>> ended;
+    for (RolloutReport& report : troupe::get(round_->reports)) {
+      ended.push_back(std::move(report.episodes));
+      merge(task_.moments, report.deltas);
+    }
     const double seconds = seconds_before_ + elapsed();
     const UpdateReply reply = troupe::get(round_->update);
     round_.reset();
@@ -117,8 +124,9 @@ class TrainingRun {
   }
 
   [[nodiscard]] Policy policy_of(const StateDict& learner) const {
-    return {.env_id = "CartPole-v1",
-            .spec = cartpole_policy(),
+    return {.env = config_.env,
+            .spec = task_.policy,
+            .moments = task_.moments,
             .params = learner.get<float>("params"),
             .seed = config_.seed,
             .steps = learner.get_one<std::int64_t>("env_steps"),
@@ -153,20 +161,21 @@ class TrainingRun {
       outcome.policy = command_.out / "policy.bin";
       save_policy(outcome.policy, saved.value().policy).value();
     }
-    apps::write_file(outcome.picture,
-                     learning_curve_svg(log_, fmt::format("PPO on CartPole-v1, seed {}", config_.seed)))
-        .value();
+    const std::string title = fmt::format("{} on {}, seed {}", config_.algo, config_.env.id, config_.seed);
+    apps::write_file(outcome.picture, learning_curve_svg(log_, title)).value();
     apps::write_file(command_.json, training_json(outcome)).value();
     report(outcome);
-    return interrupted ? kExitInterrupted : log_.solved() ? 0 : kExitNotSolved;
+    if (interrupted) return kExitInterrupted;
+    return log_.solved() || !log_.threshold ? 0 : kExitNotSolved;
   }
 
   void report(const TrainingOutcome& outcome) const {
     if (log_.solved()) {
-      fmt::print("solved: mean return {:.0f} over the last 100 episodes after {} steps, {:.2f} s\n", log_.threshold,
-                 log_.solved_steps, log_.solved_seconds);
+      fmt::print("solved: mean return {:.0f} over the last 100 episodes after {} steps, {:.2f} s\n",
+                 *log_.threshold, log_.solved_steps, log_.solved_seconds);
     } else {
-      fmt::print("{}: {} steps, mean return {:.1f}\n", outcome.interrupted ? "interrupted" : "not solved", log_.steps,
+      const char* how = outcome.interrupted ? "interrupted" : log_.threshold ? "not solved" : "trained";
+      fmt::print("{}: {} steps, mean return {:.1f}\n", how, log_.steps,
                  log_.mean_return());
     }
     if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
@@ -176,10 +185,11 @@ class TrainingRun {
   }
 
   const TrainCommand& command_;
-  PpoConfig config_;
+  RunConfig config_;
+  Task task_;
   Clock::time_point started_ = Clock::now();
   struct Round {
-    std::vector<troupe::ObjectRef<std::vector<EpisodeEnd>>> endings;
+    std::vector<troupe::ObjectRef<RolloutReport>> reports;
     troupe::ObjectRef<UpdateReply> update;
   };
   std::optional<Round> round_;  // under way
@@ -200,10 +210,14 @@ int train(const TrainCommand& command) {
       apps::check_writable(path).value();
     std::optional<Checkpoint> resumed;
     if (!command.resume.empty()) resumed = load_checkpoint(command.resume).value();
-    const PpoConfig config = command.over(resumed ? resumed->config : PpoConfig{});
-    return TrainingRun(command, config, resumed).run();
+    RunConfig config = command.over(resumed ? resumed->config : RunConfig{});
+    Task task = task_of(config).value();
+    if (resumed && resumed->policy.spec != task.policy)
+      troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();
+    apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
+    return TrainingRun(command, config, std::move(task), resumed).run();
   } catch (const troupe::Error& error) {
-    fmt::print(stderr, "ppo: {}\n", error.what());
+    fmt::print(stderr, "{}\n", error.what());
     return 1;
   }
 }

@@ -1,0 +1,68 @@
+// EnvSetup: which environment, and what is put around it. A plain value: sent to runners, kept in checkpoints.
+//
+//   the environment ─▶ ClipAction (where actions are numbers) ─▶ ClipReward ─▶ NormalizeReward ─▶ FrameStack
+//                   ─▶ NormalizeObservation
+//
+// ENS-1  Returns and lengths of episodes are raw, whatever is put around (env_wrapper.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <troupe/result.h>
+
+#include "apps/rl/config/setting.h"
+#include "apps/rl/envs/env_registry.h"
+#include "apps/rl/envs/wrappers/normalize.h"
+
+namespace rl {
+
+struct EnvSetup {
+  std::string id = "CartPole-v1";
+  std::string kwargs = "{}";           // JSON, for the environment
+  std::int64_t max_episode_steps = 0;  // 0: the environment's own
+  bool normalize_observation = false, normalize_reward = false;
+  double clip_reward = 0;              // 0: not
+  std::uint64_t frame_stack = 1;
+  friend bool operator==(const EnvSetup&, const EnvSetup&) = default;
+};
+
+/// Those of the environment, for the list of a run.
+[[nodiscard]] std::vector<Setting> settings_of(EnvSetup& setup);
+
+/// The moments that runners learn together, in this order: of observations, of returns; only those in use.
+using Moments = std::vector<RunningMoments>;
+
+class MadeEnv {
+ public:
+  struct Use {
+    std::size_t num_envs = 1;
+    double gamma = 0.99;   // of the returns whose deviation divides rewards
+    bool frozen = false;   // evaluation: nothing is learned, rewards are raw
+  };
+  /// What make_batch_env and the wrappers say of it.
+  static troupe::Result<MadeEnv> make(const EnvSetup& setup, const Use& use);
+
+  [[nodiscard]] BatchEnv& env() { return *env_; }
+  [[nodiscard]] const EnvSpecs& specs() const { return env_->specs(); }
+  /// What was learned since the last call.
+  [[nodiscard]] Moments take_deltas();
+  /// InvalidArgumentError (thrown) when they are those of another setup.
+  void sync(const Moments& moments);
+  /// At the start of a run.
+  [[nodiscard]] Moments moments() const;
+
+ private:
+  MadeEnv() = default;
+
+  std::unique_ptr<BatchEnv> env_;
+  std::vector<SharedMoments*> shared_;  // of wrappers inside of env_
+};
+
+/// Merges the deltas of all runners, in their order.
+void merge(Moments& into, const Moments& delta);
+
+}  // namespace rl

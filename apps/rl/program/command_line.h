@@ -1,0 +1,57 @@
+// The flags of the programs `rl` and `ppo`. Pure but for the text that --help and errors print.
+//
+//   rl train --algo ppo --env Acrobot-v1 ...     rl evaluate POLICY     rl list
+//   ppo ...                                      ppo evaluate POLICY    (as rl train, with defaults for CartPole)
+//
+// Every setting of a run (config/run_config.h) is a flag: --learning-rate for learning_rate, and for one that is true
+// or false --stop-when-solved and --no-stop-when-solved.
+//
+// RCL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error
+//        stream, which names the nearest flag; help is 0.
+// RCL-2  With --resume the settings are the checkpoint's, except those given on the command line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <variant>
+
+#include <boost/json.hpp>
+
+#include "apps/rl/config/run_config.h"
+#include "apps/rl/training/evaluate.h"
+
+namespace rl {
+
+struct TrainCommand {
+  RunConfig config;            // defaults, --config and flags
+  boost::json::object given;   // what the flags say
+  std::filesystem::path out = "rl-out";
+  std::filesystem::path json;        // default: OUT/result.json
+  std::filesystem::path checkpoint;  // default: OUT/checkpoint.bin
+  std::filesystem::path resume;      // empty: start anew
+
+  /// What the flags say over `base`.
+  [[nodiscard]] RunConfig over(RunConfig base) const;
+};
+
+struct EvaluateCommand {
+  std::filesystem::path policy;
+  EvaluateOptions options;
+  std::filesystem::path json;  // empty: none
+};
+
+struct ListCommand {};
+
+struct ExitNow {
+  int code;
+};
+
+using Command = std::variant<TrainCommand, EvaluateCommand, ListCommand, ExitNow>;
+
+enum class Program { kRl, kPpo };
+
+/// arguments[0] is the program's name.
+[[nodiscard]] Command parse_command_line(Program program, std::span<char* const> arguments);
+
+}  // namespace rl

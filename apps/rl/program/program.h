@@ -1,0 +1,13 @@
+// What the programs `rl` and `ppo` do with their arguments; each has a main of a few lines.
+#pragma once
+
+#include <span>
+
+#include "apps/rl/program/command_line.h"
+
+namespace rl {
+
+/// Their exit code. Inside of troupe::run.
+[[nodiscard]] int run_program(Program program, std::span<char* const> arguments);
+
+}  // namespace rl

@@ -1,0 +1,178 @@
+// SET-1 to SET-3, ENS-1, RCL-2: settings from text, YAML and JSON, and what environments they make.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "apps/rl/config/run_config.h"
+#include "apps/rl/config/setting.h"
+
+namespace {
+
+using namespace rl;
+
+struct Knobs {
+  bool flag = false;
+  std::int64_t whole = 3;
+  std::uint64_t count = 4;
+  double real = 0.5;
+  std::string word = "tanh";
+  std::vector<std::size_t> list{64, 64};
+};
+
+std::vector<Setting> settings_of(Knobs& k) {
+  return {{.name = "flag", .help = "", .value = &k.flag},
+          {.name = "whole", .help = "", .value = &k.whole, .least = -5, .most = 10},
+          {.name = "count", .help = "", .value = &k.count, .least = 1},
+          {.name = "learning_rate", .help = "", .value = &k.real, .least = 0},
+          {.name = "word", .help = "", .value = &k.word, .choices = {"tanh", "relu"}},
+          {.name = "list", .help = "", .value = &k.list, .least = 1}};
+}
+
+TEST(Settings, TextIsReadByTheTypeOfTheSetting) {
+  Knobs k;
+  const auto settings = settings_of(k);
+  const auto set = [&](const char* name, const char* text) {
+    for (const Setting& s : settings)
+      if (s.name == name) return assign_text(s, text).ok();
+    return false;
+  };
+  EXPECT_TRUE(set("flag", "true") && set("whole", "-5") && set("learning_rate", "1e-3") && set("word", "relu"));
+  EXPECT_TRUE(set("list", "128,32"));
+  EXPECT_TRUE(k.flag);
+  EXPECT_EQ(k.whole, -5);
+  EXPECT_DOUBLE_EQ(k.real, 1e-3);
+  EXPECT_EQ(k.word, "relu");
+  EXPECT_EQ(k.list, (std::vector<std::size_t>{128, 32}));
+  EXPECT_TRUE(set("list", "")) << "no hidden layer";
+  EXPECT_TRUE(k.list.empty());
+  EXPECT_EQ(flag_of(settings[3]), "--learning-rate");
+}
+
+TEST(Settings, SET1_AnotherTypeOrRangeIsRefusedByNameAndChangesNothing) {
+  struct Wrong {
+    const char* name;
+    boost::json::value value;
+    const char* says;
+  };
+  const std::vector<Wrong> wrong{{"flag", 1, "true or false"},
+                                 {"whole", 11, "whole is a whole number from -5 to 10, not 11"},
+                                 {"whole", 1.5, "whole number"},
+                                 {"whole", 1e300, "whole number"},
+                                 {"count", -1, "whole number from 1 on"},
+                                 {"learning_rate", "fast", "learning_rate is a number from 0 on, not \"fast\""},
+                                 {"learning_rate", -1, "from 0 on"},
+                                 {"word", "gelu", "one of tanh, relu"},
+                                 {"list", boost::json::array{64, 0}, "list of whole numbers"},
+                                 {"list", 64, "list of whole numbers"}};
+  for (const Wrong& one : wrong) {
+    Knobs k;
+    const auto before = to_json(settings_of(k));
+    const auto status = assign_all(settings_of(k), {{one.name, one.value}});
+    ASSERT_FALSE(status.ok()) << one.name;
+    EXPECT_EQ(status.error().code(), troupe::ErrorCode::kInvalidArgument);
+    EXPECT_NE(status.error().message().find(one.says), std::string::npos) << status.error().message();
+    EXPECT_EQ(to_json(settings_of(k)), before);
+  }
+}
+
+TEST(Settings, SET2_AnUnknownNameHasTheNearestOne) {
+  Knobs k;
+  const auto status = assign_all(settings_of(k), {{"lerning_rate", 1}});
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message().find("did you mean 'learning_rate'?"), std::string::npos);
+}
+
+TEST(Settings, SET3_JsonAndYamlReadBack) {
+  RunConfig config;
+  config.env = {.id = "gym:ALE/Pong-v5", .kwargs = R"({"frameskip": 1, "note": "a: b # c"})", .frame_stack = 4};
+  config.network = {.hidden = {}, .activation = "relu", .convolutions = "16x3x1"};
+  config.seed = 18446744073709551615u;
+  config.ppo.learning_rate = 2.5e-4;
+  RunConfig read;
+  ASSERT_TRUE(assign_all(settings_of(read), to_json(settings_of(config))).ok());
+  EXPECT_EQ(read, config);
+  RunConfig again;
+  const auto yaml = parse_yaml(to_yaml(settings_of(config)), "here");
+  ASSERT_TRUE(yaml.ok()) << yaml.error().message();
+  const auto status = assign_all(settings_of(again), *yaml);
+  ASSERT_TRUE(status.ok()) << status.error().message();
+  EXPECT_EQ(again, config);
+}
+
+TEST(Settings, YamlThatIsNoneIsToldWithItsLine) {
+  const auto refused = [](const char* text, const char* word) {
+    const auto read = parse_yaml(text, "preset.yaml");
+    ASSERT_FALSE(read.ok()) << text;
+    EXPECT_NE(read.error().message().find("preset.yaml"), std::string::npos);
+    EXPECT_NE(read.error().message().find(word), std::string::npos) << read.error().message();
+  };
+  refused("seed: 1\nclip: [1, 2\n", "line 3");
+  refused("- 1\n- 2\n", "mapping");
+  refused("seed: {a: 1}\n", "line 1");
+  refused("seed: 1\nseed: 2\n", "twice");
+  EXPECT_TRUE(parse_yaml("", "empty").value().empty());
+  EXPECT_EQ(parse_yaml("env: \"1\"\n", "quoted").value().at("env").as_string(), "1");
+  EXPECT_EQ(read_yaml("/nowhere/preset.yaml").error().code(), troupe::ErrorCode::kNotFound);
+}
+
+TEST(RunConfig, ItsTaskHasThePolicyOfItsSpacesAndItsErrorsAreThoseOfItsParts) {
+  RunConfig pendulum;
+  pendulum.env = {.id = "Pendulum-v1", .normalize_observation = true, .normalize_reward = true};
+  pendulum.network.hidden = {32};
+  const Task task = task_of(pendulum).value();
+  EXPECT_EQ(task.policy.networks.policy.hidden, (std::vector<std::size_t>{32}));
+  EXPECT_EQ(task.policy.networks.log_stds, 1u);
+  EXPECT_EQ(task.moments.size(), 2u);
+  EXPECT_FALSE(task.specs.reward_threshold.has_value());
+
+  const auto refused = [](auto change, const char* word) {
+    RunConfig config;
+    change(config);
+    const auto made = task_of(config);
+    ASSERT_FALSE(made.ok()) << word;
+    EXPECT_NE(made.error().message().find(word), std::string::npos) << made.error().message();
+  };
+  refused([](RunConfig& c) { c.env.id = "CartPol-v1"; }, "CartPole-v1");
+  refused([](RunConfig& c) { c.env.kwargs = "[1]"; }, "env_kwargs is a JSON object");
+  refused([](RunConfig& c) { c.network.convolutions = "16x3"; }, "FILTERSxKERNELxSTRIDE");
+  refused([](RunConfig& c) { c.network.convolutions = "16x3x1"; }, "dimensions");
+}
+
+TEST(EnvSetup, ENS1_ReturnsAreRawWhateverIsPutAround) {
+  EnvSetup setup{.id = "Pendulum-v1", .max_episode_steps = 5, .normalize_observation = true, .normalize_reward = true,
+                 .clip_reward = 0.1};
+  MadeEnv wrapped = MadeEnv::make(setup, {.num_envs = 1}).value();
+  MadeEnv frozen = MadeEnv::make(setup, {.num_envs = 1, .frozen = true}).value();
+  frozen.sync(wrapped.moments());
+  StepBuffers one(wrapped.env()), other(frozen.env());
+  const std::uint64_t seed = 3;
+  wrapped.env().reset(std::span(&seed, 1)), frozen.env().reset(std::span(&seed, 1));
+  const std::vector<float> torque{5.0f};  // more than it can: clipped
+  double sum = 0;
+  for (int t = 0; t < 5; ++t) {
+    wrapped.env().step(ConstRows(std::span(torque), 1), one.out());
+    frozen.env().step(ConstRows(std::span(torque), 1), other.out());
+    sum += other.reward[0];
+  }
+  ASSERT_EQ(wrapped.env().ends().env.size(), 1u);
+  EXPECT_DOUBLE_EQ(wrapped.env().ends().returns[0], sum);
+  EXPECT_DOUBLE_EQ(frozen.env().ends().returns[0], sum);
+  EXPECT_LT(sum, -0.5) << "neither clipped nor divided";
+  const Moments deltas = wrapped.take_deltas();
+  ASSERT_EQ(deltas.size(), 2u);
+  EXPECT_GE(deltas[0].count(), 5);
+  EXPECT_EQ(frozen.take_deltas()[0].count(), 0) << "nothing is learned when it is frozen";
+}
+
+TEST(RunningMoments, SavedOnesComeBackAndOthersAreRefused) {
+  RunningMoments moments = RunningMoments::with_prior(2);
+  const std::vector<double> rows{1, 2, 3, 4};
+  ASSERT_TRUE(moments.add(std::span<const double>(rows)));
+  EXPECT_EQ(RunningMoments::restore(moments.save()), moments);
+  EXPECT_THROW(static_cast<void>(RunningMoments::restore(std::vector<double>{1, 2})), troupe::SerializationError);
+  EXPECT_THROW(static_cast<void>(RunningMoments::restore({})), troupe::SerializationError);
+  EXPECT_THROW(static_cast<void>(RunningMoments::restore(std::vector<double>{-1, 2, 3})), troupe::SerializationError);
+}
+
+}  // namespace
