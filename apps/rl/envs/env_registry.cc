@@ -8,8 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "apps/common/nearest_name.h"
-#include "apps/rl/envs/cartpole_vector_env.h"
-#include "apps/rl/envs/sync_vector_env.h"
+#include "apps/rl/envs/classic/classic_vector_env.h"
+#include "apps/rl/envs/env.h"
 
 namespace rl {
 namespace {
@@ -26,9 +26,7 @@ Made make_own(std::string_view id, const BatchEnvOptions& options) {
   if (!options.kwargs.empty())
     return troupe::InvalidArgumentError(fmt::format("{} takes no arguments, and was given \"{}\"", id,
                                                     std::string_view(options.kwargs.begin()->key())));
-  if (id == CartPole::kSpec.id && options.auto_reset != AutoReset::kDisabled)
-    return as_batch_env(CartPoleVectorEnv::make(options));
-  return as_batch_env(SyncVectorEnv::make(id, options));
+  return as_batch_env(ClassicVectorEnv::make(id, options));
 }
 
 class Registry {
