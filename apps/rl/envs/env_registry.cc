@@ -10,6 +10,7 @@
 #include "apps/common/nearest_name.h"
 #include "apps/rl/envs/classic/classic_vector_env.h"
 #include "apps/rl/envs/env.h"
+#include "apps/rl/envs/minatar/minatar_vector_env.h"
 
 namespace rl {
 namespace {
@@ -34,6 +35,10 @@ class Registry {
   Registry() {
     for (std::string_view id : env_ids())
       factories_.emplace(id, [id](std::string_view, const BatchEnvOptions& options) { return make_own(id, options); });
+    for (std::string_view id : minatar_env_ids())
+      factories_.emplace(id, [id](std::string_view, const BatchEnvOptions& options) {
+        return as_batch_env(MinAtarVectorEnv::make(id, options));
+      });
   }
 
   troupe::Status add(std::string name, EnvFactory factory) {

@@ -38,6 +38,23 @@ bool step_lane(const ClassicLanes& l, std::size_t i, E& env) {
   return (l.terminated[i] | l.truncated[i]) != 0;
 }
 
+// CartPole is what training steps most: without the detour through the environment's own memory.
+template <>
+bool step_lane<CartPole>(const ClassicLanes& l, std::size_t i, CartPole&) {
+  const CartPoleState before{l.state[0][i], l.state[1][i], l.state[2][i], l.state[3][i]};
+  const CartPoleState after =
+      cartpole_advance(before, l.choices[i] != 0, std::sin(before.theta), std::cos(before.theta));
+  l.state[0][i] = after.x, l.state[1][i] = after.x_dot;
+  l.state[2][i] = after.theta, l.state[3][i] = after.theta_dot;
+  float* row = l.obs + 4 * i;
+  for (std::size_t k = 0; k < 4; ++k) row[k] = static_cast<float>(l.state[k][i]);
+  l.reward[i] = 1;
+  l.episode_return[i] += 1;
+  l.terminated[i] = cartpole_failed(after);
+  l.truncated[i] = ++l.steps[i] >= l.max_steps;
+  return (l.terminated[i] | l.truncated[i]) != 0;
+}
+
 template <class E>
 void step_lanes(const ClassicLanes& l) {
   E env;
