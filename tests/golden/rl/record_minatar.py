@@ -45,8 +45,8 @@ def digest(state):
 
 
 def breakout_policy(game, chooser):
-    """Goes where the ball will come down, and strolls while it goes up."""
-    if game.ball_dir in (0, 1) and chooser.rand() < 0.3:
+    """Goes where the ball will come down, and seldom strolls while it goes up."""
+    if game.ball_dir in (0, 1) and chooser.rand() < 0.02:
         return chooser.choice(list("nlr"))
     ahead = copy.deepcopy(game)
     for _ in range(40):
@@ -61,7 +61,7 @@ def breakout_policy(game, chooser):
     return "n" if target == game.pos else "l" if target < game.pos else "r"
 
 
-HORIZON = 22
+HORIZON = 12
 
 
 def outlook(game, plan):
@@ -76,11 +76,17 @@ def outlook(game, plan):
 
 
 def invaders_policy(game, chooser):
-    """Of going some way, shooting there and going aside: what is survived longest, then what hits most, then the
-    shortest way."""
-    plans = [("l" if way < 0 else "r") * abs(way) + "f" + then for way in range(-9, 10) for then in ("", "lll", "rrr")]
-    plans += ["lfl", "rfr", "n", "fnnnnf"]
-    return max(plans, key=lambda plan: (*outlook(game, plan), -len(plan), chooser.rand()))[0]
+    """Of going some way and shooting there, and where that ends the game of going aside then: what is survived longest,
+    then what hits most, then the shortest way."""
+
+    def best(plans):
+        return max((*outlook(game, plan), -len(plan), chooser.rand(), plan) for plan in plans)
+
+    shots = [("l" if way < 0 else "r") * abs(way) + "f" for way in range(-9, 10)]
+    first = best(shots + ["lfl", "rfr", "n"])
+    if first[0] < HORIZON:
+        first = max(first, best([shot + then for shot in shots for then in ("lll", "rrr")]))
+    return first[-1][0]
 
 
 GAMES = {"breakout": ("nlr", breakout_policy), "space_invaders": ("nlrf", invaders_policy)}
@@ -123,9 +129,9 @@ def main():
     for name in GAMES:
         episodes = [play(name, 100 + i, "random", True, 0.1, 3000) for i in range(24)]
         episodes += [play(name, 200 + i, "random6", True, 0.25, 3000) for i in range(4)]
-        episodes += [play(name, 300 + i, "scripted", True, 0.1, 900) for i in range(12)]
-        episodes += [play(name, 400, "scripted", True, 0.0, 2500)]
-        episodes += [play(name, 500, "scripted", False, 0.0, 900)]
+        episodes += [play(name, 300 + i, "scripted", True, 0.1, 300) for i in range(20)]
+        episodes += [play(name, 400, "scripted", True, 0.0, 1500)]
+        episodes += [play(name, 500, "scripted", False, 0.0, 300)]
         content = {
             "format": "rl-golden-1",
             "versions": {"minatar": "1.0.15", "numpy": numpy.__version__,
