@@ -42,8 +42,9 @@ class Play {
     ++t_;
   }
   std::vector<float> obs(std::size_t i) const {
-    const auto row = last_.obs.view().row(i).as<float>();
-    return {row.begin(), row.end()};
+    const ConstRows row = last_.obs.view().row(i);
+    if (row.dtype() == DType::kBool) return {row.as<bool>().begin(), row.as<bool>().end()};
+    return {row.as<float>().begin(), row.as<float>().end()};
   }
   const StepBuffers& last() const { return last_; }
   BatchEnv& env() { return *env_; }
@@ -89,7 +90,7 @@ TEST(BatchEnvTest, BE4_WhoseEndIsNotResetIsNotStepped) {
 }
 
 TEST(BatchEnvTest, BE6_AnActionThatIsNoneIsRefusedByName) {
-  for (std::string_view id : {"CartPole-v1", "Acrobot-v1"}) {
+  for (std::string_view id : {"CartPole-v1", "Acrobot-v1", "MinAtar/Breakout-v1"}) {
     const auto env = make_batch_env(id, {.num_envs = 3}).value();
     StepBuffers out(*env);
     env->reset(std::vector<std::uint64_t>{1, 2, 3});

@@ -16,7 +16,20 @@ namespace golden {
 
 namespace json = boost::json;
 
-enum class Kind { kEnvironment, kAutoReset, kRandom, kGae, kVtrace, kPpo, kDqn, kReplay, kSac, kUnknown };
+enum class Kind {
+  kEnvironment,
+  kAutoReset,
+  kRandom,
+  kGae,
+  kVtrace,
+  kPpo,
+  kDqn,
+  kReplay,
+  kSac,
+  kMinAtar,
+  kPictures,
+  kUnknown
+};
 
 struct File {
   std::filesystem::path path;

@@ -1,4 +1,4 @@
-// ROL-1, ROL-2, LRN-1, LRN-2, RTL-1, RTL-2, CPB-3, and that PPO learns: the whole loop in this process, without the
+// ROL-1, ROL-2, LRN-1, LRN-2, RTL-1, RTL-2, and that PPO learns: the whole loop in this process, without the
 // runtime.
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 
-#include "apps/rl/envs/cartpole_batch.h"
 #include "apps/rl/envs/sync_vector_env.h"
 #include "apps/rl/training/evaluate.h"
 #include "apps/rl/learners/ppo_learner.h"
@@ -201,45 +200,6 @@ TEST(PpoLearner, TheSchedulesFallOverTheStepsOfTheRun) {
   EXPECT_DOUBLE_EQ(options.learning_rate.at(3000), options.learning_rate.last);
   EXPECT_GT(options.learning_rate.at(2000), options.learning_rate.last);
   EXPECT_DOUBLE_EQ(options.clip.at(3000), options.clip.last);
-}
-
-TEST(CartPoleBatch, CPB3_EveryNumberOfLanesPlaysTheTrajectoriesOfSyncVectorEnv) {
-  for (auto mode : {AutoReset::kSameStep, AutoReset::kNextStep}) {
-    for (auto isa : troupe::kernels::kAllIsas) {
-      if (!isa_supported(isa)) continue;
-      for (std::size_t n : {1, 7, 8, 9, 15, 16, 17, 33, 64, 65}) {
-        CartPoleBatch batch({.num_envs = n, .auto_reset = mode, .max_episode_steps = 30, .isa = isa});
-        const auto plain =
-            SyncVectorEnv::make("CartPole-v1", {.num_envs = n, .auto_reset = mode, .max_episode_steps = 30}).value();
-        StepBuffers want(*plain);
-        std::vector<std::uint64_t> seeds(n);
-        std::iota(seeds.begin(), seeds.end(), 5);
-        batch.reset(5);
-        plain->reset(seeds);
-        Generator random(11);
-        for (int t = 0; t < 100; ++t) {
-          std::vector<std::uint8_t> pushes(n);
-          std::vector<std::int64_t> actions(n);
-          for (std::size_t i = 0; i < n; ++i) actions[i] = pushes[i] = static_cast<std::uint8_t>(random.integers(2));
-          batch.step(pushes);
-          plain->step(ConstRows(std::span(actions), 1), want.out());
-          for (std::size_t i = 0; i < n; ++i) {
-            ASSERT_EQ(batch.terminated()[i], want.terminated[i])
-                << isa_name(isa) << " n " << n << " lane " << i << " step " << t;
-            ASSERT_EQ(batch.truncated()[i], want.truncated[i]);
-            ASSERT_EQ(batch.reward()[i], static_cast<float>(want.reward[i]));
-            for (std::size_t k = 0; k < 4; ++k) ASSERT_NEAR(batch.obs(k)[i], want.obs.as<float>()[4 * i + k], 1e-6);
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(CartPoleBatch, CPB2_RefusesAnglesItsSineDoesNotReach) {
-  CartPoleBatch batch({.num_envs = 2});
-  EXPECT_FALSE(batch.set_state(0, {0, 0, 1.0, 0}).ok());
-  EXPECT_TRUE(batch.set_state(0, {0, 0, 0.2, 0}).ok());
 }
 
 TEST(TrainingLog, TL1_TL2_CountsStepsOverAllWorkersAndSolvesOnce) {

@@ -2,32 +2,29 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+
+#include "apps/rl/envs/classic/constants.h"
 
 namespace rl {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-constexpr double kStep = 0.2;
-constexpr double kLink = 1.0;    // length and mass of both links, moment of inertia
-constexpr double kCenter = 0.5;  // distance to a link's center of mass
-constexpr double kGravity = 9.8;
-constexpr double kMaxVelocity1 = 4 * kPi;
-constexpr double kMaxVelocity2 = 9 * kPi;
-constexpr auto kVelocityBound1 = static_cast<float>(kMaxVelocity1), kVelocityBound2 = static_cast<float>(kMaxVelocity2);
+constexpr auto kVelocityBound1 = static_cast<float>(AcrobotConstants::kMaxVelocity1);
+constexpr auto kVelocityBound2 = static_cast<float>(AcrobotConstants::kMaxVelocity2);
 
 using State = std::array<double, 4>;
 
 // Names follow Sutton's book, from which Gymnasium takes them.
 State derivatives(const State& s, double torque) {
-  const double m1 = kLink, m2 = kLink, l1 = kLink, i1 = kLink, i2 = kLink, lc1 = kCenter, lc2 = kCenter, g = kGravity;
+  using C = AcrobotConstants;
+  const double m1 = C::kLink, m2 = C::kLink, l1 = C::kLink, i1 = C::kLink, i2 = C::kLink;
+  const double lc1 = C::kCenter, lc2 = C::kCenter, g = C::kGravity;
   const double theta1 = s[0], theta2 = s[1], dtheta1 = s[2], dtheta2 = s[3];
   const double d1 = m1 * (lc1 * lc1) + m2 * (l1 * l1 + lc2 * lc2 + 2 * l1 * lc2 * std::cos(theta2)) + i1 + i2;
   const double d2 = m2 * (lc2 * lc2 + l1 * lc2 * std::cos(theta2)) + i2;
-  const double phi2 = m2 * lc2 * g * std::cos(theta1 + theta2 - kPi / 2.0);
+  const double phi2 = m2 * lc2 * g * std::cos(theta1 + theta2 - C::kPi / 2.0);
   const double phi1 = -m2 * l1 * lc2 * (dtheta2 * dtheta2) * std::sin(theta2) -
                       2 * m2 * l1 * lc2 * dtheta2 * dtheta1 * std::sin(theta2) +
-                      (m1 * lc1 + m2 * l1) * g * std::cos(theta1 - kPi / 2) + phi2;
+                      (m1 * lc1 + m2 * l1) * g * std::cos(theta1 - C::kPi / 2) + phi2;
   const double ddtheta2 = (torque + d2 / d1 * phi1 - m2 * l1 * lc2 * (dtheta1 * dtheta1) * std::sin(theta2) - phi2) /
                           (m2 * (lc2 * lc2) + i2 - d2 * d2 / d1);
   const double ddtheta1 = -(d2 * ddtheta2 + phi1) / d1;
@@ -41,18 +38,20 @@ State moved(const State& s, double by, const State& slope) {
 }
 
 State runge_kutta(const State& s, double torque) {
+  using C = AcrobotConstants;
   const State k1 = derivatives(s, torque);
-  const State k2 = derivatives(moved(s, kStep / 2.0, k1), torque);
-  const State k3 = derivatives(moved(s, kStep / 2.0, k2), torque);
-  const State k4 = derivatives(moved(s, kStep, k3), torque);
+  const State k2 = derivatives(moved(s, C::kStep / 2.0, k1), torque);
+  const State k3 = derivatives(moved(s, C::kStep / 2.0, k2), torque);
+  const State k4 = derivatives(moved(s, C::kStep, k3), torque);
   State out;
-  for (std::size_t i = 0; i < s.size(); ++i) out[i] = s[i] + kStep / 6.0 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
+  for (std::size_t i = 0; i < s.size(); ++i) out[i] = s[i] + C::kStep / 6.0 * (k1[i] + 2 * k2[i] + 2 * k3[i] + k4[i]);
   return out;
 }
 
 double wrapped(double angle) {
-  while (angle > kPi) angle -= 2 * kPi;
-  while (angle < -kPi) angle += 2 * kPi;
+  using C = AcrobotConstants;
+  while (angle > C::kPi) angle -= 2 * C::kPi;
+  while (angle < -C::kPi) angle += 2 * C::kPi;
   return angle;
 }
 
@@ -73,9 +72,10 @@ void Acrobot::reset(Generator& generator) {
 }
 
 StepOutcome Acrobot::step(Action action) {
+  using C = AcrobotConstants;
   const State next = runge_kutta(state_, action.value - 1.0);
-  state_ = {wrapped(next[0]), wrapped(next[1]), std::clamp(next[2], -kMaxVelocity1, kMaxVelocity1),
-            std::clamp(next[3], -kMaxVelocity2, kMaxVelocity2)};
+  state_ = {wrapped(next[0]), wrapped(next[1]), std::clamp(next[2], -C::kMaxVelocity1, C::kMaxVelocity1),
+            std::clamp(next[3], -C::kMaxVelocity2, C::kMaxVelocity2)};
   single_precision_ = false;
   const bool reached = -std::cos(state_[0]) - std::cos(state_[1] + state_[0]) > 1.0;
   return {reached ? 0.0 : -1.0, reached};

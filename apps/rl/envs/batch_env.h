@@ -72,6 +72,12 @@ class BatchEnv {
   /// `actions`: a row an environment, of the action space's type and width.
   virtual void step(ConstRows actions, const StepOut& out) = 0;
   [[nodiscard]] virtual EpisodeEnds ends() const = 0;
+
+  /// Which choices are allowed at what is observed now: a row an environment, a byte a choice (of all places of a
+  /// MultiDiscrete, one after the other), 1 for allowed. Empty: all are, always. Valid until the next call.
+  [[nodiscard]] virtual std::span<const std::uint8_t> action_mask() const { return {}; }
+  /// How many lives are left, a number an environment. Empty: this task has none. Valid until the next call.
+  [[nodiscard]] virtual std::span<const std::int32_t> lives() const { return {}; }
 };
 
 /// Memory for the results of steps; for programs and tests that keep them nowhere else.

@@ -1,4 +1,4 @@
-// CartPole-v1: the constants and one exact step. See env.h for the rules; cartpole_batch.h runs many at a time.
+// CartPole-v1: the constants and one exact step. See env.h for the rules.
 //
 // CPL-1  Explicit Euler: positions move with the old velocities. Reward 1 on every step, the failing one too.
 // CPL-2  The order of operations is Gymnasium's, so results are bit-equal where sin and cos are (glibc's agree with
@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <span>
 
-#include "apps/rl/envs/cartpole_lanes.h"
+#include "apps/rl/envs/classic/constants.h"
 #include "apps/rl/envs/env.h"
 
 namespace rl {

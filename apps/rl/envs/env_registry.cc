@@ -8,8 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "apps/common/nearest_name.h"
-#include "apps/rl/envs/cartpole_vector_env.h"
-#include "apps/rl/envs/sync_vector_env.h"
+#include "apps/rl/envs/classic/classic_vector_env.h"
+#include "apps/rl/envs/env.h"
+#include "apps/rl/envs/minatar/minatar_vector_env.h"
 
 namespace rl {
 namespace {
@@ -26,9 +27,7 @@ Made make_own(std::string_view id, const BatchEnvOptions& options) {
   if (!options.kwargs.empty())
     return troupe::InvalidArgumentError(fmt::format("{} takes no arguments, and was given \"{}\"", id,
                                                     std::string_view(options.kwargs.begin()->key())));
-  if (id == CartPole::kSpec.id && options.auto_reset != AutoReset::kDisabled)
-    return as_batch_env(CartPoleVectorEnv::make(options));
-  return as_batch_env(SyncVectorEnv::make(id, options));
+  return as_batch_env(ClassicVectorEnv::make(id, options));
 }
 
 class Registry {
@@ -36,6 +35,10 @@ class Registry {
   Registry() {
     for (std::string_view id : env_ids())
       factories_.emplace(id, [id](std::string_view, const BatchEnvOptions& options) { return make_own(id, options); });
+    for (std::string_view id : minatar_env_ids())
+      factories_.emplace(id, [id](std::string_view, const BatchEnvOptions& options) {
+        return as_batch_env(MinAtarVectorEnv::make(id, options));
+      });
   }
 
   troupe::Status add(std::string name, EnvFactory factory) {

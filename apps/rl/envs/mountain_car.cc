@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/rl/envs/classic/constants.h"
+
 namespace rl {
 
 const EnvSpec MountainCar::kSpec{.id = "MountainCar-v0",
@@ -17,13 +19,14 @@ const EnvSpec MountainCar::kSpec{.id = "MountainCar-v0",
 void MountainCar::reset(Generator& generator) { state_ = {generator.uniform(-0.6, -0.4), 0.0}; }
 
 StepOutcome MountainCar::step(Action action) {
+  using C = MountainCarConstants;
   auto [position, velocity] = state_;
-  velocity += (action.value - 1.0) * 0.001 + std::cos(3 * position) * -0.0025;
-  velocity = std::clamp(velocity, -0.07, 0.07);
-  position = std::clamp(position + velocity, -1.2, 0.6);
-  if (position == -1.2 && velocity < 0) velocity = 0;
+  velocity += (action.value - 1.0) * C::kForce + std::cos(3 * position) * -C::kGravity;
+  velocity = std::clamp(velocity, -C::kSpeedMax, C::kSpeedMax);
+  position = std::clamp(position + velocity, C::kPositionMin, C::kPositionMax);
+  if (position == C::kPositionMin && velocity < 0) velocity = 0;
   state_ = {position, velocity};
-  return {-1.0, position >= 0.5 && velocity >= 0};
+  return {-1.0, position >= C::kGoal && velocity >= 0};
 }
 
 void MountainCar::observe(std::span<float> obs) const {

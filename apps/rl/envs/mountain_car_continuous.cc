@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/rl/envs/classic/constants.h"
+
 namespace rl {
 namespace {
 
@@ -59,6 +61,7 @@ void MountainCarContinuous::reset(Generator& generator) {
 }
 
 StepOutcome MountainCarContinuous::step(Action action) {
+  using C = MountainCarConstants;
   const Kind state_kind = single_precision_ ? Kind::kFloat32 : Kind::kFloat64;
   Scalar position{state_[0], state_kind};
   Scalar velocity{state_[1], state_kind};
@@ -66,15 +69,16 @@ StepOutcome MountainCarContinuous::step(Action action) {
       clipped({action.value, action.type == ActionType::kFloat32 ? Kind::kFloat32 : Kind::kFloat64}, -1.0, 1.0);
 
   const double slope = std::cos((weak(3) * position).value);
-  velocity = clipped(velocity + (force * weak(0.0015) + weak(-0.0025 * slope)), -0.07, 0.07);
-  position = clipped(position + velocity, -1.2, 0.6);
-  const bool at_wall = !(position < weak(-1.2)) && !(weak(-1.2) < position);
+  const Scalar push = force * weak(C::kContinuousForce) + weak(-C::kGravity * slope);
+  velocity = clipped(velocity + push, -C::kSpeedMax, C::kSpeedMax);
+  position = clipped(position + velocity, C::kPositionMin, C::kPositionMax);
+  const bool at_wall = !(position < weak(C::kPositionMin)) && !(weak(C::kPositionMin) < position);
   if (at_wall && velocity < weak(0)) velocity = weak(0);
 
-  const bool reached = !(position < weak(0.45)) && !(velocity < weak(0));
+  const bool reached = !(position < weak(C::kContinuousGoal)) && !(velocity < weak(0));
   state_ = {rounded(position.value), rounded(velocity.value)};
   single_precision_ = true;
-  return {(reached ? 100.0 : 0.0) - action.value * action.value * 0.1, reached};
+  return {(reached ? C::kContinuousReward : 0.0) - action.value * action.value * C::kContinuousCost, reached};
 }
 
 void MountainCarContinuous::observe(std::span<float> obs) const {

@@ -2,22 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+
+#include "apps/rl/envs/classic/constants.h"
 
 namespace rl {
 namespace {
 
-constexpr double kHalfTurn = std::numbers::pi;
-constexpr double kTimeStep = 0.05;
-constexpr double kPull = 10.0;
-constexpr double kMaxSpeed = 8.0;
-constexpr double kMaxTorque = 2.0;
-
 // Into [-pi, pi); Python's modulo is never negative.
 double normalized(double angle) {
-  double rest = std::fmod(angle + kHalfTurn, 2 * kHalfTurn);
-  if (rest < 0) rest += 2 * kHalfTurn;
-  return rest - kHalfTurn;
+  using C = PendulumConstants;
+  double rest = std::fmod(angle + C::kHalfTurn, 2 * C::kHalfTurn);
+  if (rest < 0) rest += 2 * C::kHalfTurn;
+  return rest - C::kHalfTurn;
 }
 
 struct TorqueTerms {
@@ -26,11 +22,12 @@ struct TorqueTerms {
 };
 
 TorqueTerms torque_terms(Action action) {
+  using C = PendulumConstants;
   if (action.type == ActionType::kFloat32) {
     const float u = std::clamp(static_cast<float>(action.value), -2.0f, 2.0f);
     return {static_cast<double>(0.001f * (u * u)), static_cast<double>(3.0f * u)};
   }
-  const double u = std::clamp(action.value, -kMaxTorque, kMaxTorque);
+  const double u = std::clamp(action.value, -C::kMaxTorque, C::kMaxTorque);
   return {0.001 * (u * u), 3.0 * u};
 }
 
@@ -47,18 +44,20 @@ const EnvSpec Pendulum::kSpec{.id = "Pendulum-v1",
                               .action_limit = 2};
 
 void Pendulum::reset(Generator& generator) {
-  const double theta = generator.uniform(-kHalfTurn, kHalfTurn);
+  using C = PendulumConstants;
+  const double theta = generator.uniform(-C::kHalfTurn, C::kHalfTurn);
   state_ = {theta, generator.uniform(-1.0, 1.0)};
 }
 
 StepOutcome Pendulum::step(Action action) {
+  using C = PendulumConstants;
   const auto [theta, theta_dot] = state_;
   const TorqueTerms terms = torque_terms(action);
   const double angle = normalized(theta);
   const double cost = angle * angle + 0.1 * (theta_dot * theta_dot) + terms.cost;
-  const double pulled = theta_dot + (3 * kPull / 2 * std::sin(theta) + terms.drive) * kTimeStep;
-  const double speed = std::clamp(pulled, -kMaxSpeed, kMaxSpeed);
-  state_ = {theta + speed * kTimeStep, speed};
+  const double pulled = theta_dot + (3 * C::kPull / 2 * std::sin(theta) + terms.drive) * C::kTimeStep;
+  const double speed = std::clamp(pulled, -C::kMaxSpeed, C::kMaxSpeed);
+  state_ = {theta + speed * C::kTimeStep, speed};
   return {-cost, false};
 }
 

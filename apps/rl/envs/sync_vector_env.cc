@@ -22,108 +22,28 @@ EnvSpecs specs_of(const EnvSpec& spec) {
           .reward_threshold = spec.reward_threshold};
 }
 
-troupe::Result<std::unique_ptr<SyncVectorEnv>> SyncVectorEnv::make(std::string_view id,
-                                                                   const BatchEnvOptions& options) {
-  if (options.num_envs == 0) return troupe::InvalidArgumentError("at least one environment is needed");
-  std::vector<Slot> slots;
-  for (std::size_t i = 0; i < options.num_envs; ++i) {
-    auto env = make_env(id);
-    if (!env.ok()) return env.error_ptr();
-    slots.push_back({.env = std::move(*env), .generator = Generator(0)});
-  }
-  return std::unique_ptr<SyncVectorEnv>(new SyncVectorEnv(std::move(slots), options));
-}
-
-SyncVectorEnv::SyncVectorEnv(std::vector<Slot> slots, const BatchEnvOptions& options)
-    : slots_(std::move(slots)), auto_reset_(options.auto_reset), specs_(specs_of(slots_.front().env->spec())) {
-  if (options.max_episode_steps) specs_.max_episode_steps = options.max_episode_steps;
-  max_episode_steps_ = *specs_.max_episode_steps;
-  final_obs_ = OwnedRows(specs_.observation_space, slots_.size());
-}
-
-void SyncVectorEnv::reset(std::span<const std::uint64_t> seeds) {
-  if (seeds.size() != slots_.size())
-    troupe::InvalidArgumentError(fmt::format("{} seeds for {} environments", seeds.size(), slots_.size())).raise();
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].generator = Generator(seeds[i]);
-    begin_episode(slots_[i]);
-  }
-  ended_.clear(), returns_.clear(), lengths_.clear();
-}
-
-void SyncVectorEnv::reset_one(std::size_t env) { begin_episode(slots_.at(env)); }
-
-void SyncVectorEnv::begin_episode(Slot& slot) {
-  slot.env->reset(slot.generator);
-  slot.steps = 0;
-  slot.episode_return = 0;
-  slot.ended = false;
-}
-
-void SyncVectorEnv::observe(Rows obs) const {
-  for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].env->observe(obs.row(i).as<float>());
-}
-
 /// BE-6
-Action SyncVectorEnv::action_of(ConstRows actions, std::size_t index) const {
-  const int choices = slots_[index].env->spec().num_actions;
-  if (choices == 0) return {.value = static_cast<double>(actions.as<float>()[index]), .type = ActionType::kFloat32};
-  const std::int64_t choice = actions.as<std::int64_t>()[index];
-  if (choice < 0 || choice >= choices)
-    troupe::InvalidArgumentError(
-        fmt::format("environment {} of {}: action {} is not in {}", index, specs_.id, choice,
-                    to_string(specs_.action_space)))
-        .raise();
+Action detail::EnvSlot::action_of(ConstRows actions, std::size_t row) const {
+  const EnvSpec& spec = env_->spec();
+  if (spec.num_actions == 0)
+    return {.value = static_cast<double>(actions.as<float>()[row]), .type = ActionType::kFloat32};
+  const std::int64_t choice = actions.as<std::int64_t>()[row];
+  check_choice(choice, spec.num_actions, row, spec.id);
   return {.value = static_cast<double>(choice), .type = ActionType::kDiscrete};
 }
 
-void SyncVectorEnv::step(ConstRows actions, const StepOut& out) {
-  ended_.clear(), returns_.clear(), lengths_.clear();
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    Slot& slot = slots_[i];
-    out.is_reset[i] = 0;
-    if (!slot.ended) {
-      step_slot(i, action_of(actions, i), out);
-      continue;
-    }
-    if (auto_reset_ == AutoReset::kDisabled)
-      troupe::InvalidArgumentError(fmt::format("environment {} of {} has ended: reset it", i, specs_.id)).raise();
-    begin_episode(slot);  // BE-3
-    out.is_reset[i] = 1;
-    out.reward[i] = 0;
-    out.terminated[i] = out.truncated[i] = 0;
-    slot.env->observe(out.obs.row(i).as<float>());
+troupe::Result<std::unique_ptr<SyncVectorEnv>> SyncVectorEnv::make(std::string_view id,
+                                                                   const BatchEnvOptions& options) {
+  if (options.num_envs == 0) return troupe::InvalidArgumentError("at least one environment is needed");
+  std::vector<detail::EnvSlot> slots;
+  for (std::size_t i = 0; i < options.num_envs; ++i) {
+    auto env = make_env(id);
+    if (!env.ok()) return env.error_ptr();
+    slots.emplace_back(std::move(*env));
   }
-}
-
-void SyncVectorEnv::step_slot(std::size_t index, Action action, const StepOut& out) {
-  Slot& slot = slots_[index];
-  const StepOutcome outcome = slot.env->step(action);
-  ++slot.steps;
-  slot.episode_return += outcome.reward;
-  out.reward[index] = outcome.reward;
-  out.terminated[index] = outcome.terminated;
-  out.truncated[index] = slot.steps >= max_episode_steps_;
-  if (outcome.terminated || out.truncated[index] != 0) episode_ended(index);
-  slot.env->observe(out.obs.row(index).as<float>());
-}
-
-void SyncVectorEnv::episode_ended(std::size_t index) {
-  Slot& slot = slots_[index];
-  ended_.push_back(static_cast<std::uint32_t>(index));
-  returns_.push_back(slot.episode_return);
-  lengths_.push_back(slot.steps);
-  if (auto_reset_ != AutoReset::kSameStep) {
-    slot.ended = true;
-    return;
-  }
-  slot.env->observe(final_obs_.view().row(ended_.size() - 1).as<float>());  // BE-2
-  begin_episode(slot);
-}
-
-EpisodeEnds SyncVectorEnv::ends() const {
-  const std::size_t kept = auto_reset_ == AutoReset::kSameStep ? ended_.size() : 0;
-  return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept)};
+  EnvSpecs specs = specs_of(slots.front().env().spec());
+  if (options.max_episode_steps) specs.max_episode_steps = options.max_episode_steps;
+  return std::unique_ptr<SyncVectorEnv>(new SyncVectorEnv(std::move(slots), std::move(specs), options.auto_reset));
 }
 
 }  // namespace rl

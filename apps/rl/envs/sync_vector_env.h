@@ -10,46 +10,41 @@
 #include "apps/rl/envs/batch_env.h"
 #include "apps/rl/envs/env.h"
 #include "apps/rl/envs/env_registry.h"
+#include "apps/rl/envs/slots_vector_env.h"
 
 namespace rl {
 
-class SyncVectorEnv final : public BatchEnv {
+namespace detail {
+
+/// An environment of env.h and its stream.
+class EnvSlot {
+ public:
+  explicit EnvSlot(std::unique_ptr<Env> env) : env_(std::move(env)) {}
+  void seed(std::uint64_t seed) { generator_ = Generator(seed); }
+  void begin() { env_->reset(generator_); }
+  StepOutcome step(ConstRows actions, std::size_t row) { return env_->step(action_of(actions, row)); }
+  void observe(Rows row) const { env_->observe(row.as<float>()); }
+
+  [[nodiscard]] const Env& env() const { return *env_; }
+
+ private:
+  [[nodiscard]] Action action_of(ConstRows actions, std::size_t row) const;
+
+  std::unique_ptr<Env> env_;
+  Generator generator_{0};
+};
+
+}  // namespace detail
+
+class SyncVectorEnv final : public SlotsVectorEnv<detail::EnvSlot> {
  public:
   /// `id`: of make_env.
   static troupe::Result<std::unique_ptr<SyncVectorEnv>> make(std::string_view id, const BatchEnvOptions& options);
 
-  [[nodiscard]] const EnvSpecs& specs() const override { return specs_; }
-  [[nodiscard]] std::size_t size() const override { return slots_.size(); }
-  void reset(std::span<const std::uint64_t> seeds) override;
-  void reset_one(std::size_t env) override;
-  void observe(Rows obs) const override;
-  void step(ConstRows actions, const StepOut& out) override;
-  [[nodiscard]] EpisodeEnds ends() const override;
-
-  [[nodiscard]] const Env& env(std::size_t index) const { return *slots_[index].env; }
+  [[nodiscard]] const Env& env(std::size_t index) const { return slot(index).env(); }
 
  private:
-  struct Slot {
-    std::unique_ptr<Env> env;
-    Generator generator;
-    std::int64_t steps = 0;
-    double episode_return = 0;
-    bool ended = false;
-  };
-  SyncVectorEnv(std::vector<Slot> slots, const BatchEnvOptions& options);
-  [[nodiscard]] Action action_of(ConstRows actions, std::size_t index) const;
-  void begin_episode(Slot& slot);
-  void step_slot(std::size_t index, Action action, const StepOut& out);
-  void episode_ended(std::size_t index);
-
-  std::vector<Slot> slots_;
-  AutoReset auto_reset_;
-  int max_episode_steps_;
-  EnvSpecs specs_;
-  std::vector<std::uint32_t> ended_;
-  std::vector<double> returns_;
-  std::vector<std::int64_t> lengths_;
-  OwnedRows final_obs_;  // of those in ended_, in their order
+  using SlotsVectorEnv::SlotsVectorEnv;
 };
 
 /// The spaces of one of our environments.

@@ -5,7 +5,7 @@
 // ROL-1  The same options and the same sequence of parameters give the same batches, on any run and any placement.
 // ROL-2  Episodes continue from one collect() to the next; environments reset themselves (BE-2), and a truncated
 //        episode bootstraps from its true last observation.
-// ROL-3  Training uses the exact environment (CPB-1, Isa::kReference); only the networks run vectorized.
+// ROL-3  Training uses the exact environment (CVE-1, Isa::kReference); only the networks run vectorized.
 #pragma once
 
 #include <cstddef>

@@ -22,6 +22,8 @@ class EnvWrapper : public BatchEnv {
   void observe(Rows obs) const override { inner_->observe(obs); }
   void step(ConstRows actions, const StepOut& out) override { inner_->step(actions, out); }
   [[nodiscard]] EpisodeEnds ends() const override { return inner_->ends(); }
+  [[nodiscard]] std::span<const std::uint8_t> action_mask() const override { return inner_->action_mask(); }
+  [[nodiscard]] std::span<const std::int32_t> lives() const override { return inner_->lives(); }
 
  protected:
   [[nodiscard]] BatchEnv& inner() { return *inner_; }

@@ -1,0 +1,47 @@
+#include "apps/rl/envs/wrappers/same_step_reset.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace rl {
+
+SameStepReset::SameStepReset(std::unique_ptr<BatchEnv> inner)
+    : EnvWrapper(std::move(inner)),
+      final_obs_(specs().observation_space, size()),
+      shown_(specs().observation_space, size()) {}
+
+void SameStepReset::reset(std::span<const std::uint64_t> seeds) {
+  inner().reset(seeds);
+  ended_.clear(), returns_.clear(), lengths_.clear();
+}
+
+void SameStepReset::step(ConstRows actions, const StepOut& out) {
+  inner().step(actions, out);
+  const EpisodeEnds ends = inner().ends();
+  if (ends.final_obs.rows() > 0 ||
+      std::any_of(out.is_reset.begin(), out.is_reset.end(), [](auto flag) { return flag != 0; }))
+    troupe::InvalidArgumentError(fmt::format("{} resets itself; SameStepReset needs AutoReset::kDisabled", specs().id))
+        .raise();
+  ended_.assign(ends.env.begin(), ends.env.end());
+  returns_.assign(ends.returns.begin(), ends.returns.end());
+  lengths_.assign(ends.lengths.begin(), ends.lengths.end());
+  if (ended_.empty()) return;
+  for (std::size_t k = 0; k < ended_.size(); ++k) {
+    const Rows row = out.obs.row(ended_[k]);
+    std::memcpy(final_obs_.view().row(k).data(), row.data(), row.bytes());
+    inner().reset_one(ended_[k]);
+  }
+  inner().observe(shown_.view());
+  for (std::uint32_t env : ended_) {
+    const Rows row = out.obs.row(env);
+    std::memcpy(row.data(), shown_.view().row(env).data(), row.bytes());
+  }
+}
+
+EpisodeEnds SameStepReset::ends() const {
+  return {ended_, returns_, lengths_, final_obs_.view().slice(0, ended_.size())};
+}
+
+}  // namespace rl

@@ -1,0 +1,29 @@
+// SameStepReset: begins the next episodes of what is of AutoReset::kDisabled, in the step that ends one: BE-2.
+//
+// One thread at a time. Promises: BE-1 to BE-6 of batch_env.h, of kSameStep. Something inside that resets itself is an
+// InvalidArgumentError at the first step that shows it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "apps/rl/envs/wrappers/env_wrapper.h"
+
+namespace rl {
+
+class SameStepReset final : public EnvWrapper {
+ public:
+  explicit SameStepReset(std::unique_ptr<BatchEnv> inner);
+
+  void reset(std::span<const std::uint64_t> seeds) override;
+  void step(ConstRows actions, const StepOut& out) override;
+  [[nodiscard]] EpisodeEnds ends() const override;
+
+ private:
+  std::vector<std::uint32_t> ended_;
+  std::vector<double> returns_;
+  std::vector<std::int64_t> lengths_;
+  OwnedRows final_obs_, shown_;
+};
+
+}  // namespace rl
