@@ -16,7 +16,7 @@ namespace golden {
 
 namespace json = boost::json;
 
-enum class Kind { kEnvironment, kAutoReset, kRandom, kGae, kVtrace, kPpo, kDqn, kReplay, kSac, kUnknown };
+enum class Kind { kEnvironment, kAutoReset, kRandom, kGae, kVtrace, kPpo, kDqn, kReplay, kSac, kStatistics, kUnknown };
 
 struct File {
   std::filesystem::path path;
