@@ -1,4 +1,7 @@
-"""Event files, read back by TensorBoard's own readers (requirements.txt beside this file has the version)."""
+"""Event files, read back by TensorBoard's own readers.
+
+tensorboard_test.py DRIVER PYTHON: PYTHON is the one that has tensorboard, unless TROUPE_RL_PYTHON names another one.
+"""
 import glob
 import math
 import os
@@ -64,11 +67,17 @@ class EventFilesTest(unittest.TestCase):
                                 for e in accumulator.Tensors(tag)])
 
 
+def has_tensorboard(python):
+    return os.path.exists(python) and subprocess.run([python, "-c", "import tensorboard"], check=False,
+                                                     stderr=subprocess.DEVNULL, timeout=60).returncode == 0
+
+
 if __name__ == "__main__":
-    DRIVER = sys.argv.pop(1)
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        print(f"skipped: {sys.executable} has no tensorboard (tests/rl/requirements.txt)")
-        sys.exit(77)
-    unittest.main()
+    DRIVER, PYTHON = sys.argv[1:3]
+    PYTHON = os.environ.get("TROUPE_RL_PYTHON") or PYTHON
+    if "--here" not in sys.argv:
+        if not has_tensorboard(PYTHON):
+            print(f"skipped: {PYTHON} has no tensorboard (cmake/install-deps rl makes one that has)")
+            sys.exit(77)
+        os.execv(PYTHON, [PYTHON, __file__, DRIVER, PYTHON, "--here"])
+    unittest.main(argv=sys.argv[:1])
