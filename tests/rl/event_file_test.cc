@@ -143,6 +143,9 @@ TEST(EventFile, BadTagsAndFoldersAreTypedErrors) {
   const auto made = EventFile::create(folder / "file", kTime, {});
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code(), troupe::ErrorCode::kInvalidArgument);
+  for (const double time : {std::nan(""), -1.0, 1e18})
+    EXPECT_FALSE(EventFile::create(folder / "other", time, {}).ok()) << time;
+  EXPECT_FALSE(std::filesystem::exists(folder / "other"));
 }
 
 }  // namespace

@@ -343,6 +343,7 @@ TEST(FrameWriter, FRW1_FRW2_AFolderOfPngFiles) {
   EXPECT_EQ(read_png(bytes_of(folder / "deep/frames/frame-00001.png")), Frame(4, 3, kBlack));
   rl_test::put(folder / "file", "");
   expect_error(make_frame_writer(folder / "file", {}), troupe::ErrorCode::kInvalidArgument);
+  expect_error(make_frame_writer("", {}), troupe::ErrorCode::kInvalidArgument);
 }
 
 TEST(FrameWriter, FRW3_AFullDiskIsOutOfDiskAndTheFrameCanBeAddedAgain) {

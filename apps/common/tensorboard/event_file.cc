@@ -72,6 +72,8 @@ constexpr int kNamesTried = 1000;
 }  // namespace
 
 troupe::Result<EventFile> EventFile::create(const fs::path& folder, double wall_time, const EventFileOptions& options) {
+  if (!(wall_time >= 0 && wall_time < 1e10))  // the name has ten digits of it
+    return troupe::InvalidArgumentError(fmt::format("{} is no time in seconds since 1970", wall_time));
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return troupe::InvalidArgumentError("cannot make the folder " + folder.string() + ": " + error.message());

@@ -49,7 +49,8 @@ struct Scalar {
 
 class EventFile {
  public:
-  /// Makes the folder and, in it, a file that was not there.
+  /// Makes the folder and, in it, a file that was not there. InvalidArgumentError where that cannot be, and for a
+  /// time that is none.
   static troupe::Result<EventFile> create(const std::filesystem::path& folder, double wall_time,
                                           const EventFileOptions& options);
   EventFile(EventFile&&) = default;

@@ -43,6 +43,7 @@ bool gif_is_built() { return GifWriter::is_built(); }
 
 troupe::Result<std::unique_ptr<FrameWriter>> make_frame_writer(const std::filesystem::path& path,
                                                                const RecordingOptions& options) {
+  if (path.empty()) return troupe::InvalidArgumentError("a recording needs the name of a file or folder");
   if (path.extension() == ".gif" && gif_is_built()) {
     if (const troupe::Status can = GifWriter::check({.width = 1, .height = 1,
                                                      .frames_per_second = options.frames_per_second});
