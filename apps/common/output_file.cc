@@ -4,33 +4,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string_view>
+
+#include "apps/common/descriptor.h"
 
 namespace apps {
 namespace {
 
 namespace fs = std::filesystem;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-troupe::Status system_error(const std::string& what, const fs::path& path) {
-  const std::string message = what + " " + path.string() + ": " + std::strerror(errno);
-  if (errno == ENOSPC || errno == EDQUOT) return troupe::OutOfDiskError(message);
-  return troupe::InvalidArgumentError(message);
-}
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 

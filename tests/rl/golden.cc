@@ -34,6 +34,7 @@ Kind kind_of(const json::object& file) {
   if (first.contains("n_step")) return Kind::kDqn;
   if (first.contains("abs_td_error")) return Kind::kReplay;
   if (first.contains("log_std")) return Kind::kSac;
+  if (first.contains("run_of")) return Kind::kStatistics;
   return Kind::kUnknown;
 }
 

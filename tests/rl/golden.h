@@ -28,6 +28,7 @@ enum class Kind {
   kSac,
   kMinAtar,
   kPictures,
+  kStatistics,
   kUnknown
 };
 
