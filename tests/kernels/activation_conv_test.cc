@@ -1,4 +1,4 @@
-// ACT-1 to ACT-3 and CNV-1 to CNV-3: activations and convolutions of every version against double; convolution also
+// ACT-1 to ACT-3 and CVL-1 to CVL-3: activations and convolutions of every version against double; convolution also
 // against its definition.
 #include "kernels/cpu/activation/activation.h"
 #include "kernels/cpu/conv/conv.h"
@@ -111,7 +111,7 @@ TEST(Convolution, GradientsMatchFiniteDifferences) {
         ASSERT_NEAR(gradient[i] - added, (above - below) / 2e-5, 1e-7) << i;
       }
     };
-    expect_gradient(x, dx, 0);  // CNV-3: written
+    expect_gradient(x, dx, 0);  // CVL-3: written
     expect_gradient(w, dw, 1);  // added to
     expect_gradient(bias, dbias, 1);
   }

@@ -6,10 +6,10 @@
 //
 // Pure; any thread. T is float or double; double always runs the reference (MM-1).
 //
-// CNV-1  Output pixel (r, c) of filter f is bias[f] + the sum over (i, j, ch) of
+// CVL-1  Output pixel (r, c) of filter f is bias[f] + the sum over (i, j, ch) of
 //        x[r stride + i][c stride + j][ch] w[f][i][j][ch]; the output is as large as fits without padding.
-// CNV-2  `patches` is the caller's, patch_count() numbers; backward needs those of the forward just before it.
-// CNV-3  dw and dbias are added to; dx is written, or not wanted when null.
+// CVL-2  `patches` is the caller's, patch_count() numbers; backward needs those of the forward just before it.
+// CVL-3  dw and dbias are added to; dx is written, or not wanted when null.
 #pragma once
 
 #include <cstddef>
