@@ -9,7 +9,9 @@
 
 #include "apps/common/nearest_name.h"
 #include "apps/rl/envs/cartpole_vector_env.h"
+#include "apps/rl/envs/gym/gym_env.h"
 #include "apps/rl/envs/sync_vector_env.h"
+#include "apps/rl/envs/wrappers/fault_injector.h"
 
 namespace rl {
 namespace {
@@ -31,11 +33,20 @@ Made make_own(std::string_view id, const BatchEnvOptions& options) {
   return as_batch_env(SyncVectorEnv::make(id, options));
 }
 
+bool is_prefix(std::string_view name) { return name.ends_with(':'); }
+
 class Registry {
  public:
   Registry() {
     for (std::string_view id : env_ids())
       factories_.emplace(id, [id](std::string_view, const BatchEnvOptions& options) { return make_own(id, options); });
+    factories_.emplace("gym:", [](std::string_view rest, const BatchEnvOptions& options) {
+      return as_batch_env(GymEnv::make(rest, options));
+    });
+    for (std::string_view prefix : kFaultPrefixes)
+      factories_.emplace(prefix, [prefix](std::string_view rest, const BatchEnvOptions& options) {
+        return make_faulty(prefix, rest, options);
+      });
   }
 
   troupe::Status add(std::string name, EnvFactory factory) {
@@ -93,6 +104,16 @@ Made make_batch_env(std::string_view id, const BatchEnvOptions& options) {
   return factory(rest, options);
 }
 
-std::vector<std::string> registered_envs() { return registry().names(); }
+std::vector<std::string> registered_envs() {
+  std::vector<std::string> names = registry().names();
+  std::erase_if(names, is_prefix);
+  return names;
+}
+
+std::vector<std::string> registered_prefixes() {
+  std::vector<std::string> names = registry().names();
+  std::erase_if(names, [](const std::string& name) { return !is_prefix(name); });
+  return names;
+}
 
 }  // namespace rl

@@ -24,13 +24,20 @@ EnvSpecs specs_of(const EnvSpec& spec) {
 
 troupe::Result<std::unique_ptr<SyncVectorEnv>> SyncVectorEnv::make(std::string_view id,
                                                                    const BatchEnvOptions& options) {
-  if (options.num_envs == 0) return troupe::InvalidArgumentError("at least one environment is needed");
-  std::vector<Slot> slots;
+  std::vector<std::unique_ptr<Env>> envs;
   for (std::size_t i = 0; i < options.num_envs; ++i) {
     auto env = make_env(id);
     if (!env.ok()) return env.error_ptr();
-    slots.push_back({.env = std::move(*env), .generator = Generator(0)});
+    envs.push_back(std::move(*env));
   }
+  return make(std::move(envs), options);
+}
+
+troupe::Result<std::unique_ptr<SyncVectorEnv>> SyncVectorEnv::make(std::vector<std::unique_ptr<Env>> envs,
+                                                                   const BatchEnvOptions& options) {
+  if (envs.empty()) return troupe::InvalidArgumentError("at least one environment is needed");
+  std::vector<Slot> slots;
+  for (std::unique_ptr<Env>& env : envs) slots.push_back({.env = std::move(env), .generator = Generator(0)});
   return std::unique_ptr<SyncVectorEnv>(new SyncVectorEnv(std::move(slots), options));
 }
 
@@ -48,7 +55,7 @@ void SyncVectorEnv::reset(std::span<const std::uint64_t> seeds) {
     slots_[i].generator = Generator(seeds[i]);
     begin_episode(slots_[i]);
   }
-  ended_.clear(), returns_.clear(), lengths_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), faults_.clear();
 }
 
 void SyncVectorEnv::reset_one(std::size_t env) { begin_episode(slots_.at(env)); }
@@ -78,7 +85,7 @@ Action SyncVectorEnv::action_of(ConstRows actions, std::size_t index) const {
 }
 
 void SyncVectorEnv::step(ConstRows actions, const StepOut& out) {
-  ended_.clear(), returns_.clear(), lengths_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), faults_.clear();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     out.is_reset[i] = 0;
@@ -98,13 +105,34 @@ void SyncVectorEnv::step(ConstRows actions, const StepOut& out) {
 
 void SyncVectorEnv::step_slot(std::size_t index, Action action, const StepOut& out) {
   Slot& slot = slots_[index];
-  const StepOutcome outcome = slot.env->step(action);
+  StepOutcome outcome{};
+  try {
+    outcome = slot.env->step(action);
+  } catch (const std::exception& error) {
+    if (slot.steps == 0) throw;  // SVE-1
+    return broke_off(index, error.what(), out);
+  }
   ++slot.steps;
   slot.episode_return += outcome.reward;
   out.reward[index] = outcome.reward;
   out.terminated[index] = outcome.terminated;
   out.truncated[index] = slot.steps >= max_episode_steps_;
   if (outcome.terminated || out.truncated[index] != 0) episode_ended(index);
+  slot.env->observe(out.obs.row(index).as<float>());
+}
+
+/// BE-7. Its generator goes on: the next episode is none that it has had.
+void SyncVectorEnv::broke_off(std::size_t index, std::string what, const StepOut& out) {
+  Slot& slot = slots_[index];
+  faults_.push_back({.env = static_cast<std::uint32_t>(index),
+                     .kind = FaultKind::kThrew,
+                     .partial_return = slot.episode_return,
+                     .length = slot.steps,
+                     .what = std::move(what)});
+  begin_episode(slot);
+  out.reward[index] = 0;
+  out.terminated[index] = out.truncated[index] = 0;
+  out.is_reset[index] = 1;
   slot.env->observe(out.obs.row(index).as<float>());
 }
 

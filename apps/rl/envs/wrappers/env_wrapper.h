@@ -22,6 +22,7 @@ class EnvWrapper : public BatchEnv {
   void observe(Rows obs) const override { inner_->observe(obs); }
   void step(ConstRows actions, const StepOut& out) override { inner_->step(actions, out); }
   [[nodiscard]] EpisodeEnds ends() const override { return inner_->ends(); }
+  [[nodiscard]] std::span<const Fault> faults() const override { return inner_->faults(); }
 
  protected:
   [[nodiscard]] BatchEnv& inner() { return *inner_; }
