@@ -1,5 +1,5 @@
-// RIN-1, OTL-1, HMM-1, HPR-1 to HPR-5, GYM-1 to GYM-4, BE-3, BE-4, BE-6, BE-7: the bridge to Gymnasium with a host that
-// does whatever a test wants (fake_gym_host.py), and needs no package of Python's.
+// RIN-1, OTL-1, HMM-1, HMM-2, HPR-1 to HPR-5, GYM-1 to GYM-4, BE-3, BE-4, BE-6, BE-7: the bridge to Gymnasium with a
+// host that does whatever a test wants (fake_gym_host.py), and needs no package of Python's.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -116,6 +116,16 @@ TEST(GymPartsTest, HMM1_ALayoutIsAlignedAndBounded) {
   for (std::size_t n : {std::size_t{1}, std::size_t{1} << 40}) EXPECT_FALSE(HostLayout::of(largest, action, n).ok());
   EXPECT_FALSE(HostLayout::of(obs, action, std::size_t{1} << 60).ok());
   EXPECT_FALSE(HostLayout::of(obs, action, 0).ok());
+}
+
+TEST(GymPartsTest, HMM2_NobodyCanShrinkTheMemory) {
+  const Space number = Box{.dtype = DType::kFloat32, .shape = {4}, .low = {0}, .high = {1}};
+  HostMemory memory = HostMemory::create().value();
+  ASSERT_TRUE(memory.grow(HostLayout::of(number, number, 2).value(), number, number).ok());
+  EXPECT_EQ(::ftruncate(memory.fd(), 0), -1);
+  EXPECT_EQ(::ftruncate(memory.fd(), 1 << 20), -1);
+  memory.obs().as<float>()[7] = 1;
+  EXPECT_EQ(memory.final_obs().as<float>()[0], 0.0f) << "arrays do not overlap";
 }
 
 // ------------------------------------------------------------------------------------------------------ as it should
@@ -284,6 +294,30 @@ TEST(GymBridgeTest, BE7_WhoWaitsForItsNextEpisodeHasNoneToLose) {
   EXPECT_TRUE(broken.env->faults().empty());
   EXPECT_EQ(broken.last->is_reset, (std::vector<std::uint8_t>{1, 1}));
   EXPECT_EQ(broken.env->restarts(), 1u);
+}
+
+TEST(GymBridgeTest, GYM3_ADeathInAResetIsShownByTheNextStep) {
+  const Marker marker;
+  BatchEnvOptions three = twice(marker, seconds(60));
+  three.num_envs = 3;
+  three.auto_reset = AutoReset::kDisabled;
+  const auto env = start("exit-in-reset-one", three);
+  StepBuffers last(*env);
+  step(*env, last), step(*env, last);
+  env->reset_one(1);
+  EXPECT_EQ(env->restarts(), 1u);
+  step(*env, last);
+  ASSERT_EQ(env->faults().size(), 2u);
+  for (std::size_t k : {0u, 1u}) {
+    EXPECT_EQ(env->faults()[k].env, 2 * k) << "the one that was reset has lost nothing";
+    EXPECT_EQ(env->faults()[k].length, 2);
+  }
+  EXPECT_EQ(last.is_reset, std::vector<std::uint8_t>(3, 1));
+  EXPECT_EQ(last.obs.as<float>()[3], 0.0f);
+  step(*env, last);
+  EXPECT_TRUE(env->faults().empty());
+  EXPECT_EQ(last.is_reset, std::vector<std::uint8_t>(3, 0));
+  EXPECT_EQ(last.obs.as<float>()[3], 1.0f);
 }
 
 TEST(GymBridgeTest, GYM1_TooManyRestartsAreAnErrorWithTheLastWords) {

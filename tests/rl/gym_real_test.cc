@@ -255,6 +255,56 @@ TEST_F(GymRealTest, BE7_FaultsOfEachKindAreNoReturns) {
   EXPECT_GE(returns, 5u);
 }
 
+/// Environments of broken_gym_env.py, which is found as any module of a user's is.
+BatchEnvOptions broken(const std::string& how) {
+  ::setenv("PYTHONPATH", TROUPE_BROKEN_GYM_ENVS, 1);
+  BatchEnvOptions two{.num_envs = 2, .gym = {.python = python(), .gym_import = "broken_gym_env"}};
+  two.kwargs = {{"how", how}};
+  two.gym.restarts = {.most = 1};
+  return two;
+}
+
+TEST_F(GymRealTest, GYM5_AnExceptionInAStepCostsThatEpisodeOnly) {
+  const auto env = GymEnv::make("Broken-v0", broken("third step")).value();
+  env->reset(std::vector<std::uint64_t>{3, 4});
+  StepBuffers last(*env);
+  OwnedRows actions(env->specs().action_space, 2);
+  actions.as<std::int64_t>()[0] = 1;  // the first environment throws where the action is 1
+  const int pid = env->pid();
+  for (int t = 0; t < 2; ++t) env->step(actions.view(), last.out());
+  EXPECT_TRUE(env->faults().empty());
+  const float other = last.obs.as<float>()[2];
+  env->step(actions.view(), last.out());
+  ASSERT_EQ(env->faults().size(), 1u);
+  EXPECT_EQ(env->faults()[0].env, 0u);
+  EXPECT_EQ(env->faults()[0].kind, FaultKind::kThrew);
+  EXPECT_EQ(env->faults()[0].length, 2);
+  EXPECT_EQ(env->faults()[0].what, "ValueError: the simulator diverged");
+  EXPECT_EQ(last.is_reset, (std::vector<std::uint8_t>{1, 0}));
+  EXPECT_EQ(last.obs.as<float>()[1], 0.0f) << "an episode's first observation";
+  EXPECT_NE(last.obs.as<float>()[0], 3.0f) << "of a seed that it has not had";
+  EXPECT_EQ(last.obs.as<float>()[2], other) << "the other one goes on";
+  EXPECT_EQ(last.obs.as<float>()[3], 3.0f);
+  EXPECT_EQ(env->pid(), pid);
+  EXPECT_EQ(env->restarts(), 0u);
+}
+
+TEST_F(GymRealTest, GYM5_OneThatCanDoNothingEndsTraining) {
+  for (const char* how : {"first step", "reset"}) {
+    const auto env = GymEnv::make("Broken-v0", broken(how)).value();
+    StepBuffers last(*env);
+    OwnedRows actions(env->specs().action_space, 2);
+    actions.as<std::int64_t>()[0] = 1;
+    try {
+      env->reset(std::vector<std::uint64_t>{3, 4});
+      for (int t = 0; t < 10; ++t) env->step(actions.view(), last.out());
+      ADD_FAILURE() << "it went on: " << how;
+    } catch (const troupe::WorkerCrashedError& error) {
+      EXPECT_NE(std::string(error.what()).find("the simulator diverged"), std::string::npos) << error.what();
+    }
+  }
+}
+
 /// HPR-2 with the host that the library carries: its owner is killed while it is busy.
 TEST_F(GymRealTest, HPR2_TheProcessDiesWithItsParent) {
   int told[2];

@@ -40,7 +40,8 @@ def main():
             ended = numpy.flatnonzero(infos["_final_obs"]) if "final_obs" in infos else []
             file.write(numpy.uint32(len(ended)).tobytes())
             for i in ended:
-                file.write(numpy.uint32(i).tobytes() + infos["final_obs"][i].tobytes())
+                last = numpy.asarray(infos["final_obs"][i], envs.single_observation_space.dtype)
+                file.write(numpy.uint32(i).tobytes() + last.tobytes())
 
 
 main()

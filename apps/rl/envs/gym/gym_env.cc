@@ -232,9 +232,11 @@ void GymEnv::reset(std::span<const std::uint64_t> seeds) {
   std::copy(seeds.begin(), seeds.end(), given.begin());
   for (std::size_t i = 0; i < size(); ++i) spare[i] = next_seed(episodes_[i]);
   was_reset_ = true;
+  restart_to_show_ = false;
   const Heard heard = call(HostCommand::kResetAll, options_.gym.start_deadline);
   if (heard == Heard::kCancelled) raise_cancelled();
-  if (heard != Heard::kBell) process_failed(heard, {});
+  if (heard != Heard::kBell) process_failed(heard, options_.gym.start_deadline);
+  faults_.clear();  // there is no episode that could have been broken off
 }
 
 void GymEnv::reset_one(std::size_t env) {
@@ -243,10 +245,15 @@ void GymEnv::reset_one(std::size_t env) {
     troupe::InvalidArgumentError(fmt::format("there is no environment {} of {}", env, specs_.id)).raise();
   memory_.header().env = static_cast<std::uint32_t>(env);
   Episode& episode = episodes_[env];
-  episode.sum = 0, episode.steps = 0, episode.ended = false;
+  episode = {.seed = episode.seed, .lives = episode.lives, .ended = true};
   const Heard heard = call(HostCommand::kResetOne, options_.gym.start_deadline);
   if (heard == Heard::kCancelled) raise_cancelled();
-  if (heard != Heard::kBell) process_failed(heard, {});
+  if (heard != Heard::kBell) {  // GYM-3
+    process_failed(heard, options_.gym.start_deadline);
+    restart_to_show_ = true;
+    owed_ = std::exchange(faults_, {});
+  }
+  episode.ended = false;
 }
 
 void GymEnv::observe(Rows obs) const {
@@ -267,6 +274,7 @@ void GymEnv::send(ConstRows actions) {
     for (std::size_t i = 0; i < size(); ++i)
       if (episodes_[i].ended)  // BE-4
         troupe::InvalidArgumentError(fmt::format("environment {} of {} has ended: reset it", i, specs_.id)).raise();
+  if (restart_to_show_) return;
   std::memcpy(memory_.actions().data(), actions.data(), actions.bytes());
   deadline_ = steady_clock::now() + options_.gym.step_deadline;
   begin_call(HostCommand::kStep);
@@ -275,11 +283,16 @@ void GymEnv::send(ConstRows actions) {
 void GymEnv::receive(const StepOut& out) {
   check_usable();
   ended_.clear(), returns_.clear(), lengths_.clear(), faults_.clear();
+  if (std::exchange(restart_to_show_, false)) {
+    faults_ = std::exchange(owed_, {});
+    return show_restart(out);
+  }
   Heard heard = process_->wait(deadline_);
   if (heard == Heard::kCancelled) raise_cancelled();
   if (heard == Heard::kBell && !results_make_sense()) heard = Heard::kGarbage;
-  if (heard == Heard::kBell) take_results(out);
-  else process_failed(heard, out);
+  if (heard == Heard::kBell) return take_results(out);
+  process_failed(heard, options_.gym.step_deadline);
+  show_restart(out);
 }
 
 /// GYM-2
@@ -349,23 +362,23 @@ std::uint64_t GymEnv::next_seed(Episode& episode) const {
   return SeedSequence(episode.seed).child(++episode.lives).generate_state_uint32(1)[0] >> 1;
 }
 
-/// Of a step (`out` has rows) or of a reset: then there is no episode that could break off.
-void GymEnv::process_failed(Heard heard, const StepOut& out) {
+/// Breaks all open episodes off and has a new process begin the next ones.
+void GymEnv::process_failed(Heard heard, std::chrono::milliseconds deadline) {
   const bool late = heard == Heard::kLate;
   process_->end();
   last_words_ = process_->tail(kTailLines);
-  const bool stepping = !out.reward.empty();
-  const auto deadline = stepping ? options_.gym.step_deadline : options_.gym.start_deadline;
   std::string why = process_->how_it_ended();
   if (late) why = fmt::format("did not answer within {} ms", deadline.count());
   if (heard == Heard::kGarbage) why = "answered what cannot be";
-  for (std::size_t i = 0; stepping && i < size(); ++i)
+  for (std::size_t i = 0; i < size(); ++i)
     if (!episodes_[i].ended) broke_off(i, late ? FaultKind::kStalled : FaultKind::kExited, why);
   for (Episode& episode : episodes_) episode.sum = 0, episode.steps = 0;
   restart(why);
   if (options_.auto_reset == AutoReset::kNextStep)
     for (Episode& episode : episodes_) episode.ended = false;
-  if (!stepping) return;
+}
+
+void GymEnv::show_restart(const StepOut& out) const {
   std::fill(out.reward.begin(), out.reward.end(), 0.0);
   std::fill(out.terminated.begin(), out.terminated.end(), std::uint8_t{0});
   std::fill(out.truncated.begin(), out.truncated.end(), std::uint8_t{0});

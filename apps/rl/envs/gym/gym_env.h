@@ -26,7 +26,8 @@
 //   GYM-2  Nothing that the process says or writes is trusted: a foreign or older hello, spaces that change, results
 //          that cannot be are typed errors or faults, and never undefined behaviour.
 //   GYM-3  No step of an episode that was broken off is counted twice or as another one's: a new process begins with
-//          new memory.
+//          new memory. When the process fails in reset_one, the next step is not made: it shows the faults of the
+//          others, and all rows begin anew.
 //   GYM-4  make() fails with a type: NotFoundError (no such program, unknown id), RuntimeEnvError (Python lacks
 //          numpy, gymnasium, what the environment needs, or the import failed), InvalidArgumentError (its arguments,
 //          its spaces), WorkerCrashedError, DeadlineExceededError; the last two with the end of what was printed.
@@ -98,7 +99,8 @@ class GymEnv final : public BatchEnv {
   [[nodiscard]] bool results_make_sense();
   void take_results(const StepOut& out);
   void broke_off(std::size_t env, FaultKind kind, std::string what);
-  void process_failed(HostProcess::Heard heard, const StepOut& out);
+  void process_failed(HostProcess::Heard heard, std::chrono::milliseconds deadline);
+  void show_restart(const StepOut& out) const;
   void restart(std::string why);
   [[nodiscard]] bool begin_after_restart();
   void wait_before_restart();
@@ -117,14 +119,15 @@ class GymEnv final : public BatchEnv {
   RestartCounter counter_;
   std::uint64_t restarts_ = 0, asked_ = 0;
   Time deadline_{};
-  std::vector<std::string> last_words_;  // of a process that is gone
+  std::vector<std::string> last_words_;  // of the process that ended last
   troupe::ErrorPtr broken_;
 
   std::vector<Episode> episodes_;
   std::vector<std::uint32_t> ended_;
   std::vector<double> returns_;
   std::vector<std::int64_t> lengths_;
-  std::vector<Fault> faults_;
+  std::vector<Fault> faults_, owed_;
+  bool restart_to_show_ = false;
 };
 
 }  // namespace rl

@@ -219,6 +219,7 @@ class Host:
         self.reward, self.ended = numbers("reward", "d", 8), numbers("ended", "I", 4)
         self.terminated, self.truncated = numbers("terminated", "B", 1), numbers("truncated", "B", 1)
         self.is_reset, self.threw = numbers("is_reset", "B", 1), numbers("threw", "B", 1)
+        self.zeros = bytes(k)
         self.reasons = view[at["reasons"]:at["reasons"] + k * REASON_BYTES]
         self.action_type = self.envs[0].action_space.dtype
         self.actions, _ = rows("actions", self.envs[0].action_space)
@@ -252,37 +253,42 @@ class Host:
 
     def step(self):
         actions = self.actions.astype(self.action_type)  # a copy: an environment may keep its action
-        reward, terminated, truncated, is_reset = self.reward, self.terminated, self.truncated, self.is_reset
+        reward, terminated, truncated, rows = self.reward, self.terminated, self.truncated, self.obs
+        pending, faults, fresh = self.pending, self.faults, self.fresh
+        self.is_reset[:] = self.threw[:] = self.zeros
         num_ended = 0
         for i, env in enumerate(self.envs):
-            if self.pending[i]:
+            if pending[i]:
                 self.begin(i)
                 reward[i] = 0.0
-                terminated[i] = truncated[i] = self.threw[i] = 0
-                is_reset[i] = 1
+                terminated[i] = truncated[i] = 0
+                self.is_reset[i] = 1
                 continue
             try:
-                if self.faults[i]:
-                    self.faults[i].before_step()
+                if faults[i]:
+                    faults[i].before_step()
                 obs, reward[i], over, cut, _ = env.step(actions[i])
+                if not (over or cut):
+                    rows[i][...] = obs
             except Exception as error:
                 self.make_anew(i, error)
                 continue
-            terminated[i], truncated[i] = bool(over), bool(cut)
-            is_reset[i] = self.threw[i] = 0
-            self.fresh[i] = False
+            fresh[i] = False
+            terminated[i] = 1 if over else 0
+            truncated[i] = 1 if cut else 0
             if over or cut:
                 self.ended[num_ended] = i
-                if self.same_step:
-                    self.final_obs[num_ended][...] = obs
-                    self.begin(i)
-                else:
-                    self.obs[i][...] = obs
-                    self.pending[i] = self.next_step
+                self.end(i, num_ended, obs)
                 num_ended += 1
-            else:
-                self.obs[i][...] = obs
         self.words[8] = num_ended
+
+    def end(self, i, row, obs):
+        if self.same_step:
+            self.final_obs[row][...] = obs
+            self.begin(i)
+        else:
+            self.obs[i][...] = obs
+            self.pending[i] = self.next_step
 
     def serve(self):
         quads, bell, read, write = self.quads, b"\1", os.read, os.write
