@@ -239,7 +239,7 @@ class Host:
         if self.fresh[i] and not isinstance(error, FaultOnPurpose):
             raise error
         traceback.print_exception(error)
-        reason = first_line(error).encode()[:REASON_BYTES - 1]
+        reason = first_line(error).encode()[:REASON_BYTES - 1].decode(errors="ignore").encode()  # no half letter
         self.reasons[i * REASON_BYTES:i * REASON_BYTES + len(reason) + 1] = reason + b"\0"
         try:
             self.envs[i].close()
