@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plays the Python side of the Gymnasium bridge with the standard library alone, for tests of the protocol and its
 faults: the program that a test names as its Python. What it does wrong is the environment's name; with {"once": FILE}
-it does so only until FILE is there, which it makes.
+it does so only until FILE is there, which it makes, and is {"then": ...} after that, or good.
 
 Its environments count: the observation is (the seed modulo 1000, steps), each reward 1, and an episode
 ends after {"length": n} steps, default 5.
@@ -56,7 +56,7 @@ if "once" in kwargs:
     try:
         os.close(os.open(kwargs["once"], os.O_CREAT | os.O_EXCL))
     except FileExistsError:
-        name = "count"
+        name = kwargs.get("then", "count")
 
 if name == "crash-at-start":
     print("no license found", file=sys.stderr)
@@ -81,6 +81,8 @@ hello = {
 }
 if name == "huge":
     hello["observation_space"]["shape"] = [1 << 16, 1 << 15]
+if name == "other-spaces":
+    hello["action_space"]["n"] = 3
 if name == "dict":
     hello["observation_space"] = {"type": "Dict"}
 if name == "no-spec":
