@@ -126,7 +126,9 @@ BANS = [
         r"|(?<![\w.>:])(?:std::|::)?system\s*\(\s*[^)]|\bpopen\s*\(",
         "the launcher: fork after gRPC was used hangs the child, and a child must be seen by pidfd",
         allowed={"core/node/": "launcher, daemon and embedded start are the processes' home",
-                 "apps/cli/": "`troupe run` execs the program"}),
+                 "apps/cli/": "`troupe run` execs the program",
+                 "apps/rl/envs/gym/host_process": "posix_spawn of a Python, seen by pidfd: rl works without the "
+                                                  "runtime"}),
     Ban("stdout in a library",
         r"(?<![\w:])(?:std::)?(?:printf|puts|putchar|vprintf)\s*\(|\bstd::cout\b|\bfprintf\s*\(\s*stdout",
         "troupe::log, or return the text: standard output belongs to the user's program", where=LIBRARIES,

@@ -8,7 +8,7 @@
 // Invariants
 //   BE-1  Environment i draws from its own stream, begun by seeds[i]: what it does depends neither on n nor on i.
 //   BE-2  kSameStep: the step that ends an episode gives the first observation of the next one; the last one of the
-//         old is in ends().final_obs. is_reset is 0 everywhere.
+//         old is in ends().final_obs. is_reset is 0 everywhere but in a faulted row (BE-7).
 //   BE-3  kNextStep: the ending step gives the last observation; the next call ignores that environment's action,
 //         begins its next episode and gives its first observation, reward 0 and no flags. Such a row is no transition:
 //         is_reset is 1.
@@ -17,6 +17,11 @@
 //   BE-5  `truncated` says that the time limit was reached, `terminated` that the task says so; both can be.
 //   BE-6  An action that is not of the action space is an InvalidArgumentError that names the environment, except that
 //         a Box's bounds are the task's own business (Gymnasium's environments clip, or do not).
+//   BE-7  A fault (an environment threw, its process ended or stalled) breaks an episode off: it is in faults(), not in
+//         ends(), and neither terminated nor truncated; its sum of rewards is no return. In every mode the environment
+//         begins anew at once, in a stream that it has not had: the row has reward 0, no flags, the next episode's
+//         first observation, and is_reset is 1: no transition. The episode's good prefix ends with the observation
+//         that the last action was chosen for: whoever trains bootstraps from there, or drops the prefix.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +32,7 @@
 
 #include <troupe/result.h>
 
+#include "apps/rl/envs/faults.h"
 #include "apps/rl/spaces/rows.h"
 #include "apps/rl/spaces/space.h"
 
@@ -78,6 +84,8 @@ class BatchEnv {
   [[nodiscard]] virtual std::span<const std::uint8_t> action_mask() const { return {}; }
   /// How many lives are left, a number an environment. Empty: this task has none. Valid until the next call.
   [[nodiscard]] virtual std::span<const std::int32_t> lives() const { return {}; }
+  /// Of the last step, by environment, ascending. Environments that cannot fault have none.
+  [[nodiscard]] virtual std::span<const Fault> faults() const { return {}; }
 };
 
 /// Memory for the results of steps; for programs and tests that keep them nowhere else.

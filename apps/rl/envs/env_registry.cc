@@ -10,7 +10,9 @@
 #include "apps/common/nearest_name.h"
 #include "apps/rl/envs/classic/classic_vector_env.h"
 #include "apps/rl/envs/env.h"
+#include "apps/rl/envs/gym/gym_env.h"
 #include "apps/rl/envs/minatar/minatar_vector_env.h"
+#include "apps/rl/envs/wrappers/fault_injector.h"
 
 namespace rl {
 namespace {
@@ -30,6 +32,8 @@ Made make_own(std::string_view id, const BatchEnvOptions& options) {
   return as_batch_env(ClassicVectorEnv::make(id, options));
 }
 
+bool is_prefix(std::string_view name) { return name.ends_with(':'); }
+
 class Registry {
  public:
   Registry() {
@@ -38,6 +42,13 @@ class Registry {
     for (std::string_view id : minatar_env_ids())
       factories_.emplace(id, [id](std::string_view, const BatchEnvOptions& options) {
         return as_batch_env(MinAtarVectorEnv::make(id, options));
+      });
+    factories_.emplace("gym:", [](std::string_view rest, const BatchEnvOptions& options) {
+      return as_batch_env(GymEnv::make(rest, options));
+    });
+    for (std::string_view prefix : kFaultPrefixes)
+      factories_.emplace(prefix, [prefix](std::string_view rest, const BatchEnvOptions& options) {
+        return make_faulty(prefix, rest, options);
       });
   }
 
@@ -96,6 +107,16 @@ Made make_batch_env(std::string_view id, const BatchEnvOptions& options) {
   return factory(rest, options);
 }
 
-std::vector<std::string> registered_envs() { return registry().names(); }
+std::vector<std::string> registered_envs() {
+  std::vector<std::string> names = registry().names();
+  std::erase_if(names, is_prefix);
+  return names;
+}
+
+std::vector<std::string> registered_prefixes() {
+  std::vector<std::string> names = registry().names();
+  std::erase_if(names, [](const std::string& name) { return !is_prefix(name); });
+  return names;
+}
 
 }  // namespace rl

@@ -5,7 +5,10 @@
 //     return troupe::run(argc, argv, driver);
 //   }
 //
-// A name that ends with a colon is a prefix: "gym:" makes "gym:LunarLander-v3", and its factory gets what follows.
+// A name that ends with a colon is a prefix: its factory gets what follows. There are
+//
+//   gym:LunarLander-v3       any environment of Gymnasium, in a Python process (gym/gym_env.h)
+//   throw:, exit:, stall:    in front of any other name: it faults on purpose (wrappers/fault_injector.h)
 //
 // Any thread.
 //
@@ -26,6 +29,7 @@
 #include <troupe/result.h>
 
 #include "apps/rl/envs/batch_env.h"
+#include "apps/rl/envs/gym/gym_options.h"
 #include "kernels/cpu/isa/isa.h"
 
 namespace rl {
@@ -37,6 +41,8 @@ struct BatchEnvOptions {
   boost::json::object kwargs = {};            // for the environment; one that knows none of them refuses them
   /// kReference: the exact one, where there are faster versions that differ in the last bits.
   troupe::kernels::Isa isa = troupe::kernels::Isa::kReference;
+  GymOptions gym = {};     // of "gym:"; kwargs are what gymnasium.make gets
+  FaultRates faults = {};  // inside of the environment's process; the fault prefixes set them
 };
 
 /// `rest`: of the name, behind a prefix.
@@ -46,7 +52,9 @@ using EnvFactory = std::function<troupe::Result<std::unique_ptr<BatchEnv>>(std::
 troupe::Status register_env(std::string name, EnvFactory factory);
 [[nodiscard]] troupe::Result<std::unique_ptr<BatchEnv>> make_batch_env(std::string_view id,
                                                                        const BatchEnvOptions& options);
-/// All names, sorted.
+/// All names, sorted, without prefixes.
 [[nodiscard]] std::vector<std::string> registered_envs();
+/// Those that end with a colon.
+[[nodiscard]] std::vector<std::string> registered_prefixes();
 
 }  // namespace rl

@@ -4,14 +4,21 @@
 //   struct Slot {
 //     void seed(std::uint64_t seed);                          // begins the stream; begin() follows
 //     void begin();                                           // an episode
-//     StepOutcome step(ConstRows actions, std::size_t row);   // BE-6: raises for an action that is none
+//     void check(ConstRows actions, std::size_t row) const;   // BE-6: raises for an action that is none
+//     StepOutcome step(ConstRows actions, std::size_t row);   // a checked one
 //     void observe(Rows row) const;
 //   };
 //
-// One thread at a time. Promises: BE-1 to BE-6 of batch_env.h.
+// One thread at a time. Promises: BE-1 to BE-7 of batch_env.h.
+//
+//   SVE-1  An exception from an environment's step costs that episode (BE-7); one from the first step of an episode
+//          goes to the caller: an environment that always throws ends training instead of beginning anew for ever.
+//   SVE-2  An action that is none changes nothing: all are looked at before the first environment is stepped.
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,7 +51,7 @@ class SlotsVectorEnv : public BatchEnv {
       slots_[i].seed(seeds[i]);
       begin_episode(i);
     }
-    ended_.clear(), returns_.clear(), lengths_.clear();
+    clear();
   }
 
   void reset_one(std::size_t env) override {
@@ -58,7 +65,9 @@ class SlotsVectorEnv : public BatchEnv {
   }
 
   void step(ConstRows actions, const StepOut& out) override {
-    ended_.clear(), returns_.clear(), lengths_.clear();
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if (!episodes_[i].ended) slots_[i].check(actions, i);  // SVE-2
+    clear();
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       out.is_reset[i] = 0;
       if (!episodes_[i].ended) {
@@ -79,6 +88,7 @@ class SlotsVectorEnv : public BatchEnv {
     const std::size_t kept = auto_reset_ == AutoReset::kSameStep ? ended_.size() : 0;
     return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept)};
   }
+  [[nodiscard]] std::span<const Fault> faults() const override { return faults_; }
 
  protected:
   SlotsVectorEnv(std::vector<Slot> slots, EnvSpecs specs, AutoReset auto_reset)
@@ -97,6 +107,8 @@ class SlotsVectorEnv : public BatchEnv {
     bool ended = false;
   };
 
+  void clear() { ended_.clear(), returns_.clear(), lengths_.clear(), faults_.clear(); }
+
   void begin_episode(std::size_t index) {
     slots_[index].begin();
     episodes_[index] = {};
@@ -104,13 +116,33 @@ class SlotsVectorEnv : public BatchEnv {
 
   void step_slot(std::size_t index, ConstRows actions, const StepOut& out) {
     Episode& episode = episodes_[index];
-    const StepOutcome outcome = slots_[index].step(actions, index);
+    StepOutcome outcome{};
+    try {
+      outcome = slots_[index].step(actions, index);
+    } catch (const std::exception& error) {
+      if (episode.steps == 0) throw;  // SVE-1
+      return broke_off(index, error.what(), out);
+    }
     ++episode.steps;
     episode.episode_return += outcome.reward;
     out.reward[index] = outcome.reward;
     out.terminated[index] = outcome.terminated;
     out.truncated[index] = specs_.max_episode_steps && episode.steps >= *specs_.max_episode_steps;
     if (outcome.terminated || out.truncated[index] != 0) episode_ended(index);
+    slots_[index].observe(out.obs.row(index));
+  }
+
+  /// BE-7. Its stream goes on: the next episode is none that it has had.
+  void broke_off(std::size_t index, std::string what, const StepOut& out) {
+    faults_.push_back({.env = static_cast<std::uint32_t>(index),
+                       .kind = FaultKind::kThrew,
+                       .partial_return = episodes_[index].episode_return,
+                       .length = episodes_[index].steps,
+                       .what = std::move(what)});
+    begin_episode(index);
+    out.reward[index] = 0;
+    out.terminated[index] = out.truncated[index] = 0;
+    out.is_reset[index] = 1;
     slots_[index].observe(out.obs.row(index));
   }
 
@@ -135,6 +167,7 @@ class SlotsVectorEnv : public BatchEnv {
   std::vector<double> returns_;
   std::vector<std::int64_t> lengths_;
   OwnedRows final_obs_;  // of those in ended_, in their order
+  std::vector<Fault> faults_;
 };
 
 }  // namespace rl

@@ -23,24 +23,34 @@ EnvSpecs specs_of(const EnvSpec& spec) {
 }
 
 /// BE-6
-Action detail::EnvSlot::action_of(ConstRows actions, std::size_t row) const {
+void detail::EnvSlot::check(ConstRows actions, std::size_t row) const {
   const EnvSpec& spec = env_->spec();
-  if (spec.num_actions == 0)
+  if (spec.num_actions == 0) static_cast<void>(actions.as<float>());
+  else check_choice(actions.as<std::int64_t>()[row], spec.num_actions, row, spec.id);
+}
+
+Action detail::EnvSlot::action_of(ConstRows actions, std::size_t row) const {
+  if (env_->spec().num_actions == 0)
     return {.value = static_cast<double>(actions.as<float>()[row]), .type = ActionType::kFloat32};
-  const std::int64_t choice = actions.as<std::int64_t>()[row];
-  check_choice(choice, spec.num_actions, row, spec.id);
-  return {.value = static_cast<double>(choice), .type = ActionType::kDiscrete};
+  return {.value = static_cast<double>(actions.as<std::int64_t>()[row]), .type = ActionType::kDiscrete};
 }
 
 troupe::Result<std::unique_ptr<SyncVectorEnv>> SyncVectorEnv::make(std::string_view id,
                                                                    const BatchEnvOptions& options) {
-  if (options.num_envs == 0) return troupe::InvalidArgumentError("at least one environment is needed");
-  std::vector<detail::EnvSlot> slots;
+  std::vector<std::unique_ptr<Env>> envs;
   for (std::size_t i = 0; i < options.num_envs; ++i) {
     auto env = make_env(id);
     if (!env.ok()) return env.error_ptr();
-    slots.emplace_back(std::move(*env));
+    envs.push_back(std::move(*env));
   }
+  return make(std::move(envs), options);
+}
+
+troupe::Result<std::unique_ptr<SyncVectorEnv>> SyncVectorEnv::make(std::vector<std::unique_ptr<Env>> envs,
+                                                                   const BatchEnvOptions& options) {
+  if (envs.empty()) return troupe::InvalidArgumentError("at least one environment is needed");
+  std::vector<detail::EnvSlot> slots;
+  for (std::unique_ptr<Env>& env : envs) slots.emplace_back(std::move(env));
   EnvSpecs specs = specs_of(slots.front().env().spec());
   if (options.max_episode_steps) specs.max_episode_steps = options.max_episode_steps;
   return std::unique_ptr<SyncVectorEnv>(new SyncVectorEnv(std::move(slots), std::move(specs), options.auto_reset));

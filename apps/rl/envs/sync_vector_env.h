@@ -1,6 +1,6 @@
 // SyncVectorEnv: any environment of env.h, n of them, stepped one after the other (Gymnasium's name for it).
 //
-// One thread at a time. Promises: BE-1 to BE-6 of batch_env.h.
+// One thread at a time. Promises: BE-1 to BE-7 of batch_env.h, SVE-1 and SVE-2.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,7 @@ class EnvSlot {
   explicit EnvSlot(std::unique_ptr<Env> env) : env_(std::move(env)) {}
   void seed(std::uint64_t seed) { generator_ = Generator(seed); }
   void begin() { env_->reset(generator_); }
+  void check(ConstRows actions, std::size_t row) const;
   StepOutcome step(ConstRows actions, std::size_t row) { return env_->step(action_of(actions, row)); }
   void observe(Rows row) const { env_->observe(row.as<float>()); }
 
@@ -40,6 +41,9 @@ class SyncVectorEnv final : public SlotsVectorEnv<detail::EnvSlot> {
  public:
   /// `id`: of make_env.
   static troupe::Result<std::unique_ptr<SyncVectorEnv>> make(std::string_view id, const BatchEnvOptions& options);
+  /// Of any environments of one kind, at least one; options.num_envs is theirs.
+  static troupe::Result<std::unique_ptr<SyncVectorEnv>> make(std::vector<std::unique_ptr<Env>> envs,
+                                                             const BatchEnvOptions& options);
 
   [[nodiscard]] const Env& env(std::size_t index) const { return slot(index).env(); }
 

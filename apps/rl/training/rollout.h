@@ -5,9 +5,12 @@
 // ROL-1  The same options and the same sequence of parameters give the same batches, on any run and any placement.
 // ROL-2  Episodes continue from one collect() to the next; environments reset themselves (BE-2), and a truncated
 //        episode bootstraps from its true last observation.
+// ROL-4  A faulted episode (BE-7) is no return. The row of its fault counts as a truncated step without reward, which
+//        bootstraps from the observation that its last action was chosen for.
 // ROL-3  Training uses the exact environment (CVE-1, Isa::kReference); only the networks run vectorized.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +47,9 @@ struct EpisodeEnd {
   float episode_return = 0;
 };
 
+/// By FaultKind.
+using FaultCounts = std::array<std::uint64_t, 3>;
+
 class RolloutWorker {
  public:
   /// Throws what MadeEnv::make says of it, and InvalidArgumentError when the policy is for other spaces.
@@ -58,11 +64,14 @@ class RolloutWorker {
   /// Of observations and rewards (env_setup.h).
   void sync(const Moments& moments) { made_.sync(moments); }
   [[nodiscard]] Moments take_deltas() { return made_.take_deltas(); }
+  /// Of episodes, by kind (FaultKind), since the start.
+  [[nodiscard]] const FaultCounts& faults() const { return faults_; }
 
  private:
   void act(std::size_t begin, const OnPolicyOut& out);
   void values_of(std::span<const float> params, ConstRows obs);
   void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
+  void record_faults(std::uint32_t step, ConstRows obs);
 
   RolloutOptions options_;
   MadeEnv made_;
@@ -75,6 +84,7 @@ class RolloutWorker {
   std::vector<double> step_reward_;
   std::vector<std::uint8_t> terminated_, truncated_, is_reset_;
   std::vector<std::byte> final_obs_;
+  FaultCounts faults_{};
   std::vector<std::size_t> final_rows_;  // the samples whose final_obs_ are kept
 };
 

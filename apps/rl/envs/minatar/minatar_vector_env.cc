@@ -65,9 +65,12 @@ EnvSpecs specs_of(std::string_view id, const Game& game, std::size_t moves, cons
 
 }  // namespace
 
+void detail::MinAtarSlot::check(ConstRows actions, std::size_t row) const {
+  check_choice(actions.as<std::int64_t>()[row], static_cast<std::int64_t>(moves_.size()), row, id_);
+}
+
 StepOutcome detail::MinAtarSlot::step(ConstRows actions, std::size_t row) {
   const std::int64_t choice = actions.as<std::int64_t>()[row];
-  check_choice(choice, static_cast<std::int64_t>(moves_.size()), row, id_);
   const minatar::GameOutcome outcome = game_.step(moves_[static_cast<std::size_t>(choice)], draws_);
   return {.reward = static_cast<double>(outcome.reward), .terminated = outcome.terminal};
 }

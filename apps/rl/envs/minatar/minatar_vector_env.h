@@ -32,6 +32,7 @@ class MinAtarSlot {
     game_.forget();
   }
   void begin() { game_.reset(draws_); }
+  void check(ConstRows actions, std::size_t row) const;
   StepOutcome step(ConstRows actions, std::size_t row);
   void observe(Rows row) const;
 

@@ -24,6 +24,7 @@ class EnvWrapper : public BatchEnv {
   [[nodiscard]] EpisodeEnds ends() const override { return inner_->ends(); }
   [[nodiscard]] std::span<const std::uint8_t> action_mask() const override { return inner_->action_mask(); }
   [[nodiscard]] std::span<const std::int32_t> lives() const override { return inner_->lives(); }
+  [[nodiscard]] std::span<const Fault> faults() const override { return inner_->faults(); }
 
  protected:
   [[nodiscard]] BatchEnv& inner() { return *inner_; }

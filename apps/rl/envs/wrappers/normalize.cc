@@ -110,7 +110,8 @@ void NormalizeReward::reset_one(std::size_t env) {
 
 void NormalizeReward::step(ConstRows actions, const StepOut& out) {
   inner().step(actions, out);
-  for (std::size_t i = 0; i < returns_.size(); ++i) returns_[i] = returns_[i] * options_.gamma + out.reward[i];
+  for (std::size_t i = 0; i < returns_.size(); ++i)  // a row that begins anew may follow a fault (BE-7)
+    returns_[i] = out.is_reset[i] != 0 ? 0 : returns_[i] * options_.gamma + out.reward[i];
   const bool finite = options_.frozen
                           ? std::all_of(returns_.begin(), returns_.end(), [](double x) { return std::isfinite(x); })
                           : moments_.add(std::span<const double>(returns_));

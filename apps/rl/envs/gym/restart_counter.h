@@ -1,0 +1,40 @@
+// Restart intensity, as OTP's supervisors have it: at most so many restarts within a period.
+//
+// Pure: the time comes with the question. One thread at a time.
+//
+//   RIN-1  The restart that would be one more than `most` within `period` is refused; it is not counted then.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+
+namespace rl {
+
+struct RestartLimit {
+  std::size_t most = 5;
+  std::chrono::milliseconds period{60'000};
+};
+
+class RestartCounter {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  explicit RestartCounter(RestartLimit limit) : limit_(limit) {}
+
+  /// Counts one more, unless that is too many.
+  [[nodiscard]] bool allow(Time now) {
+    while (!times_.empty() && now - times_.front() >= limit_.period) times_.pop_front();
+    if (times_.size() >= limit_.most) return false;
+    times_.push_back(now);
+    return true;
+  }
+  /// Restarts within the period before the last question.
+  [[nodiscard]] std::size_t recent() const { return times_.size(); }
+
+ private:
+  RestartLimit limit_;
+  std::deque<Time> times_;
+};
+
+}  // namespace rl
