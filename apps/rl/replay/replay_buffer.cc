@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -116,7 +115,7 @@ void ReplayBuffer::sample(const ReplayDraw& draw, Generator& generator, const Sa
     drawn_[i] = static_cast<std::uint32_t>(tree_->find(mass));
   }
   for (const Column& column : options_.columns)
-    gather(std::as_const(ring_).view().column(column.name), drawn_, layout.column(column.name, memory));
+    gather(ring_.column(column.name), drawn_, layout.column(column.name, memory));
   const std::span<float> weight = layout.column("weight", memory).as<float>();
   const std::span<std::int64_t> index = layout.column("index", memory).as<std::int64_t>();
   const std::span<std::int64_t> generation = layout.column("generation", memory).as<std::int64_t>();
