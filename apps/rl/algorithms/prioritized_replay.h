@@ -24,12 +24,19 @@ class PriorityTree {
   explicit PriorityTree(const ReplayOptions& options);
 
   void update(std::size_t index, double abs_td_error);
+  /// priority() as it was before; what raises it anew is update().
+  void restore(std::size_t index, double priority);
   [[nodiscard]] double total() const { return sums_[1]; }
   [[nodiscard]] double priority(std::size_t index) const { return priority_[index]; }
   /// priority^alpha; 0 for an index never written.
   [[nodiscard]] double mass(std::size_t index) const { return sums_[leaves_ + index]; }
   [[nodiscard]] double probability(std::size_t index) const { return mass(index) / total(); }
 
+  /// The smallest mass of the indices written; 0 when there are none.
+  [[nodiscard]] double smallest_mass() const;
+
+  /// The first index whose running sum is greater than that mass.
+  [[nodiscard]] std::size_t find(double mass) const;
   /// PR-2, one index a draw in [0, 1).
   [[nodiscard]] std::vector<std::size_t> sample(std::span<const double> draws) const;
   /// (N P)^-beta, N the capacity.
@@ -38,11 +45,10 @@ class PriorityTree {
   [[nodiscard]] double largest_raw_weight(double beta) const;
 
  private:
-  [[nodiscard]] std::size_t find(double mass) const;
-
   ReplayOptions options_;
   std::size_t leaves_;            // a power of two
   std::vector<double> sums_;      // a heap: node 1 is the root, leaves from leaves_
+  std::vector<double> smallest_;  // likewise; infinite where nothing was written
   std::vector<double> priority_;  // before the exponent
 };
 

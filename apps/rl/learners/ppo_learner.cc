@@ -11,12 +11,6 @@
 
 namespace rl {
 
-double LinearDecay::at(std::int64_t steps) const {
-  const double passed =
-      std::clamp(static_cast<double>(steps) / static_cast<double>(std::max<std::int64_t>(over_steps, 1)), 0.0, 1.0);
-  return first + (last - first) * passed;
-}
-
 namespace {
 
 const PolicySpec& checked(const PolicySpec& policy) {

@@ -14,6 +14,7 @@
 
 #include "apps/rl/algorithms/ppo_loss.h"
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/algorithms/schedule.h"
 #include "apps/rl/learners/learner.h"
 #include "apps/rl/policies/distribution.h"
 #include "apps/rl/policies/observation_encoder.h"
@@ -22,15 +23,6 @@
 #include "kernels/cpu/optimizer/optimizer.h"
 
 namespace rl {
-
-/// A value that falls linearly with the environment steps learned from, and then stays.
-struct LinearDecay {
-  double first = 1;
-  double last = 1;
-  std::int64_t over_steps = 100'000;
-
-  [[nodiscard]] double at(std::int64_t steps) const;
-};
 
 struct PpoOptions {
   PolicySpec policy = {};

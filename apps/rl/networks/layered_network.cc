@@ -82,6 +82,16 @@ void LayeredNetwork<T>::backward(std::span<const T> params, std::span<const T> d
       into = dx.data();
     }
     const T* weights = params.data() + layer.place.weights;
+    if (grads.empty()) {  // NET-5
+      if (layer.convolution) troupe::InvalidArgumentError("a convolution needs its gradients").raise();
+      if (into != nullptr)
+        troupe::kernels::matmul<T>(isa_, {.m = batch_, .n = layer.place.in, .k = layer.place.out},
+                                   {.data = slope, .stride = layer.place.out},
+                                   {.data = weights, .stride = layer.place.in},
+                                   {.data = into, .stride = layer.place.in});
+      slope = into;
+      continue;
+    }
     T* dw = grads.data() + layer.place.weights;
     T* dbias = grads.data() + layer.place.biases;
     if (layer.convolution) {

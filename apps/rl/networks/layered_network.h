@@ -1,5 +1,5 @@
-// LayeredNetwork: any specification, layer by layer, on the matrix product. Promises: NET-1 to NET-3. One thread at a
-// time.
+// LayeredNetwork: any specification, layer by layer, on the matrix product. Promises: NET-1 to NET-3, NET-5. One thread
+// at a time.
 #pragma once
 
 #include <vector>

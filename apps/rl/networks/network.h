@@ -14,6 +14,8 @@
 //   NET-3  Results depend on the specification, the instruction set and the rows, not on earlier calls.
 //   NET-4  A network of two hidden layers of at most kSmallLayer tanh units runs the kernel of kernels/cpu/mlp, which
 //          is faster for those; the parameters are laid out in the same way.
+//   NET-5  With input_gradients and without convolutions backward() takes empty `grads`: only dx is wanted then, and
+//          the products that give the parameters' gradients are not made.
 #pragma once
 
 #include <cstddef>
