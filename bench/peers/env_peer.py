@@ -1,15 +1,18 @@
 """The classic-control environments of Gymnasium and EnvPool, as bench/rl_env_steps.cc steps ours: 1,024 together,
-random actions drawn beforehand. To be run by a Python that has gymnasium, numpy and envpool.
+random actions drawn beforehand. As a program it is run by a Python that has PACKAGES; measure() makes one.
 
 Gymnasium: its own vectorized CartPole. EnvPool: the better of 1 and 2 threads, synchronous and asynchronous (half of
 the environments a batch). Prints {"peer": ..., "row": ..., "value": ...} a line, steps a second.
 """
 import argparse
 import json
+import os
 import re
 import sys
 import time
 
+PEERS = ("Gymnasium", "EnvPool")
+PACKAGES = ["gymnasium==1.4.0", "numpy==2.4.6", "envpool==1.2.5"]
 ENVS, BATCHES = 1024, 64
 ROWS = {
     "rl/env_cartpole": "CartPole-v1",
@@ -69,6 +72,22 @@ def envpool_best(env_id, seconds):
 
         best = max(best, rate(step, seconds))
     return best
+
+
+def measure(folder, only, quick, say):
+    """{peer: {row: value}}; less where it could not be had."""
+    import common
+    venv = common.install_venv(os.path.join(folder, "envs"), PACKAGES, say)
+    if venv is None:
+        return {}
+    say("Gymnasium, EnvPool")
+    flags = (["--only", only] if only else []) + (["--quick"] if quick else [])
+    lines = common.run_rows([os.path.join(venv, "bin", "python"), os.path.abspath(__file__), *flags], say,
+                            "Gymnasium, EnvPool")
+    peers = {}
+    for line in lines:
+        peers.setdefault(line["peer"], {})[line["row"]] = line["value"]
+    return peers
 
 
 def main():

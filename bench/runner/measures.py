@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(BENCH, "peers"))
 import blas_peer  # noqa: E402
 import collective_peer  # noqa: E402
 import common  # noqa: E402
+import env_peer  # noqa: E402
 import ray_peer  # noqa: E402
 
 # What the commands bench/NAME are: the families of rows, and the measures that print them.
@@ -155,6 +156,9 @@ def run_beside_peers(command, wish):
 
 def all_peers(only, wish, known):
     """{peer: {row: value}} of the peers that run after ours; a measure's own peers come with it."""
-    if {row.split("/")[0] for row in known if re.search(only, row)} & set(ray_peer.FAMILIES):
-        return ray_peer.measure(PEERS, only, wish.quick, say)[0]
-    return {}
+    wanted, peers = [row for row in known if re.search(only, row)], {}
+    if {row.split("/")[0] for row in wanted} & set(ray_peer.FAMILIES):
+        peers.update(ray_peer.measure(PEERS, only, wish.quick, say)[0])
+    if set(wanted) & set(env_peer.ROWS):
+        peers.update(env_peer.measure(PEERS, only, wish.quick, say))
+    return peers
