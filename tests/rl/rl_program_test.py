@@ -71,6 +71,12 @@ class RlTest(unittest.TestCase):
         _, err = self.train(1, "r", "--resume", f"{self.root}/p/checkpoint.bin", "--hidden", "8")
         self.assertIn("another environment or network", err)
 
+    def test_faults_are_counted_by_their_kind(self):
+        self.train(3, "f", "--env", "throw:CartPole-v1", "--env-kwargs", '{"p": 0.02}', "--steps", "4096")
+        faults = self.result("f")["faults"]
+        self.assertGreater(faults["threw"], 20)
+        self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
+
     def test_list_and_mistakes(self):
         out, _ = self.run_rl(0, "list")
         for name in ("ppo", "CartPole-v1", "Pendulum-v1"):

@@ -115,6 +115,30 @@ TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
   EXPECT_GT(lengths(120, 1).size(), 3u);
 }
 
+// ROL-4: the rows of faults teach nothing, and no return is made of what was broken off.
+TEST(Rollout, ROL4_AFaultIsNoTransitionAndNoReturn) {
+  RunConfig config;
+  config.env = {.id = "throw:CartPole-v1", .kwargs = R"({"p": 0.02})"};
+  const PpoLearner learner(learner_options(config, policy()));
+  RolloutWorker worker(rollout_options(config, policy(), 0, 0));
+  OwnedSamples batch(worker.columns(), worker.samples());
+  std::int64_t faults = 0, ended = 0, neutral = 0;
+  double counted = 0;
+  for (int i = 0; i < 4; ++i) {
+    const auto episodes = worker.collect(learner.params(), on_policy_out(batch.layout(), batch.memory()));
+    for (const EpisodeEnd& episode : episodes) ++ended, counted += static_cast<double>(episode.episode_return);
+    faults += worker.take_faults()[static_cast<std::size_t>(FaultKind::kThrew)];
+    const OnPolicyView seen = on_policy_view(batch.view());
+    for (std::size_t row = 0; row < seen.rows(); ++row)
+      neutral += seen.advantage[row] == 0.0f && seen.returns[row] == seen.value[row] ? 1 : 0;
+  }
+  EXPECT_GT(faults, 20);
+  EXPECT_GT(ended, 0);
+  EXPECT_EQ(neutral, faults);
+  EXPECT_LT(counted, 4.0 * static_cast<double>(worker.samples()) - static_cast<double>(faults));
+  EXPECT_EQ(worker.take_faults(), FaultCounts{});
+}
+
 TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
   const PpoLearner learner(learner_options({}, policy()));
   std::vector<std::vector<float>> obs;

@@ -24,7 +24,9 @@ std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float
   return {SampleBatch{.columns = {layout.columns().begin(), layout.columns().end()},
                       .rows = layout.rows(),
                       .memory = std::move(memory).seal()},
-          RolloutReport{.episodes = std::move(episodes), .deltas = worker_.take_deltas()}};
+          RolloutReport{.episodes = std::move(episodes),
+                        .deltas = worker_.take_deltas(),
+                        .faults = worker_.take_faults()}};
 }
 
 LearnerActor::LearnerActor(PpoOptions options, std::optional<StateDict> resumed) : learner_(options) {

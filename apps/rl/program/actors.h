@@ -39,6 +39,7 @@ struct SampleBatch {
 struct RolloutReport {
   std::vector<EpisodeEnd> episodes;
   Moments deltas;
+  FaultCounts faults{};
 };
 
 struct UpdateReply {

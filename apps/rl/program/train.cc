@@ -114,6 +114,7 @@ class TrainingRun {
     for (RolloutReport& report : troupe::get(round_->reports)) {
       ended.push_back(std::move(report.episodes));
       merge(task_.moments, report.deltas);
+      for (std::size_t kind = 0; kind < report.faults.size(); ++kind) log_.faults[kind] += report.faults[kind];
     }
     const double seconds = seconds_before_ + elapsed();
     const UpdateReply reply = troupe::get(round_->update);

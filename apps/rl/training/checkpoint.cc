@@ -203,6 +203,7 @@ std::string words_of(RunConfig config, const TrainingLog& log) {
                                         {"steps", log.steps},
                                         {"episodes", log.episodes},
                                         {"updates", log.updates},
+                                        {"faults", json::array(log.faults.begin(), log.faults.end())},
                                         {"seconds", log.seconds},
                                         {"metrics", std::move(metrics)},
                                         {"solved_steps", log.solved_steps},
@@ -237,6 +238,8 @@ TrainingLog log_of(const json::object& words, const StateDict& arrays) {
   out.steps = words.at("steps").to_number<std::int64_t>();
   out.episodes = words.at("episodes").to_number<std::int64_t>();
   out.updates = words.at("updates").to_number<std::int64_t>();
+  for (std::size_t kind = 0; kind < out.faults.size(); ++kind)
+    out.faults[kind] = words.at("faults").as_array().at(kind).to_number<std::int64_t>();
   out.seconds = words.at("seconds").to_number<double>();
   for (const json::value& name : words.at("metrics").as_array()) out.metrics.emplace_back(name.as_string());
   out.solved_steps = words.at("solved_steps").to_number<std::int64_t>();

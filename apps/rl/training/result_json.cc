@@ -2,6 +2,8 @@
 
 #include <boost/json.hpp>
 
+#include "apps/rl/envs/faults.h"
+
 namespace rl {
 namespace {
 
@@ -19,6 +21,9 @@ std::string training_json(const TrainingOutcome& o) {
   json::array curve;
   for (const CurvePoint& point : log.curve)
     curve.push_back(json::array{point.steps, static_cast<double>(point.mean_return)});
+  json::object faults;
+  for (FaultKind kind : {FaultKind::kThrew, FaultKind::kExited, FaultKind::kStalled})
+    faults[name_of(kind)] = log.faults[static_cast<std::size_t>(kind)];
   json::array learning;
   for (const UpdatePoint& point : log.learning) {
     json::object of_update{{"steps", point.steps}};
@@ -43,6 +48,7 @@ std::string training_json(const TrainingOutcome& o) {
                    {"steps", log.steps},
                    {"episodes", log.episodes},
                    {"updates", log.updates},
+                   {"faults", std::move(faults)},
                    {"mean_return", log.mean_return()},
                    {"seconds", log.seconds},
                    {"steps_per_second", o.seconds_this_run > 0 ? steps_this_run / o.seconds_this_run : 0.0},

@@ -76,7 +76,7 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
                                                 .is_reset = is_reset_});
     std::copy(step_reward_.begin(), step_reward_.end(), reward_.begin() + static_cast<std::ptrdiff_t>(step * n));
     record_endings(step, episodes);
-    record_faults(step, out.obs.slice(step * n, n));
+    record_faults(step, out.value.subspan(step * n, n));
   }
   if (!final_rows_.empty()) {
     values_of(params, {out.obs.dtype(), final_rows_.size(), out.obs.width(), final_obs_.data()});
@@ -105,14 +105,13 @@ void RolloutWorker::act(std::size_t begin, const OnPolicyOut& out) {
   std::copy(values_.begin(), values_.end(), out.value.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 
-void RolloutWorker::record_faults(std::uint32_t step, ConstRows obs) {
+/// ROL-4: a last step whose reward is just what was expected.
+void RolloutWorker::record_faults(std::uint32_t step, std::span<const float> values) {
   for (const Fault& fault : made_.env().faults()) {
     ++faults_.at(static_cast<std::size_t>(fault.kind));
     const std::size_t sample = step * options_.num_envs + fault.env;
-    truncated_[sample] = 1;
-    final_rows_.push_back(sample);
-    const ConstRows last = obs.row(fault.env);
-    final_obs_.insert(final_obs_.end(), last.data(), last.data() + last.bytes());
+    reward_[sample] = values[fault.env];
+    terminated_[sample] = 1;
   }
 }
 

@@ -5,9 +5,9 @@
 // ROL-1  The same options and the same sequence of parameters give the same batches, on any run and any placement.
 // ROL-2  Episodes continue from one collect() to the next; environments reset themselves (BE-2), and a truncated
 //        episode bootstraps from its true last observation.
-// ROL-4  A faulted episode (BE-7) is no return. The row of its fault counts as a truncated step without reward, which
-//        bootstraps from the observation that its last action was chosen for.
 // ROL-3  Training uses the exact environment (CVE-1, Isa::kReference); only the networks run vectorized.
+// ROL-4  A faulted episode (BE-7) is no return. The row of its fault is no transition: its advantage is 0 and its
+//        return the value that it was given, so the good prefix bootstraps from the observation of that row.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/rl/algorithms/gae.h"
@@ -27,6 +28,9 @@
 #include "apps/rl/samples/on_policy.h"
 
 namespace rl {
+
+/// Of episodes, by FaultKind.
+using FaultCounts = std::array<std::int64_t, 3>;
 
 struct RolloutOptions {
   EnvSetup env = {};
@@ -47,9 +51,6 @@ struct EpisodeEnd {
   float episode_return = 0;
 };
 
-/// By FaultKind.
-using FaultCounts = std::array<std::uint64_t, 3>;
-
 class RolloutWorker {
  public:
   /// Throws what MadeEnv::make says of it, and InvalidArgumentError when the policy is for other spaces.
@@ -64,14 +65,14 @@ class RolloutWorker {
   /// Of observations and rewards (env_setup.h).
   void sync(const Moments& moments) { made_.sync(moments); }
   [[nodiscard]] Moments take_deltas() { return made_.take_deltas(); }
-  /// Of episodes, by kind (FaultKind), since the start.
-  [[nodiscard]] const FaultCounts& faults() const { return faults_; }
+  /// Faulted episodes since the last call.
+  [[nodiscard]] FaultCounts take_faults() { return std::exchange(faults_, {}); }
 
  private:
   void act(std::size_t begin, const OnPolicyOut& out);
   void values_of(std::span<const float> params, ConstRows obs);
   void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
-  void record_faults(std::uint32_t step, ConstRows obs);
+  void record_faults(std::uint32_t step, std::span<const float> values);
 
   RolloutOptions options_;
   MadeEnv made_;

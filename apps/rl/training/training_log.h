@@ -38,6 +38,7 @@ struct TrainingLog {
   std::int64_t steps = 0;
   std::int64_t episodes = 0;
   std::int64_t updates = 0;
+  FaultCounts faults = {};         // episodes that were broken off: none of them is in `episodes`
   double seconds = 0;              // spent so far, resumed runs included
   std::vector<float> recent = {};       // returns of the last episodes, oldest first, at most kReturnWindow
   std::vector<CurvePoint> curve = {};   // one point an update, once an episode has ended
