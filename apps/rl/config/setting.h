@@ -1,7 +1,7 @@
 // Settings: the numbers and words of a run that a user may choose, each with a name, a default, a range and a line of
-// help. One list of them is behind the flags, the preset files, the checkpoint and the printed configuration.
+// help. One list of them is behind the flags, the files, the checkpoint and the printed configuration.
 //
-//   defaults ◀── preset (--preset) ◀── file (--config) ◀── checkpoint (--resume) ◀── flags        the right one wins
+//   defaults, or those of a checkpoint (--resume) ◀── file (--config) ◀── flags        the right one wins
 //
 // A Setting points into the structure that it belongs to, which outlives it. One thread at a time.
 //
@@ -48,7 +48,7 @@ troupe::Status assign_all(std::span<const Setting> settings, const boost::json::
 
 /// A value as a user would type it: 0.001, 64,64, tanh.
 [[nodiscard]] std::string text_of(const Setting& setting);
-/// "name: value" lines, in the order of the settings: what a preset file is.
+/// "name: value" lines, in the order of the settings: what --config reads.
 [[nodiscard]] std::string to_yaml(std::span<const Setting> settings);
 /// A mapping of names to scalars and lists. NotFoundError for a file that is not there, InvalidArgumentError with the
 /// line for one that is no YAML, or no such mapping.
