@@ -17,7 +17,7 @@
 
 #include <troupe/result.h>
 
-#include "apps/rl/learners/state_dict.h"
+#include "apps/rl/state/state_dict.h"
 #include "apps/rl/samples/sample_batch.h"
 
 namespace rl {

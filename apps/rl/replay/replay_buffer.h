@@ -29,7 +29,7 @@
 
 #include "apps/rl/algorithms/prioritized_replay.h"
 #include "apps/rl/algorithms/rng.h"
-#include "apps/rl/learners/state_dict.h"
+#include "apps/rl/state/state_dict.h"
 #include "apps/rl/samples/sample_batch.h"
 
 namespace rl {

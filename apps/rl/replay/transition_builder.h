@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "apps/rl/envs/batch_env.h"
-#include "apps/rl/learners/state_dict.h"
+#include "apps/rl/state/state_dict.h"
 #include "apps/rl/samples/transitions.h"
 
 namespace rl {

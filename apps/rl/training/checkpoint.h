@@ -24,7 +24,7 @@
 
 #include <troupe/result.h>
 
-#include "apps/rl/learners/state_dict.h"
+#include "apps/rl/state/state_dict.h"
 #include "apps/rl/policies/policy_spec.h"
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/training/training_log.h"

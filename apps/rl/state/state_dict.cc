@@ -1,4 +1,4 @@
-#include "apps/rl/learners/state_dict.h"
+#include "apps/rl/state/state_dict.h"
 
 #include <fmt/format.h>
 
