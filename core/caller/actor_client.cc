@@ -227,8 +227,9 @@ void ActorClient::is_constructed() {
 detail::ObjectPtr ActorClient::monitor() {
   ObjectTable& objects = owner().objects();
   const detail::ObjectPtr ref = detail::ObjectPtr::adopt(objects.make_owned());
-  auto died = [&objects, ref](Result<ActorDeath> death) {
+  auto died = [&objects, ref, &home = home_, id = id()](Result<ActorDeath> death) {
     if (!death.ok()) return objects.fail(entry_of(ref), death.error_ptr());
+    if (const detail::Ptr<ActorClient> client = home.find(id)) client->heard_dead(death->message);
     detail::Value value;
     const std::vector<std::byte> bytes = wire::encode_message(*death);
     value.body = detail::Bytes(bytes.data(), bytes.size());
@@ -322,6 +323,10 @@ void ActorClient::process_died(const net::BegunCalls& begun, ErrorPtr why) {
   } else if (life_.direct()) {
     die(life_.last_death());
   }
+}
+
+void ActorClient::heard_dead(const std::string& why) {
+  if (life_.direct() && !life_.dead()) die(make_error<ActorDiedError>(why.empty() ? "the actor is dead" : why));
 }
 
 void ActorClient::die(const ErrorPtr& why) {

@@ -5,9 +5,12 @@
 //
 // Invariants
 //   CAC-3  An open call keeps the actor's handle.
+//   CAC-8  Once kill() has returned, or a monitor has told of the death, here, a new call fails with ActorDiedError, even
+//          while the actor's process has not heard of it.
 // Thread rule: lock held, but for what the last handle's release does.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/caller/actor_calls.h"
@@ -92,6 +95,9 @@ class ActorClient final : public detail::HandleBase {
   void moved(const wire::ActorLocation& word);
   /// Its process, or all of its node, is dead: what that had begun.
   void process_died(const net::BegunCalls& begun, ErrorPtr why);
+  /// The head has said here that it is dead, but not as news to whom it keeps posted: a light actor that was made
+  /// directly has one life, and nobody subscribes to it. (CAC-8)
+  void heard_dead(const std::string& why);
   /// It is dead, or cannot be reached for good: its calls fail, but those whose answers may still be on their way.
   void die(const ErrorPtr& why);
   /// The process is taken apart: nothing is waited for.

@@ -82,6 +82,8 @@ void ActorClients::kill(const detail::HandlePtr& handle, bool restart) {
   }
   (void)runtime_.requests().call<wire::Empty>(kHead, wire::Method::kKillActor,
                                               wire::KillActor{client_of(handle).id(), restart}, kActorAnswerTimeout);
+  CoreLock lock(runtime_);
+  client_of(handle).heard_dead("it was killed by kill()");
 }
 
 // ---------------------------------------------------------------------------------------------------------------- ends

@@ -91,6 +91,8 @@ int call_many(ActorHandle<Log> log, int from, int n) {
   return get(log.call<&Log::add>(from + n));
 }
 
+void end_it(const ActorHandle<Log>& actor) { troupe::kill(actor); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -319,6 +321,21 @@ int main(int argc, char** argv) {
       CHECK(get(death, {.timeout = 30s}).cause == troupe::DeathCause::kKilled);
       CHECK_THROWS(ActorDiedError, get(lights[7].call<&Log::add>(1), {.timeout = 30s}));
       CHECK_EQ(get(lights[8].call<&Log::add>(1), {.timeout = 30s}), 4);
+    }},
+    {"CAC-8: a light actor that was killed is dead here, though its host has not heard of it", [] {
+      for (const bool by_monitor : {true, false}) {
+        const auto light = actor<Log>.options({.isolation = troupe::Isolation::kLight}).remote();
+        const int host = get(light.call<&Log::pid>(), {.timeout = 30s});
+        const auto death = troupe::monitor(light);
+        // Hosts tell the head in order: it has heard of `light` when it has of those that came later.
+        for (int i = 0; i < 8; ++i) troupe::kill(actor<Log>.options({.isolation = troupe::Isolation::kLight}).remote());
+        CHECK_EQ(::kill(host, SIGSTOP), 0);
+        if (by_monitor) get(task<&end_it>.remote(light), {.timeout = 30s});  // another process says it
+        else troupe::kill(light);
+        if (by_monitor) CHECK(get(death, {.timeout = 30s}).cause == troupe::DeathCause::kKilled);
+        CHECK_THROWS(ActorDiedError, get(light.call<&Log::add>(1), {.timeout = 1s}));
+        CHECK_EQ(::kill(host, SIGCONT), 0);
+      }
     }},
     {"bad options are typed errors", [] {
       CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.lifetime = troupe::Lifetime::kDetached}).remote());
