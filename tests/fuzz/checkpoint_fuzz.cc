@@ -77,7 +77,7 @@ struct Samples {
     const Folder folder;
     rl::Checkpoint checkpoint;
     checkpoint.policy.spec = rl::task_of(checkpoint.config).value().policy;
-    checkpoint.learner = rl::PpoLearner(rl::learner_options(checkpoint.config, checkpoint.policy.spec)).save();
+    checkpoint.learner = rl::make_learner(checkpoint.config, checkpoint.policy.spec)->save();
     checkpoint.policy.params = checkpoint.learner.get<float>("params");
     checkpoint.log.recent = {10, 20};
     checkpoint.log.curve = {{100, 15.0f}, {200, 20.0f}};

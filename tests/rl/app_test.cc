@@ -40,7 +40,7 @@ TEST(CommandLine, TrainingFlags) {
 
 TEST(CommandLine, RCL2_GivenSettingsGoOverThoseOfACheckpoint) {
   const auto train = std::get<TrainCommand>(parse({"--resume", "c.bin", "--num-workers", "5"}));
-  EXPECT_EQ(train.over({.seed = 8, .num_workers = 2, .num_envs = 7}),
+  EXPECT_EQ(train.over({.seed = 8, .num_workers = 2, .num_envs = 7}).value(),
             (RunConfig{.seed = 8, .num_workers = 5, .num_envs = 7}));
 }
 

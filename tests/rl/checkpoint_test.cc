@@ -39,7 +39,7 @@ class Folder {
 };
 
 Checkpoint sample() {
-  PpoLearner learner(learner_options({.seed = 3}, cartpole().policy));
+  PpoLearner learner(ppo_options({.seed = 3}, std::get<PolicySpec>(cartpole().policy)));
   Checkpoint out;
   out.learner = learner.save();
   std::vector<float> moment = out.learner.get<float>("adam/first_moment");
@@ -90,8 +90,8 @@ TEST(CheckpointFile, EverythingComesBack) {
 
 TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
   Folder folder;
-  PpoLearner learner(learner_options({.seed = 5}, cartpole().policy));
-  const PolicySpec& policy = cartpole().policy;
+  PpoLearner learner(ppo_options({.seed = 5}, std::get<PolicySpec>(cartpole().policy)));
+  const PolicySpec& policy = std::get<PolicySpec>(cartpole().policy);
   OwnedSamples batch(on_policy_columns(policy.observation_space, policy.action_space), 300);
   Generator random(1);
   for (float& v : batch.column("obs").as<float>()) v = static_cast<float>(random.uniform(-1, 1));
@@ -103,7 +103,7 @@ TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
   checkpoint.learner = learner.save();
   checkpoint.policy.params = checkpoint.learner.get<float>("params");
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", checkpoint).ok());
-  PpoLearner resumed(learner_options({.seed = 6}, cartpole().policy));
+  PpoLearner resumed(ppo_options({.seed = 6}, std::get<PolicySpec>(cartpole().policy)));
   resumed.restore(load_checkpoint(folder / "c.bin").value().learner);
   learner.update(views);
   resumed.update(views);
@@ -152,8 +152,9 @@ TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
 TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
   Folder folder;
   Checkpoint other = sample();
-  other.policy.spec.networks.policy.hidden[0] = other.policy.spec.networks.value.hidden[0] = 8;
-  other.policy.params.assign(other.policy.spec.networks.parameter_count(), 0.5f);
+  auto& networks = std::get<PolicySpec>(other.policy.spec).networks;
+  networks.policy.hidden[0] = networks.value.hidden[0] = 8;
+  other.policy.params.assign(networks.parameter_count(), 0.5f);
   for (const char* name : {"params", "adam/first_moment", "adam/second_moment"})
     other.learner.put(name, other.policy.params);
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", other).ok());

@@ -77,9 +77,90 @@ class RlTest(unittest.TestCase):
         self.assertGreater(faults["threw"], 20)
         self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
 
+    DQN = ("--algo", "dqn", "--hidden", "32,32", "--horizon", "32", "--updates", "8", "--learning-starts", "200", "--steps",
+           "1600", "--target-interval", "50")
+    SAC = ("--algo", "sac", "--hidden", "16,16", "--minibatch", "32", "--steps", "400", "--learning-starts", "50")
+
+    def lines(self, folder):
+        with open(f"{self.root}/{folder}/progress.jsonl", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def test_off_policy_runs_are_the_same_again_and_their_policies_play(self):
+        for name, arguments in (("dqn", self.DQN), ("sac", self.SAC)):
+            out = {}
+            for number, extra in (("1", ()), ("2", ()), ("3", ("--seed", "2"))):
+                self.train(3 if name == "dqn" else 0, name + number, *arguments, *extra)
+                out[number] = self.parameters(name + number)[1]
+            self.assertEqual(out["1"], out["2"])
+            self.assertNotEqual(out["1"], out["3"])
+            played, _ = self.run_rl(0, "evaluate", f"{self.root}/{name}1/policy.bin", "--episodes", "3")
+            self.assertIn("over 3 episodes", played)
+        self.assertIn("q/hidden0/weight", self.parameters("dqn1")[0])
+        self.assertIn("actor/hidden0/weight", self.parameters("sac1")[0])
+
+    def test_the_replay_in_shards_with_priorities_and_several_runners(self):
+        self.train(3, "p", *self.DQN, "--replay-shards", "3", "--prioritized-replay", "--n-step", "3", "--num-workers", "2",
+                   "--num-envs", "2", "--dueling")
+        result = self.result("p")
+        self.assertEqual(result["steps"], 1664)  # whole rounds of 2 x 2 x 32
+        self.assertEqual(result["steps"], self.lines("p")[-1]["steps"])
+        self.train(3, "q", *self.DQN, "--replay-shards", "3", "--prioritized-replay", "--n-step", "3", "--num-workers", "2",
+                   "--num-envs", "2", "--dueling")
+        self.assertEqual(self.parameters("p")[1], self.parameters("q")[1])
+
+    def test_an_off_policy_run_goes_on_with_its_replay_or_says_that_it_has_none(self):
+        self.train(3, "p", *self.DQN)
+        self.train(3, "q", "--resume", f"{self.root}/p/checkpoint.bin", "--steps", "3200")
+        self.assertEqual(self.result("q")["resumed_from_steps"], 1600)
+        self.assertGreater(self.result("q")["updates"], self.result("p")["updates"])
+        self.train(3, "r", *self.DQN, "--no-replay")
+        size = {run: os.path.getsize(f"{self.root}/{run}/checkpoint.bin") for run in "pr"}
+        self.assertGreater(size["p"] - size["r"], 1600 * 40)  # two observations of four floats, and more, a step
+        self.train(3, "s", "--resume", f"{self.root}/r/checkpoint.bin", "--steps", "3200")
+        _, err = self.train(2, "t", "--resume", f"{self.root}/p/checkpoint.bin", "--algo", "sac")
+        self.assertIn("the checkpoint is one of dqn, not of sac", err)
+        _, err = self.train(2, "t", "--resume", f"{self.root}/p/checkpoint.bin", "--clip", "0.1")
+        self.assertIn("there is no setting 'clip'", err)
+
+    def test_copies_are_played_while_training_goes_on_and_the_best_is_kept(self):
+        out, _ = self.train(0, "p", "--steps", "8192", "--evaluate-every", "0.25", "--evaluation-episodes", "4",
+                            "--evaluation-threshold", "9")
+        self.assertIn("gate 9: passed by the copy of 2048 steps", out)
+        result = self.result("p")
+        self.assertEqual([steps for steps, _, _ in result["evaluations"]], [2048, 4096, 6144, 8192])
+        self.assertEqual(result["gate"]["state"], "passed")
+        best = max(mean for _, mean, _ in result["evaluations"])
+        played, _ = self.run_rl(0, "evaluate", result["best_policy"], "--episodes", "4", "--seed", "1500000000")
+        self.assertIn(f"mean return {best:.1f}", played)
+        told = [line for line in self.lines("p") if "evaluation" in line]
+        self.assertEqual(len(told), 5)  # four copies, one of them twice
+        self.assertEqual(sum(line["again"] for line in told), 1)
+        self.assertEqual(len(os.listdir(f"{self.root}/p/tensorboard")), 1)
+        # With a gate to pass, that decides.
+        self.train(0, "q", "--env", "Pendulum-v1", "--steps", "4096", "--evaluate-every", "0.5", "--evaluation-episodes",
+                   "4", "--evaluation-threshold", "-100000", "--no-tensorboard")
+        self.assertFalse(os.path.exists(f"{self.root}/q/tensorboard"))
+        self.train(3, "r", "--env", "Pendulum-v1", "--steps", "4096", "--evaluate-every", "0.5", "--evaluation-episodes",
+                   "4", "--evaluation-threshold", "0")
+
+    def test_what_is_not_finite_ends_the_run_with_a_checkpoint(self):
+        _, err = self.train(1, "p", "--learning-rate", "1e30", "--steps", "20000", "--max-grad-norm", "1e30")
+        self.assertRegex(err, r"after \d+ steps of seed 1: .*PPO's")
+        self.assertTrue(os.path.exists(f"{self.root}/p/checkpoint.bin"))
+
+    def test_presets_are_below_files_and_flags(self):
+        self.train(3, "p", "--preset", "dqn-cartpole", "--hidden", "16", "--steps", "600", "--evaluate-every", "0")
+        config = self.result("p")["config"]
+        self.assertEqual((config["algo"], config["hidden"], config["updates"]), ("dqn", [16], 128))
+        self.assertIn("did you mean 'dqn-cartpole'?", self.train(2, "x", "--preset", "dqn-cartpol")[1])
+        self.assertIn("'clip' is a setting of ppo, not of dqn", self.train(2, "x", "--algo", "dqn", "--clip", "1")[1])
+        self.assertIn("a Q-network chooses from a Discrete space",
+                      self.train(1, "x", "--algo", "dqn", "--env", "Pendulum-v1")[1])
+        self.assertIn("sac on CartPole-v1", self.train(1, "x", "--algo", "sac", "--env", "CartPole-v1")[1])
+
     def test_list_and_mistakes(self):
         out, _ = self.run_rl(0, "list")
-        for name in ("ppo", "CartPole-v1", "Pendulum-v1"):
+        for name in ("ppo", "dqn", "sac", "CartPole-v1", "Pendulum-v1", "dqn-cartpole"):
             self.assertIn(name, out)
         self.assertIn("did you mean --horizon?", self.train(2, "x", "--horizn", "3")[1])
         self.assertIn("learning_rate is a number from 0 on", self.train(2, "x", "--learning-rate", "-1")[1])

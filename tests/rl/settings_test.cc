@@ -1,9 +1,11 @@
 // SET-1 to SET-3, ENS-1, RCL-2: settings from text, YAML and JSON, and what environments they make.
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "apps/rl/config/presets.h"
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/config/setting.h"
 
@@ -100,6 +102,63 @@ TEST(Settings, SET3_JsonAndYamlReadBack) {
   EXPECT_EQ(again, config);
 }
 
+TEST(Settings, SET3_ThoseOfEveryAlgorithmReadBack) {
+  for (const std::string& algo : algorithm_names()) {
+    RunConfig config = defaults_of(algo).value();
+    config.evaluation.threshold = -180;
+    config.sac.temperature = 0.2;
+    const auto yaml = parse_yaml(to_yaml(settings_of(config)), "here").value();
+    RunConfig wanted = config;
+    if (algo != "sac") wanted.sac.temperature.reset();
+    EXPECT_EQ(config_from(yaml).value(), wanted) << algo;
+  }
+}
+
+TEST(Settings, AnOptionalNumberIsANumberOrAuto) {
+  RunConfig config = defaults_of("sac").value();
+  const auto settings = settings_of(config);
+  const auto setting = *std::ranges::find(settings, "temperature", &Setting::name);
+  EXPECT_EQ(text_of(setting), "auto");
+  ASSERT_TRUE(assign_text(setting, "0.1").ok());
+  EXPECT_EQ(config.sac.temperature, 0.1);
+  EXPECT_FALSE(assign_text(setting, "-1").ok());
+  EXPECT_FALSE(assign_text(setting, "warm").ok());
+  EXPECT_EQ(config.sac.temperature, 0.1) << "a refused value changes nothing";
+  ASSERT_TRUE(assign_text(setting, "auto").ok());
+  EXPECT_FALSE(config.sac.temperature.has_value());
+}
+
+TEST(RunConfig, TheAlgorithmDecidesWhichSettingsThereAre) {
+  EXPECT_EQ(config_from({}).value(), RunConfig());
+  EXPECT_EQ(config_from({{"algo", "sac"}}).value().env.id, "Pendulum-v1");
+  EXPECT_EQ(config_from({{"learning_rate", 0.5}, {"algo", "dqn"}}).value().dqn.learning_rate, 0.5);
+  const auto says = [](const boost::json::object& given, const char* word) {
+    const auto config = config_from(given);
+    ASSERT_FALSE(config.ok());
+    EXPECT_NE(config.error().message().find(word), std::string::npos) << config.error().message();
+  };
+  says({{"algo", "dqm"}}, "did you mean 'dqn'?");
+  says({{"algo", "dqn"}, {"clip", 0.1}}, "'clip' is a setting of ppo, not of dqn");
+  says({{"algo", "sac"}, {"tempurature", 0.1}}, "did you mean 'temperature'?");
+  RunConfig none;
+  none.algo = "none";
+  EXPECT_THROW(settings_of(none), troupe::InvalidArgumentError);
+}
+
+TEST(Presets, EachIsAConfigurationWithAnEnvironmentThatItFits) {
+  ASSERT_FALSE(preset_names().empty());
+  for (const std::string& name : preset_names()) {
+    const auto config = config_from(preset(name).value());
+    ASSERT_TRUE(config.ok()) << name << ": " << config.error().message();
+    if (config->env.id.starts_with("gym:")) continue;
+    const auto task = task_of(*config);
+    EXPECT_TRUE(task.ok()) << name << ": " << task.error().message();
+  }
+  const auto unknown = preset("dqn-cartpol");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_NE(unknown.error().message().find("did you mean 'dqn-cartpole'?"), std::string::npos);
+}
+
 TEST(Settings, YamlThatIsNoneIsToldWithItsLine) {
   const auto refused = [](const char* text, const char* word) {
     const auto read = parse_yaml(text, "preset.yaml");
@@ -121,8 +180,9 @@ TEST(RunConfig, ItsTaskHasThePolicyOfItsSpacesAndItsErrorsAreThoseOfItsParts) {
   pendulum.env = {.id = "Pendulum-v1", .normalize_observation = true, .normalize_reward = true};
   pendulum.network.hidden = {32};
   const Task task = task_of(pendulum).value();
-  EXPECT_EQ(task.policy.networks.policy.hidden, (std::vector<std::size_t>{32}));
-  EXPECT_EQ(task.policy.networks.log_stds, 1u);
+  const auto& policy = std::get<PolicySpec>(task.policy);
+  EXPECT_EQ(policy.networks.policy.hidden, (std::vector<std::size_t>{32}));
+  EXPECT_EQ(policy.networks.log_stds, 1u);
   EXPECT_EQ(task.moments.size(), 2u);
   EXPECT_FALSE(task.specs.reward_threshold.has_value());
 

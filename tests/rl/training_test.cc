@@ -17,12 +17,12 @@ namespace {
 
 using namespace rl;
 
-PolicySpec policy() { return task_of({}).value().policy; }
+PolicySpec policy() { return std::get<PolicySpec>(task_of({}).value().policy); }
 
 // The loop of the program, in one process.
 class LocalRun {
  public:
-  explicit LocalRun(const RunConfig& config) : config_(config), learner_(learner_options(config, policy())) {
+  explicit LocalRun(const RunConfig& config) : config_(config), learner_(ppo_options(config, policy())) {
     log_.threshold = 475;
     for (std::size_t i = 0; i < config.num_workers; ++i) {
       workers_.emplace_back(rollout_options(config, policy(), i, 0));
@@ -82,7 +82,7 @@ TEST(Training, LRN1_ROL1_SameSeedSameBitsAndAnotherSeedOthers) {
 TEST(PpoLearner, LRN2_RestoredLearnerGoesOnWithTheSameBits) {
   LocalRun run({.num_envs = 8, .horizon = 40});
   run.iterate();
-  PpoLearner copy(learner_options({.seed = 99}, policy()));
+  PpoLearner copy(ppo_options({.seed = 99}, policy()));
   copy.restore(run.learner().save());
   run.learner().update(run.views());
   copy.update(run.views());
@@ -98,7 +98,7 @@ TEST(PpoLearner, LinearDecayFallsAndStays) {
 }
 
 TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
-  const PpoLearner learner(learner_options({}, policy()));
+  const PpoLearner learner(ppo_options({}, policy()));
   const auto lengths = [&](std::size_t horizon, int batches) {
     RolloutOptions options = rollout_options({.num_envs = 3}, policy(), 0, 0);
     options.horizon = horizon;
@@ -119,7 +119,7 @@ TEST(Rollout, ROL2_EpisodesGoOnFromBatchToBatch) {
 TEST(Rollout, ROL4_AFaultIsNoTransitionAndNoReturn) {
   RunConfig config;
   config.env = {.id = "throw:CartPole-v1", .kwargs = R"({"p": 0.02})"};
-  const PpoLearner learner(learner_options(config, policy()));
+  const PpoLearner learner(ppo_options(config, policy()));
   RolloutWorker worker(rollout_options(config, policy(), 0, 0));
   OwnedSamples batch(worker.columns(), worker.samples());
   std::int64_t faults = 0, ended = 0, neutral = 0;
@@ -140,7 +140,7 @@ TEST(Rollout, ROL4_AFaultIsNoTransitionAndNoReturn) {
 }
 
 TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
-  const PpoLearner learner(learner_options({}, policy()));
+  const PpoLearner learner(ppo_options({}, policy()));
   std::vector<std::vector<float>> obs;
   for (std::size_t i : {0, 1}) {
     RolloutWorker worker(rollout_options({}, policy(), i, 0));
@@ -155,7 +155,7 @@ TEST(Rollout, WorkersOfOneRunPlayDifferentEpisodes) {
 // PA-1: a worker that was restarted does not play its first episodes again; the first life is that of a run without
 // one.
 TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
-  const PpoLearner learner(learner_options({}, policy()));
+  const PpoLearner learner(ppo_options({}, policy()));
   const auto played = [&](std::uint32_t life) {
     RolloutOptions options = rollout_options({}, policy(), 0, 0);
     options.life = life;
@@ -208,7 +208,7 @@ TEST(PpoLearner, AnUpdateEndsWithTheEpochThatPassesTheTargetKl) {
   LocalRun run({.num_envs = 8, .horizon = 40});
   run.iterate();
   const auto steps_of = [&](double target_kl) {
-    PpoOptions options = learner_options({}, policy());
+    PpoOptions options = ppo_options({}, policy());
     options.target_kl = target_kl;
     PpoLearner learner(options);
     learner.update(run.views());
@@ -220,7 +220,7 @@ TEST(PpoLearner, AnUpdateEndsWithTheEpochThatPassesTheTargetKl) {
 
 // E.5: the schedules end where the run does.
 TEST(PpoLearner, TheSchedulesFallOverTheStepsOfTheRun) {
-  const PpoOptions options = learner_options({.total_steps = 3000}, policy());
+  const PpoOptions options = ppo_options({.total_steps = 3000}, policy());
   EXPECT_DOUBLE_EQ(options.learning_rate.at(3000), options.learning_rate.last);
   EXPECT_GT(options.learning_rate.at(2000), options.learning_rate.last);
   EXPECT_DOUBLE_EQ(options.clip.at(3000), options.clip.last);

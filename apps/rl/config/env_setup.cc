@@ -54,7 +54,8 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
     out.env_ = std::move(*wrapped);
     return true;
   };
-  if (std::holds_alternative<Box>(out.specs().action_space) && !put(ClipAction::make(std::move(out.env_))))
+  if (use.clip_action && std::holds_alternative<Box>(out.specs().action_space) &&
+      !put(ClipAction::make(std::move(out.env_))))
     return status.error_ptr();
   if (setup.clip_reward > 0 && !use.frozen &&
       !put(ClipReward::make(std::move(out.env_), -setup.clip_reward, setup.clip_reward)))

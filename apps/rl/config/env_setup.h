@@ -1,7 +1,7 @@
 // EnvSetup: which environment, and what is put around it. A plain value: sent to runners, kept in checkpoints.
 //
-//   the environment ─▶ ClipAction (where actions are numbers) ─▶ ClipReward ─▶ NormalizeReward ─▶ FrameStack
-//                   ─▶ NormalizeObservation
+//   the environment ─▶ ClipAction (of a Box; its bounds are seen no more) ─▶ ClipReward ─▶ NormalizeReward
+//                   ─▶ FrameStack ─▶ NormalizeObservation
 //
 // ENS-1  Returns and lengths of episodes are raw, whatever is put around (env_wrapper.h).
 #pragma once
@@ -42,6 +42,7 @@ class MadeEnv {
     std::size_t num_envs = 1;
     double gamma = 0.99;   // of the returns whose deviation divides rewards
     bool frozen = false;   // evaluation: nothing is learned, rewards are raw
+    bool clip_action = true;  // of a Box; else the policy keeps its bounds (keeps_bounds) and sees them
   };
   /// What make_batch_env and the wrappers say of it.
   static troupe::Result<MadeEnv> make(const EnvSetup& setup, const Use& use);

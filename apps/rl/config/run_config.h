@@ -1,5 +1,8 @@
 // RunConfig: all settings of a training run, and the options of its parts that follow from them. A plain value.
 //
+// Which settings there are, and their defaults, depends on the algorithm: settings_of lists those of config.algo, and
+// two algorithms may mean their own number by one name (learning_rate).
+//
 // The defaults of PPO were chosen on CartPole over 60 seeds with 2 workers of 16 environments, and tried on others than
 // the bench's (1001 to 1012): all solved, median 73k steps, slowest 92k. Learning rate and clip fall over total_steps;
 // over 100,000 steps instead of 500,000 the same twelve have the same median and need 83k at most.
@@ -7,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +19,13 @@
 
 #include "apps/rl/config/env_setup.h"
 #include "apps/rl/config/setting.h"
+#include "apps/rl/learners/dqn_learner.h"
 #include "apps/rl/learners/ppo_learner.h"
+#include "apps/rl/learners/sac_learner.h"
+#include "apps/rl/policies/any_policy.h"
+#include "apps/rl/replay/replay_buffer.h"
 #include "apps/rl/training/rollout.h"
+#include "apps/rl/training/transition_runner.h"
 
 namespace rl {
 
@@ -42,6 +51,52 @@ struct PpoSettings {
   friend bool operator==(const PpoSettings&, const PpoSettings&) = default;
 };
 
+/// Of DQN and SAC: what they learn from, and how often.
+struct ReplaySettings {
+  double gamma = 0.99;
+  std::uint64_t n_step = 1;
+  std::uint64_t capacity = 100'000;     // transitions of all shards together
+  std::uint64_t shards = 1;
+  bool prioritized = false;
+  double priority_alpha = 0.6, priority_beta = 0.4;  // beta grows to 1 over total_steps
+  std::int64_t learning_starts = 1'000; // environment steps by any actions
+  std::uint64_t minibatch = 64;
+  std::uint64_t updates = 0;            // after each round of `horizon` steps; 0: as many as steps were played
+  bool keep_faulted = true;
+  friend bool operator==(const ReplaySettings&, const ReplaySettings&) = default;
+};
+
+struct DqnSettings {
+  double learning_rate = 1e-3, learning_rate_last = 1e-3;
+  bool double_q = true, dueling = false;
+  std::int64_t target_interval = 500;
+  double target_tau = 1;
+  double epsilon = 1, epsilon_last = 0.05, epsilon_share = 0.1;
+  double max_grad_norm = 10;
+  double adam_epsilon = 1e-8;
+  friend bool operator==(const DqnSettings&, const DqnSettings&) = default;
+};
+
+struct SacSettings {
+  double learning_rate = 3e-4, learning_rate_last = 3e-4;
+  double tau = 0.005;
+  std::int64_t target_interval = 1;
+  std::optional<double> temperature = {};     // none: learned
+  double first_temperature = 1;               // of a learned one
+  std::optional<double> target_entropy = {};  // none: minus the numbers of an action
+  double adam_epsilon = 1e-8;
+  friend bool operator==(const SacSettings&, const SacSettings&) = default;
+};
+
+/// Copies of the policy that are played without exploration while training goes on (training/gate.h).
+struct EvaluationSettings {
+  double every = 0;                    // share of total_steps; 0: never
+  std::uint64_t episodes = 100;
+  std::optional<double> threshold = {};  // none: the environment's
+  bool stop = false;                   // at a gate that is passed
+  friend bool operator==(const EvaluationSettings&, const EvaluationSettings&) = default;
+};
+
 struct RunConfig {
   std::string algo = "ppo";
   EnvSetup env = {};
@@ -53,25 +108,47 @@ struct RunConfig {
   bool stop_when_solved = true;
   NetworkSettings network = {};
   PpoSettings ppo = {};
+  ReplaySettings replay = {};
+  DqnSettings dqn = {};
+  SacSettings sac = {};
+  EvaluationSettings evaluation = {};
 
+  [[nodiscard]] bool is_off_policy() const { return algo == "dqn" || algo == "sac"; }
+  [[nodiscard]] double gamma() const { return is_off_policy() ? replay.gamma : ppo.gamma; }
   [[nodiscard]] std::size_t samples_per_worker() const { return num_envs * horizon; }
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
-/// All of them; they point into `config`.
+/// "ppo", "dqn", "sac".
+[[nodiscard]] const std::vector<std::string>& algorithm_names();
+/// InvalidArgumentError with the nearest name for one that is none.
+[[nodiscard]] troupe::Result<RunConfig> defaults_of(const std::string& algo);
+/// Those of config.algo; they point into `config`.
 [[nodiscard]] std::vector<Setting> settings_of(RunConfig& config);
+/// A configuration of the settings that are given: "algo" first, whose defaults hold for what is not.
+[[nodiscard]] troupe::Result<RunConfig> config_from(const boost::json::object& given);
 
 /// For the spaces of the configuration's environment, which is made for a moment. What MadeEnv::make and policy_for say
 /// of it.
 struct Task {
   EnvSpecs specs;
-  PolicySpec policy;
+  AnyPolicySpec policy;
   Moments moments;  // at the start
 };
 [[nodiscard]] troupe::Result<Task> task_of(const RunConfig& config);
 
 [[nodiscard]] RolloutOptions rollout_options(const RunConfig& config, const PolicySpec& policy, std::size_t worker,
                                              std::int64_t resumed_from);
-[[nodiscard]] PpoOptions learner_options(const RunConfig& config, const PolicySpec& policy);
+[[nodiscard]] TransitionRunnerOptions transition_runner_options(const RunConfig& config, const AnyPolicySpec& policy,
+                                                                std::size_t runner, std::int64_t resumed_from);
+/// Of one shard.
+[[nodiscard]] ReplayBufferOptions replay_options(const RunConfig& config, const AnyPolicySpec& policy);
+[[nodiscard]] PpoOptions ppo_options(const RunConfig& config, const PolicySpec& policy);
+[[nodiscard]] DqnOptions dqn_options(const RunConfig& config, const QNetworkSpec& policy);
+[[nodiscard]] SacOptions sac_options(const RunConfig& config, const SquashedGaussianSpec& policy);
+/// Of the algorithm. Throws what its constructor says.
+[[nodiscard]] std::unique_ptr<Learner> make_learner(const RunConfig& config, const AnyPolicySpec& policy);
+/// Numbers that the learner keeps at least, for who has to know before memory is asked for.
+[[nodiscard]] std::size_t learned_numbers(const RunConfig& config, const AnyPolicySpec& policy);
 
 }  // namespace rl

@@ -17,6 +17,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::string_view kAuto = "auto";
+
 troupe::Status wrong(const Setting& setting, std::string_view wanted, const json::value& given) {
   return troupe::InvalidArgumentError(fmt::format("{} is {}, not {}", setting.name, wanted, json::serialize(given)));
 }
@@ -48,6 +50,14 @@ troupe::Status assign_to(const Setting& setting, bool* to, const json::value& va
 troupe::Status assign_to(const Setting& setting, double* to, const json::value& value) {
   const std::string wanted = "a number" + range_of(setting);
   if (!value.is_number() || !in_range(setting, value.to_number<double>())) return wrong(setting, wanted, value);
+  *to = value.to_number<double>();
+  return {};
+}
+
+troupe::Status assign_to(const Setting& setting, std::optional<double>* to, const json::value& value) {
+  if (value.is_string() && value.as_string() == kAuto) return *to = std::nullopt, troupe::Status();
+  if (!value.is_number() || !in_range(setting, value.to_number<double>()))
+    return wrong(setting, fmt::format("a number{}, or {}", range_of(setting), kAuto), value);
   *to = value.to_number<double>();
   return {};
 }
@@ -121,6 +131,8 @@ json::value value_of(const Setting& setting) {
   return std::visit(
       []<class T>(T* value) -> json::value {
         if constexpr (std::is_same_v<T, std::vector<std::size_t>>) return json::array(value->begin(), value->end());
+        else if constexpr (std::is_same_v<T, std::optional<double>>)
+          return *value ? json::value(**value) : json::value(kAuto);
         else return json::value(*value);
       },
       setting.value);
@@ -167,6 +179,8 @@ std::string text_of(const Setting& setting) {
   return std::visit(
       []<class T>(T* value) {
         if constexpr (std::is_same_v<T, std::vector<std::size_t>>) return fmt::format("{}", fmt::join(*value, ","));
+        else if constexpr (std::is_same_v<T, std::optional<double>>)
+          return *value ? fmt::format("{}", **value) : std::string(kAuto);
         else return fmt::format("{}", *value);
       },
       setting.value);

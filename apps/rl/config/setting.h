@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,7 +32,10 @@ namespace rl {
 struct Setting {
   std::string name;  // "learning_rate"; its flag is --learning-rate
   std::string help;
-  std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::string*, std::vector<std::size_t>*> value;
+  /// An optional number that is none is the word "auto".
+  std::variant<bool*, std::int64_t*, std::uint64_t*, double*, std::optional<double>*, std::string*,
+               std::vector<std::size_t>*>
+      value;
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices = {};  // of a word; empty: any
 };

@@ -1,6 +1,9 @@
 #include "apps/rl/program/command_line.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/common/nearest_name.h"
+#include "apps/rl/config/presets.h"
 
 namespace rl {
 namespace {
@@ -19,6 +23,7 @@ std::string type_of(const Setting& setting) {
   return std::visit(
       []<class T>(T*) -> std::string {
         if constexpr (std::is_same_v<T, double>) return "NUMBER";
+        else if constexpr (std::is_same_v<T, std::optional<double>>) return "NUMBER|auto";
         else if constexpr (std::is_same_v<T, std::string>) return "WORD";
         else if constexpr (std::is_same_v<T, std::vector<std::size_t>>) return "N,N,...";
         else return "N";
@@ -26,46 +31,100 @@ std::string type_of(const Setting& setting) {
       setting.value);
 }
 
-/// What a flag says goes to the settings and to `given`.
-void add_setting(CLI::App& app, const Setting& setting, boost::json::object& given) {
-  const auto take = [&given, setting](const boost::json::value& value) {
-    if (troupe::Status status = assign(setting, value); !status.ok())
-      throw CLI::ValidationError(flag_of(setting), status.error().message());
-    given[setting.name] = value_of(setting);
-  };
+/// A name that is a setting of some algorithms, each with its own range, default and words.
+struct NamedSetting {
+  std::vector<std::string> algorithms;
+  std::vector<Setting> settings;  // one an algorithm
+};
+
+/// The settings of all algorithms, in the order of the first that has them. They point into its own configurations.
+class AllSettings {
+ public:
+  AllSettings() {
+    for (const std::string& name : algorithm_names())
+      configs_.push_back(std::make_unique<RunConfig>(defaults_of(name).value()));
+    for (const auto& config : configs_) {
+      for (Setting& setting : settings_of(*config)) {
+        NamedSetting& named = of_name(setting.name);
+        named.algorithms.push_back(config->algo);
+        named.settings.push_back(std::move(setting));
+      }
+    }
+  }
+  [[nodiscard]] const std::vector<std::unique_ptr<NamedSetting>>& named() const { return named_; }
+
+ private:
+  NamedSetting& of_name(const std::string& name) {
+    const auto at = std::ranges::find_if(named_, [&](const auto& n) { return n->settings[0].name == name; });
+    if (at != named_.end()) return **at;
+    return *named_.emplace_back(std::make_unique<NamedSetting>());
+  }
+
+  std::vector<std::unique_ptr<RunConfig>> configs_;
+  std::vector<std::unique_ptr<NamedSetting>> named_;
+};
+
+/// "Discount (0.98; dqn, sac: 0.99)".
+std::string help_of(const NamedSetting& named) {
+  std::string out = named.settings[0].help, defaults;
+  for (std::size_t i = 0; i < named.settings.size(); ++i) {
+    const std::string text = text_of(named.settings[i]);
+    if (text.empty() || (i > 0 && text == text_of(named.settings[0]))) continue;
+    defaults += i == 0 ? text : fmt::format("{}{}: {}", defaults.empty() ? "" : "; ", named.algorithms[i], text);
+  }
+  return defaults.empty() ? out : fmt::format("{} ({})", out, defaults);
+}
+
+/// Takes what one of the algorithms would take; which one it has to be is known only when all flags are read.
+boost::json::value taken(const NamedSetting& named, const std::string& text) {
+  troupe::Status first;
+  for (const Setting& setting : named.settings) {
+    troupe::Status status = assign_text(setting, text);
+    if (status.ok()) return value_of(setting);
+    if (first.ok()) first = status;
+  }
+  throw CLI::ValidationError(flag_of(named.settings[0]), first.error().message());
+}
+
+void add_setting(CLI::App& app, const NamedSetting& named, boost::json::object& given) {
+  const Setting& setting = named.settings[0];
   const std::string flag = flag_of(setting);
+  const std::string group = named.algorithms.size() == algorithm_names().size()
+                                ? "Settings"
+                                : fmt::format("Settings of {}", fmt::join(named.algorithms, ", "));
   if (std::holds_alternative<bool*>(setting.value)) {
-    app.add_flag_callback(flag, [take] { take(true); }, setting.help)->group("Settings");
-    app.add_flag_callback("--no-" + flag.substr(2), [take] { take(false); })->group("");
+    app.add_flag_callback(flag, [&given, name = setting.name] { given[name] = true; }, help_of(named))->group(group);
+    app.add_flag_callback("--no-" + flag.substr(2), [&given, name = setting.name] { given[name] = false; })->group("");
     return;
   }
-  const std::string shown = text_of(setting);
   const std::string names = setting.name == "total_steps" ? flag + ",--steps" : flag;
   app.add_option_function<std::string>(
          names,
-         [take, setting](const std::string& text) {
-           if (troupe::Status status = assign_text(setting, text); !status.ok())
-             throw CLI::ValidationError(flag_of(setting), status.error().message());
-           take(value_of(setting));
-         },
-         shown.empty() ? setting.help : fmt::format("{} ({})", setting.help, shown))
+         [&given, &named](const std::string& text) { given[named.settings[0].name] = taken(named, text); },
+         help_of(named))
       ->type_name(type_of(setting))
-      ->group("Settings");
+      ->group(group);
 }
 
 struct TrainFlags {
   std::filesystem::path config;
+  std::string preset;
   bool keep_going = false;
+  bool no_tensorboard = false, no_replay = false;
 };
 
-void add_training_flags(CLI::App& app, TrainCommand& train, TrainFlags& flags) {
+void add_training_flags(CLI::App& app, const AllSettings& settings, TrainCommand& train, TrainFlags& flags) {
+  app.add_option("--preset", flags.preset, "Settings that were found to be good; 'rl list' shows them");
   app.add_option("--config", flags.config, "Settings from this YAML file; flags win over it");
   app.add_flag("--keep-going", flags.keep_going, "As --no-stop-when-solved");
   app.add_option("--out", train.out, "Folder for picture, result, policy and checkpoint")->capture_default_str();
   app.add_option("--json", train.json, "Result file (default OUT/result.json)");
   app.add_option("--checkpoint", train.checkpoint, "Checkpoint file (default OUT/checkpoint.bin)");
   app.add_option("--resume", train.resume, "Go on from this checkpoint; its settings hold unless given anew");
-  for (const Setting& setting : settings_of(train.config)) add_setting(app, setting, train.given);
+  app.add_flag("--no-tensorboard", flags.no_tensorboard, "Writes no OUT/tensorboard");
+  app.add_flag("--no-replay", flags.no_replay,
+               "Leaves the replay out of checkpoints: smaller, but a run that goes on from one is another run");
+  for (const auto& named : settings.named()) add_setting(app, *named, train.given);
 }
 
 void add_evaluation_flags(CLI::App& app, EvaluateCommand& evaluation) {
@@ -88,16 +147,31 @@ void suggest(const CLI::App& app) {
       fmt::print(stderr, "{}: did you mean {}?\n", unknown, apps::nearest_name(unknown, known));
 }
 
-/// What --config says, below what the flags said.
-troupe::Status read_config(const std::filesystem::path& path, TrainCommand& train) {
-  if (path.empty()) return {};
-  const auto read = read_yaml(path);
-  if (!read.ok()) return read.error_ptr();
-  if (troupe::Status status = assign_all(settings_of(train.config), *read); !status.ok())
-    return troupe::InvalidArgumentError(path.string() + ": " + status.error().message());
-  for (const auto& [name, value] : *read)
-    if (!train.given.contains(name)) train.given[name] = value;
-  return assign_all(settings_of(train.config), train.given);
+/// Below what was given before.
+void add_below(const boost::json::object& values, boost::json::object& given) {
+  for (const auto& [name, value] : values)
+    if (!given.contains(name)) given[name] = value;
+}
+
+/// The preset and --config, below the flags, and all of it checked.
+troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
+  if (!flags.config.empty()) {
+    const auto read = read_yaml(flags.config);
+    if (!read.ok()) return read.error_ptr();
+    if (const auto alone = config_from(*read); !alone.ok())
+      return troupe::InvalidArgumentError(flags.config.string() + ": " + alone.error().message());
+    add_below(*read, train.given);
+  }
+  if (!flags.preset.empty()) {
+    const auto read = preset(flags.preset);
+    if (!read.ok()) return read.error_ptr();
+    add_below(*read, train.given);
+  }
+  if (!train.resume.empty()) return {};  // the checkpoint says which algorithm it is
+  auto config = config_from(train.given);
+  if (!config.ok()) return config.error_ptr();
+  train.config = std::move(*config);
+  return {};
 }
 
 constexpr const char* kCodes =
@@ -106,13 +180,17 @@ constexpr const char* kCodes =
 
 }  // namespace
 
-RunConfig TrainCommand::over(RunConfig base) const {
-  assign_all(settings_of(base), given).value();
+troupe::Result<RunConfig> TrainCommand::over(RunConfig base) const {
+  if (const boost::json::value* algo = given.if_contains("algo"); algo != nullptr && algo->as_string() != base.algo)
+    return troupe::InvalidArgumentError(fmt::format("the checkpoint is one of {}, not of {}", base.algo,
+                                                    std::string_view(algo->as_string())));
+  if (troupe::Status status = assign_all(settings_of(base), given); !status.ok()) return status.error_ptr();
   return base;
 }
 
 Command parse_command_line(Program program, std::span<char* const> arguments) {
   const bool is_ppo = program == Program::kPpo;
+  const AllSettings settings;
   TrainCommand training;
   TrainFlags flags;
   EvaluateCommand evaluation;
@@ -122,7 +200,7 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
                is_ppo ? "ppo" : "rl");
   if (is_ppo) training.out = "ppo-out";
   CLI::App* train = is_ppo ? &app : app.add_subcommand("train", "Trains a policy; Ctrl-C leaves a checkpoint");
-  add_training_flags(*train, training, flags);
+  add_training_flags(*train, settings, training, flags);
   CLI::App* evaluate = app.add_subcommand("evaluate", "Plays a saved policy (or checkpoint) without exploration");
   add_evaluation_flags(*evaluate, evaluation);
   CLI::App* list = is_ppo ? nullptr : app.add_subcommand("list", "Algorithms and environments");
@@ -136,8 +214,9 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
   } catch (const CLI::ParseError& error) { return ExitNow{app.exit(error) == 0 ? 0 : 2}; }
   if (evaluate->parsed()) return evaluation;
   if (list != nullptr && list->parsed()) return ListCommand{};
-  if (flags.keep_going) training.given["stop_when_solved"] = training.config.stop_when_solved = false;
-  if (troupe::Status status = read_config(flags.config, training); !status.ok()) {
+  if (flags.keep_going) training.given["stop_when_solved"] = false;
+  training.tensorboard = !flags.no_tensorboard, training.keep_replay = !flags.no_replay;
+  if (troupe::Status status = complete(flags, training); !status.ok()) {
     fmt::print(stderr, "{}\n", status.error().message());
     return ExitNow{2};
   }

@@ -4,11 +4,14 @@
 //   ppo ...                                      ppo evaluate POLICY    (as rl train, with defaults for CartPole)
 //
 // Every setting of a run (config/run_config.h) is a flag: --learning-rate for learning_rate, and for one that is true
-// or false --stop-when-solved and --no-stop-when-solved.
+// or false --stop-when-solved and --no-stop-when-solved. Which settings there are depends on the algorithm.
+//
+//   the algorithm's defaults ◀── --preset ◀── --config FILE ◀── flags        the right one wins
 //
 // RCL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error
 //        stream, which names the nearest flag; help is 0.
-// RCL-2  With --resume the settings are the checkpoint's, except those given on the command line.
+// RCL-2  With --resume the settings are the checkpoint's, except those given on the command line. Another algorithm
+//        than the checkpoint's is wrong usage.
 #pragma once
 
 #include <cstdint>
@@ -24,15 +27,17 @@
 namespace rl {
 
 struct TrainCommand {
-  RunConfig config;            // defaults, --config and flags
-  boost::json::object given;   // what the flags say
+  RunConfig config;            // defaults and what was given
+  boost::json::object given;   // what the preset, the file and the flags say
   std::filesystem::path out = "rl-out";
   std::filesystem::path json;        // default: OUT/result.json
   std::filesystem::path checkpoint;  // default: OUT/checkpoint.bin
   std::filesystem::path resume;      // empty: start anew
+  bool tensorboard = true;
+  bool keep_replay = true;           // in checkpoints
 
-  /// What the flags say over `base`.
-  [[nodiscard]] RunConfig over(RunConfig base) const;
+  /// What was given over `base`. InvalidArgumentError for another algorithm, or a setting that it does not have.
+  [[nodiscard]] troupe::Result<RunConfig> over(RunConfig base) const;
 };
 
 struct EvaluateCommand {

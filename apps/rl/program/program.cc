@@ -7,6 +7,7 @@
 #include <troupe/troupe.h>
 
 #include "apps/common/output_file.h"
+#include "apps/rl/config/presets.h"
 #include "apps/rl/program/train.h"
 #include "apps/rl/training/checkpoint.h"
 #include "apps/rl/training/result_json.h"
@@ -29,14 +30,13 @@ int play(const EvaluateCommand& command) {
 }
 
 int list() {
-  RunConfig config;
-  fmt::print("algorithms\n");
-  for (const Setting& setting : settings_of(config)) {
-    if (setting.name != "algo") continue;
-    for (const std::string& name : setting.choices) fmt::print("  {}\n", name);
-  }
-  fmt::print("environments\n");
-  for (const std::string& id : registered_envs()) fmt::print("  {}\n", id);
+  const auto print = [](const char* what, const std::vector<std::string>& names) {
+    fmt::print("{}\n", what);
+    for (const std::string& name : names) fmt::print("  {}\n", name);
+  };
+  print("algorithms", algorithm_names());
+  print("environments", registered_envs());
+  print("presets", preset_names());
   return 0;
 }
 

@@ -12,56 +12,83 @@
 
 #include "apps/common/output_file.h"
 #include "apps/common/progress.h"
+#include "apps/rl/loops/algorithm.h"
+#include "apps/rl/program/copies.h"
+#include "apps/rl/program/journal.h"
 #include "apps/rl/training/chart.h"
 #include "apps/rl/training/checkpoint.h"
-#include "apps/rl/program/actors.h"
 #include "apps/rl/training/progress.h"
 #include "apps/rl/training/result_json.h"
 
 namespace rl {
 namespace {
 
-using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kCheckpointInterval = 10;  // seconds
-constexpr int kExitNotSolved = 3, kExitInterrupted = 130;
+constexpr std::int64_t kMostPoints = 2000;  // of a learning curve
+constexpr int kExitFailed = 1, kExitUsage = 2, kExitNotSolved = 3, kExitInterrupted = 130;
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
   std::vector<Metric> out;
-  for (const char* name : {"kl", "entropy", "explained_variance"}) {
+  for (const char* name : {"kl", "entropy", "explained_variance", "td_error", "q", "critic_loss", "alpha"}) {
     if (const std::optional<double> value = log.last(name)) out.push_back({name, *value});
   }
   return out;
+}
+
+GateOptions gate_options(const RunConfig& config, const Task& task) {
+  const EvaluationSettings& e = config.evaluation;
+  GateOptions out{.every = 0, .threshold = e.threshold ? e.threshold : task.specs.reward_threshold};
+  if (e.every > 0)
+    out.every = std::max<std::int64_t>(1, static_cast<std::int64_t>(e.every * static_cast<double>(config.total_steps)));
+  return out;
+}
+
+std::optional<ResumePoint> resume_point(const std::optional<Checkpoint>& resumed) {
+  if (!resumed) return std::nullopt;
+  return ResumePoint{.steps = resumed->log.steps,
+                     .moments = resumed->policy.moments,
+                     .state = {.learner = resumed->learner, .parts = resumed->parts}};
 }
 
 class TrainingRun {
  public:
   TrainingRun(const TrainCommand& command, const RunConfig& config, Task task,
               const std::optional<Checkpoint>& resumed)
-      : command_(command), config_(config), task_(std::move(task)), progress_(stderr, ::isatty(STDERR_FILENO) != 0) {
-    log_.threshold = task_.specs.reward_threshold;
+      : command_(command),
+        config_(config),
+        task_(std::move(task)),
+        progress_(stderr, ::isatty(STDERR_FILENO) != 0),
+        copies_({.gate = gate_options(config, task_),
+                 .episodes = config.evaluation.episodes,
+                 .best = command.out / "best.bin"},
+                [this](const CopyResult& result, bool again) { on_copy(result, again); }),
+        journal_({.folder = command.out,
+                  .first_step = resumed ? resumed->log.steps : 0,
+                  .tensorboard = command.tensorboard},
+                 [this](const std::string& text) { progress_.note(text); }) {
     if (resumed) {
       log_ = resumed->log;
-      task_.moments = resumed->policy.moments;
-      resumed_from_ = log_.steps = resumed->policy.steps;
+      resumed_from_ = log_.steps;
       seconds_before_ = log_.seconds;
+      copies_.restore(log_.copies, log_.copy_again);
     }
-    learner_ = troupe::actor<LearnerActor>.remote(learner_options(config, task_.policy),
-                                                  resumed ? std::optional(resumed->learner) : std::nullopt);
-    for (std::size_t i = 0; i < config.num_workers; ++i) {
-      const auto restartable = troupe::actor<RolloutActor>.options({.max_restarts = 5, .max_task_retries = 3});
-      workers_.push_back(restartable.remote(rollout_options(config, task_.policy, i, resumed_from_)));
-    }
+    log_.threshold = task_.specs.reward_threshold;
+    log_.point_every = config.total_steps / kMostPoints;
+    algorithm_ = make_algorithm(config, task_, resume_point(resumed));
   }
 
   int run() {
     bool interrupted = false;
     try {
-      loop();
+      while (!done()) one_round();
+      copies_.finish();
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
-      if (round_) end_round();  // the learner learns from it before it is saved: the log must know of it, too
+      if (in_round_) one_round();  // the learner learns from it before it is saved: the log must know of it, too
+    } catch (const troupe::Error& error) {
+      return failed(error);
     }
     show(true);
     return finish(interrupted);
@@ -69,6 +96,10 @@ class TrainingRun {
 
  private:
   [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
+  [[nodiscard]] double steps_per_second() const {
+    const double seconds = elapsed();
+    return seconds > 0 ? static_cast<double>(log_.steps - resumed_from_) / seconds : 0;
+  }
 
   [[nodiscard]] ProgressView view() const {
     return {.steps = log_.steps,
@@ -80,58 +111,42 @@ class TrainingRun {
   }
 
   [[nodiscard]] bool done() const {
-    return log_.steps >= config_.total_steps || (config_.stop_when_solved && log_.solved());
+    return log_.steps >= config_.total_steps || (config_.stop_when_solved && log_.solved()) ||
+           (config_.evaluation.stop && copies_.gate().state() == GateState::kPassed);
   }
 
-  void loop() {
-    ParamsRef params = troupe::get(learner_.call<&LearnerActor::publish>());
-    double checkpoint_at = kCheckpointInterval;
-    while (!done()) {
-      params = iterate(params);
-      show(false);
-      if (elapsed() < checkpoint_at) continue;
-      checkpoint_at = elapsed() + kCheckpointInterval;
-      checkpoint().value();
-    }
+  void one_round() {
+    in_round_ = true;
+    const Round round = algorithm_->round();
+    in_round_ = false;
+    for (std::size_t kind = 0; kind < round.faults.size(); ++kind) log_.faults[kind] += round.faults[kind];
+    log_.add(round.ended, round.num_envs, round.horizon, seconds_before_ + elapsed());
+    if (round.update) log_.add(*round.update);
+    journal_.add(log_, steps_per_second());
+    copies_.after_round(log_.steps, [this] { return policy_now(); });
+    show(false);
+    if (elapsed() < checkpoint_at_) return;
+    checkpoint_at_ = elapsed() + kCheckpointInterval;
+    checkpoint().value();
   }
 
-  // One round: all workers play with the same parameters, the learner improves them.
-  ParamsRef iterate(const ParamsRef& params) {
-    std::vector<troupe::ObjectRef<SampleBatch>> batches;
-    Round round;
-    for (const auto& worker : workers_) {
-      auto [batch, report] = worker.call<&RolloutActor::collect>(params, task_.moments);
-      batches.push_back(batch);
-      round.reports.push_back(report);
-    }
-    round.update = learner_.call<&LearnerActor::update>(batches);
-    round_ = std::move(round);
-    return end_round();
+  void on_copy(const CopyResult& result, bool again) {
+    (again ? static_cast<void>(log_.copy_again = result) : static_cast<void>(log_.copies.push_back(result)));
+    journal_.add(result, again);
   }
 
-  ParamsRef end_round() {
-    std::vector<std::vector<EpisodeEnd>> ended;
-    for (RolloutReport& report : troupe::get(round_->reports)) {
-      ended.push_back(std::move(report.episodes));
-      merge(task_.moments, report.deltas);
-      for (std::size_t kind = 0; kind < report.faults.size(); ++kind) log_.faults[kind] += report.faults[kind];
-    }
-    const double seconds = seconds_before_ + elapsed();
-    const UpdateReply reply = troupe::get(round_->update);
-    round_.reset();
-    log_.add(ended, config_.num_envs, config_.horizon, seconds);
-    log_.add(reply.report);
-    return reply.params;
-  }
-
-  [[nodiscard]] Policy policy_of(const StateDict& learner) const {
+  [[nodiscard]] Policy policy_of(std::vector<float> params, const Moments& moments) const {
     return {.env = config_.env,
             .spec = task_.policy,
-            .moments = task_.moments,
-            .params = learner.get<float>("params"),
+            .moments = moments,
+            .params = std::move(params),
             .seed = config_.seed,
-            .steps = learner.get_one<std::int64_t>("env_steps"),
+            .steps = log_.steps,
             .mean_return = log_.mean_return()};
+  }
+  [[nodiscard]] Policy policy_now() {
+    Weights weights = algorithm_->weights();
+    return policy_of(std::move(weights.params), weights.moments);
   }
 
   void show(bool last) {
@@ -140,20 +155,41 @@ class TrainingRun {
   }
 
   troupe::Status checkpoint() {
-    const auto state = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = 8s});
+    auto state = algorithm_->save();
     if (!state.ok()) return state.error_ptr();
-    return save_checkpoint(command_.checkpoint,
-                           {.policy = policy_of(*state), .config = config_, .learner = *state, .log = log_});
+    Checkpoint out{.policy = policy_now(), .config = config_, .learner = std::move(state->learner), .log = log_};
+    if (command_.keep_replay) out.parts = std::move(state->parts);
+    return save_checkpoint(command_.checkpoint, out);
+  }
+
+  /// What was learned before stays: LRN-3.
+  int failed(const troupe::Error& error) {
+    show(true);
+    fmt::print(stderr, "after {} steps of seed {}: {}\n", log_.steps, config_.seed, error.what());
+    try {
+      if (const troupe::Status saved = checkpoint(); saved.ok())
+        fmt::print(stderr, "checkpoint {}\n", command_.checkpoint.string());
+    } catch (const troupe::Error&) {  // the learner is gone: the last checkpoint remains
+    }
+    return kExitFailed;
+  }
+
+  [[nodiscard]] bool succeeded() const {
+    if (log_.solved() || copies_.gate().state() == GateState::kPassed) return true;
+    return !log_.threshold && !(copies_.gate().options().every > 0 && copies_.gate().options().threshold);
   }
 
   int finish(bool interrupted) {
     log_.seconds = seconds_before_ + elapsed();
+    journal_.flush();
     TrainingOutcome outcome{.config = config_,
                             .log = log_,
+                            .gate = copies_.gate(),
                             .resumed_from = resumed_from_,
                             .seconds_this_run = elapsed(),
                             .interrupted = interrupted,
                             .policy = {},
+                            .best = copies_.best_mean() ? command_.out / "best.bin" : std::filesystem::path(),
                             .picture = command_.out / "learning_curve.svg",
                             .checkpoint = command_.checkpoint};
     checkpoint().value();
@@ -167,7 +203,7 @@ class TrainingRun {
     apps::write_file(command_.json, training_json(outcome)).value();
     report(outcome);
     if (interrupted) return kExitInterrupted;
-    return log_.solved() || !log_.threshold ? 0 : kExitNotSolved;
+    return succeeded() ? 0 : kExitNotSolved;
   }
 
   void report(const TrainingOutcome& outcome) const {
@@ -175,31 +211,49 @@ class TrainingRun {
       fmt::print("solved: mean return {:.0f} over the last 100 episodes after {} steps, {:.2f} s\n",
                  *log_.threshold, log_.solved_steps, log_.solved_seconds);
     } else {
-      const char* how = outcome.interrupted ? "interrupted" : log_.threshold ? "not solved" : "trained";
+      const char* how = outcome.interrupted ? "interrupted" : succeeded() ? "trained" : "not solved";
       fmt::print("{}: {} steps, mean return {:.1f}\n", how, log_.steps,
                  log_.mean_return());
     }
+    report_gate();
     if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
     fmt::print("picture {}\nresult {}\ncheckpoint {}\n", outcome.picture.string(), command_.json.string(),
                command_.checkpoint.string());
     if (!outcome.policy.empty()) fmt::print("policy {}\n", outcome.policy.string());
+    if (!outcome.best.empty()) fmt::print("best policy {}\n", outcome.best.string());
+  }
+
+  void report_gate() const {
+    const Gate& gate = copies_.gate();
+    if (gate.copies().empty()) return;
+    fmt::print("without exploration: best copy {:.1f}, last copy {:.1f}\n", *copies_.best_mean(),
+               gate.copies().back().mean);
+    if (!gate.options().threshold) return;
+    switch (gate.state()) {
+      case GateState::kOpen: fmt::print("gate {:g}: no copy reached it\n", *gate.options().threshold); return;
+      case GateState::kAgain:
+        fmt::print("gate {:g}: reached once, not played again\n", *gate.options().threshold);
+        return;
+      case GateState::kPassed:
+      case GateState::kFailed:
+        fmt::print("gate {:g}: {} by the copy of {} steps, {:.1f} on seeds that nothing else has seen\n",
+                   *gate.options().threshold, gate.state() == GateState::kPassed ? "passed" : "not passed",
+                   gate.again()->steps, gate.again()->mean);
+    }
   }
 
   const TrainCommand& command_;
   RunConfig config_;
   Task task_;
   Clock::time_point started_ = Clock::now();
-  struct Round {
-    std::vector<troupe::ObjectRef<RolloutReport>> reports;
-    troupe::ObjectRef<UpdateReply> update;
-  };
-  std::optional<Round> round_;  // under way
   TrainingLog log_;
   std::int64_t resumed_from_ = 0;
-  double seconds_before_ = 0;
+  double seconds_before_ = 0, checkpoint_at_ = kCheckpointInterval;
+  bool in_round_ = false;
   apps::ProgressReporter progress_;
-  troupe::ActorHandle<LearnerActor> learner_;
-  std::vector<troupe::ActorHandle<RolloutActor>> workers_;
+  Copies copies_;
+  Journal journal_;
+  std::unique_ptr<Algorithm> algorithm_;
 };
 
 }  // namespace
@@ -211,7 +265,12 @@ int train(const TrainCommand& command) {
       apps::check_writable(path).value();
     std::optional<Checkpoint> resumed;
     if (!command.resume.empty()) resumed = load_checkpoint(command.resume).value();
-    RunConfig config = command.over(resumed ? resumed->config : RunConfig{});
+    auto over = resumed ? command.over(resumed->config) : troupe::Result<RunConfig>(command.config);
+    if (!over.ok()) {
+      fmt::print(stderr, "{}\n", over.error().message());
+      return kExitUsage;
+    }
+    RunConfig config = std::move(*over);
     Task task = task_of(config).value();
     if (resumed && resumed->policy.spec != task.policy)
       troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();
@@ -219,7 +278,7 @@ int train(const TrainCommand& command) {
     return TrainingRun(command, config, std::move(task), resumed).run();
   } catch (const troupe::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
-    return 1;
+    return kExitFailed;
   }
 }
 

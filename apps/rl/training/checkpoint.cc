@@ -22,6 +22,7 @@ constexpr const char* kKindKey = "troupe.rl";
 constexpr std::string_view kPolicyKind = "policy", kCheckpointKind = "checkpoint";
 constexpr int kVersion = 1;
 constexpr const char* kLearner = "learner";
+constexpr const char* kParts = "parts";
 constexpr const char* kLog = "log";
 
 template <class T> constexpr const char* kDtype = nullptr;
@@ -106,40 +107,6 @@ StateDict state_of(const apps::ArrayFile& file) {
 
 // --- A policy's arrays, layer by layer.
 
-struct NamedPart {
-  std::string name;
-  std::vector<std::size_t> shape;
-  std::size_t begin = 0, count = 0;  // in the flat array
-};
-
-void add_parts(const std::string& prefix, const NetworkSpec& network, std::size_t begin, std::vector<NamedPart>& out) {
-  std::size_t convolution = 0, channels = network.convolutions.empty() ? 0 : network.input[2];
-  for (const LayerPlace& layer : layers_of(network)) {
-    std::vector<std::size_t> shape{layer.out, layer.in};
-    if (convolution < network.convolutions.size()) {
-      const std::size_t kernel = network.convolutions[convolution++].kernel;
-      shape = {layer.out, kernel, kernel, channels};
-      channels = layer.out;
-    }
-    out.push_back({fmt::format("{}/{}/weight", prefix, layer.name), shape, begin + layer.weights,
-                   layer.out * layer.in});
-    out.push_back({fmt::format("{}/{}/bias", prefix, layer.name), {layer.out}, begin + layer.biases, layer.out});
-  }
-}
-
-std::vector<NamedPart> parts_of(const ActorCriticSpec& spec) {
-  std::vector<NamedPart> out;
-  std::size_t at = 0;
-  const auto add = [&](const char* name, const NetworkSpec& network) {
-    add_parts(name, network, at, out);
-    at += network.parameter_count();
-  };
-  if (spec.trunk) add("trunk", *spec.trunk);
-  add("policy", spec.policy), add("value", spec.value);
-  if (spec.log_stds != 0) out.push_back({"log_std", {spec.log_stds}, at, spec.log_stds});
-  return out;
-}
-
 std::string moments_name(std::size_t index) { return fmt::format("moments/{}", index); }
 
 /// As many as there are.
@@ -154,13 +121,17 @@ void put_moments(StateDict& state, const Moments& moments) {
   for (std::size_t i = 0; i < moments.size(); ++i) state.put(moments_name(i), moments[i].save());
 }
 
-std::vector<float> params_from(const apps::ArrayFile& file, const ActorCriticSpec& spec) {
-  std::size_t floats = 0;
-  for (const apps::ArrayFile::Entry& entry : file.entries) floats += entry.dtype == kDtype<float> ? entry.size : 0;
-  if (floats != spec.parameter_count() * sizeof(float))  // before memory is asked for
+std::size_t floats_in(const apps::ArrayFile& file) {
+  std::size_t bytes = 0;
+  for (const apps::ArrayFile::Entry& entry : file.entries) bytes += entry.dtype == kDtype<float> ? entry.size : 0;
+  return bytes / sizeof(float);
+}
+
+std::vector<float> params_from(const apps::ArrayFile& file, const AnyPolicySpec& spec) {
+  if (floats_in(file) != parameter_count_of(spec))  // before memory is asked for
     throw std::invalid_argument("its arrays are not those of its networks");
-  std::vector<float> out(spec.parameter_count());
-  for (const NamedPart& part : parts_of(spec)) {
+  std::vector<float> out(parameter_count_of(spec));
+  for (const PolicyPart& part : parts_of(spec)) {
     const apps::ArrayFile::Entry* entry = file.find(part.name);
     if (entry == nullptr || entry->dtype != kDtype<float> || entry->shape != part.shape)
       throw std::invalid_argument(fmt::format("'{}' is missing or of another shape", part.name));
@@ -184,7 +155,7 @@ std::string words_of(const Policy& policy) {
 Policy policy_of(const json::object& words) {
   Policy out;
   assign_all(settings_of(out.env), words.at("env").as_object()).value();
-  out.spec = policy_from_json(words.at("policy")).value();
+  out.spec = any_policy_from_json(words.at("policy")).value();
   out.seed = words.at("seed").to_number<std::uint64_t>();
   out.steps = words.at("steps").to_number<std::int64_t>();
   out.mean_return = words.at("mean_return").to_number<double>();
@@ -211,9 +182,7 @@ std::string words_of(RunConfig config, const TrainingLog& log) {
 }
 
 RunConfig config_of(const json::object& words) {
-  RunConfig out;
-  assign_all(settings_of(out), words).value();
-  return out;
+  return config_from(words).value();
 }
 
 StateDict arrays_of(const TrainingLog& log) {
@@ -226,6 +195,17 @@ StateDict arrays_of(const TrainingLog& log) {
     learning.insert(learning.end(), point.values.begin(), point.values.end());
   }
   out.put("recent", log.recent);
+  const auto put_copies = [&](const std::string& name, std::span<const CopyResult> copies) {
+    std::vector<std::int64_t> steps;
+    std::vector<double> means;
+    for (const CopyResult& copy : copies) {
+      steps.push_back(copy.steps);
+      means.push_back(copy.mean), means.push_back(copy.deviation);
+    }
+    out.put(name + "_steps", std::move(steps)), out.put(name, std::move(means));
+  };
+  put_copies("copies", log.copies);
+  put_copies("again", log.copy_again ? std::span(&*log.copy_again, 1) : std::span<const CopyResult>());
   out.put("curve_steps", std::move(curve_steps)), out.put("curve", std::move(curve));
   out.put("learning_steps", std::move(learning_steps)), out.put("learning", std::move(learning));
   return out;
@@ -246,6 +226,16 @@ TrainingLog log_of(const json::object& words, const StateDict& arrays) {
   out.solved_seconds = words.at("solved_seconds").to_number<double>();
   out.recent = arrays.get<float>("recent");
   if (out.recent.size() > kReturnWindow) throw std::invalid_argument("its log has too many returns");
+  const auto get_copies = [&](const std::string& name) {
+    const auto& steps = arrays.get<std::int64_t>(name + "_steps");
+    const auto& means = arrays.get<double>(name, 2 * steps.size());
+    std::vector<CopyResult> copies;
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      copies.push_back({.steps = steps[i], .mean = means[2 * i], .deviation = means[2 * i + 1]});
+    return copies;
+  };
+  out.copies = get_copies("copies");
+  if (const auto again = get_copies("again"); !again.empty()) out.copy_again = again.front();
   const auto& curve_steps = arrays.get<std::int64_t>("curve_steps");
   const auto& curve = arrays.get<float>("curve", curve_steps.size());
   for (std::size_t i = 0; i < curve.size(); ++i) out.curve.push_back({curve_steps[i], curve[i]});
@@ -269,7 +259,7 @@ troupe::Status save_policy(const std::filesystem::path& path, const Policy& poli
   put_moments(moments, policy.moments);
   std::vector<apps::ArrayView> arrays;
   const std::span<const float> all(policy.params);
-  for (const NamedPart& part : parts_of(policy.spec.networks))
+  for (const PolicyPart& part : parts_of(policy.spec))
     arrays.push_back({part.name, kDtype<float>, part.shape, std::as_bytes(all.subspan(part.begin, part.count))});
   for (const auto& [name, values] : moments.entries()) arrays.push_back(view_of(name, values));
   return apps::write_safetensors(path, words_for(kPolicyKind, policy), arrays);
@@ -285,7 +275,7 @@ troupe::Result<Policy> load_policy(const std::filesystem::path& path) {
   }
   return checked(path, kPolicyKind, [&] {
     Policy policy = policy_of(contents->words("policy"));
-    policy.params = params_from(contents->file, policy.spec.networks);
+    policy.params = params_from(contents->file, policy.spec);
     policy.moments = moments_from(state_of(contents->file));
     return policy;
   });
@@ -297,6 +287,7 @@ troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoi
   StateDict state;
   put_moments(state, checkpoint.policy.moments);
   state.put_all(kLearner, checkpoint.learner);
+  state.put_all(kParts, checkpoint.parts);
   state.put_all(kLog, arrays_of(checkpoint.log));
   std::vector<apps::ArrayView> arrays;
   for (const auto& [name, values] : state.entries()) arrays.push_back(view_of(name, values));
@@ -321,13 +312,15 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
       throw std::invalid_argument("its network is not that of its settings");
     const StateDict state = state_of(contents->file);
     out.learner = state.get_all(kLearner);
-    // Before memory is asked for.
-    static_cast<void>(out.learner.get<float>("params", task.policy.networks.parameter_count()));
-    PpoLearner(learner_options(out.config, task.policy)).restore(out.learner);  // it can be gone on with
+    out.parts = state.get_all(kParts);
+    if (floats_in(contents->file) < learned_numbers(out.config, task.policy))  // before memory is asked for
+      throw std::invalid_argument("its arrays are not those of its networks");
+    const std::unique_ptr<Learner> learner = make_learner(out.config, task.policy);
+    learner->restore(out.learner);  // it can be gone on with
+    out.policy.params.assign(learner->params().begin(), learner->params().end());
     out.policy.moments = moments_from(state);
     if (out.policy.moments.size() != task.moments.size())
       throw std::invalid_argument("its moments are not those of its settings");
-    out.policy.params = out.learner.get<float>("params");
     out.log = log_of(run.at("log").as_object(), state.get_all(kLog));
     return out;
   });

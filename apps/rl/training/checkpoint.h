@@ -1,9 +1,11 @@
 // Policies and checkpoints on disk: safetensors files, which the field's tools read.
 //
 //   policy      an array a layer: "policy/hidden0/weight" [out][in], "policy/hidden0/bias" [out], ...,
-//               "value/output/bias", "log_std"; a convolution's weight is [filters][kernel][kernel][channels];
+//               "value/output/bias", "log_std"; of a Q-network "q/hidden0/weight", of SAC's actor "actor/..."; a
+//               convolution's weight is [filters][kernel][kernel][channels];
 //               "moments/0", ...: count, means and squared deviations of what is normalized
-//   checkpoint  "learner/...": what Learner::save gives; "log/...": returns, curve and metrics of the run
+//   checkpoint  "learner/...": what Learner::save gives; "parts/...": what the algorithm's other parts keep (runners,
+//               replay); "log/...": returns, curve and metrics of the run
 //
 // Their words ("__metadata__"): "troupe.rl" is the kind and version ("policy 1", "checkpoint 1"); "policy" is JSON of
 // the environment and its wrappers, its spaces, the networks, the seed and the steps; "run" (a checkpoint) is JSON of
@@ -25,7 +27,7 @@
 #include <troupe/result.h>
 
 #include "apps/rl/state/state_dict.h"
-#include "apps/rl/policies/policy_spec.h"
+#include "apps/rl/policies/any_policy.h"
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/training/training_log.h"
 
@@ -34,7 +36,7 @@ namespace rl {
 /// A trained network and where it comes from.
 struct Policy {
   EnvSetup env = {};
-  PolicySpec spec = {};
+  AnyPolicySpec spec = {};
   Moments moments = {};  // by which observations are normalized, those of rewards behind them
   std::vector<float> params = {};
   std::uint64_t seed = 0;
@@ -43,9 +45,10 @@ struct Policy {
 };
 
 struct Checkpoint {
-  Policy policy = {};  // its parameters are the learner's "params"
+  Policy policy = {};  // its parameters are the learner's
   RunConfig config = {};
   StateDict learner = {};
+  StateDict parts = {};
   TrainingLog log = {};
 };
 

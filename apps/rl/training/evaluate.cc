@@ -7,61 +7,77 @@
 #include <utility>
 
 #include "apps/rl/config/env_setup.h"
-#include "apps/rl/policies/distribution.h"
-#include "apps/rl/policies/observation_encoder.h"
+#include "apps/rl/policies/any_policy.h"
 
 namespace rl {
 namespace {
 
-/// Every environment plays one episode after the other, all with seeds of their own.
-class Player {
+// So many episodes are played beside each other.
+constexpr std::size_t kTogether = 16;
+
+/// Plays a few episodes at once, each with a seed of its own.
+class Examiner {
  public:
-  Player(const Policy& policy, MadeEnv made)
+  Examiner(const Policy& policy, MadeEnv made)
       : policy_(policy),
         made_(std::move(made)),
-        net_(policy.spec.networks, troupe::kernels::best_isa()),
-        encoder_(ObservationEncoder::make(policy.spec.observation_space).value()),
-        distribution_(make_distribution<float>(policy.spec.action_space).value()),
+        player_(make_player(policy.spec)),
         step_(made_.env()),
-        actions_(policy.spec.action_space, 1) {}
+        actions_(action_space_of(policy.spec), made_.env().size()) {}
 
-  double play(std::uint64_t seed) {
-    made_.env().reset(std::span(&seed, 1));
+  /// The first episodes of the first `count` environments.
+  std::vector<double> play(std::uint64_t first_seed, std::size_t count) {
+    std::vector<std::uint64_t> seeds(made_.env().size());
+    std::iota(seeds.begin(), seeds.end(), first_seed);
+    std::vector<double> returns(count);
+    std::vector<std::uint8_t> ended(seeds.size());
+    std::fill(ended.begin() + static_cast<std::ptrdiff_t>(count), ended.end(), 1);
+    made_.env().reset(seeds);
     made_.env().observe(step_.obs.view());
-    for (;;) {
-      const ConstRows seen = std::as_const(step_.obs).view();
-      net_.evaluate(policy_.params, encoder_.encode(seen, encoded_), action_params_, values_);
-      distribution_->mode({action_params_}, actions_.view());
+    for (std::size_t left = count; left > 0;) {
+      player_->best(policy_.params, std::as_const(step_.obs).view(), actions_.view());
       made_.env().step(std::as_const(actions_).view(), step_.out());
-      if (const EpisodeEnds ends = made_.env().ends(); !ends.env.empty()) return ends.returns[0];
+      const EpisodeEnds ends = made_.env().ends();
+      for (std::size_t k = 0; k < ends.env.size(); ++k) {
+        const std::uint32_t env = ends.env[k];
+        if (ended[env] != 0) continue;  // it plays on until the others have ended
+        ended[env] = 1;
+        returns[env] = ends.returns[k];
+        --left;
+      }
     }
+    return returns;
   }
 
  private:
   const Policy& policy_;
   MadeEnv made_;
-  ActorCritic<float> net_;
-  ObservationEncoder encoder_;
-  std::unique_ptr<Distribution<float>> distribution_;
+  std::unique_ptr<Player> player_;
   StepBuffers step_;
   OwnedRows actions_;
-  std::vector<float> encoded_, action_params_, values_;
 };
 
 }  // namespace
 
 troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions& options) {
-  auto made = MadeEnv::make(policy.env, {.num_envs = 1, .frozen = true});
+  if (troupe::Status checked = check_policy(policy.spec); !checked.ok()) return checked.error_ptr();
+  const std::size_t together = std::clamp<std::size_t>(options.episodes, 1, kTogether);
+  auto made = MadeEnv::make(policy.env, {.num_envs = together, .frozen = true,
+                                          .clip_action = !keeps_bounds(policy.spec)});
   if (!made.ok()) return made.error_ptr();
   const EnvSpecs& specs = made->specs();
-  if (troupe::Status checked = check_policy(policy.spec); !checked.ok()) return checked.error_ptr();
-  if (specs.observation_space != policy.spec.observation_space || specs.action_space != policy.spec.action_space ||
-      policy.params.size() != policy.spec.networks.parameter_count() || policy.moments.size() < made->moments().size())
+  if (specs.observation_space != observation_space_of(policy.spec) ||
+      specs.action_space != action_space_of(policy.spec) || policy.params.size() != parameter_count_of(policy.spec) ||
+      policy.moments.size() < made->moments().size())
     return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env.id);
   made->sync(policy.moments);
-  Player player(policy, std::move(*made));
+  Examiner examiner(policy, std::move(*made));
   Evaluation out;
-  for (std::size_t i = 0; i < options.episodes; ++i) out.returns.push_back(player.play(options.seed + i));
+  while (out.returns.size() < options.episodes) {
+    const std::size_t count = std::min(together, options.episodes - out.returns.size());
+    const std::vector<double> returns = examiner.play(options.seed + out.returns.size(), count);
+    out.returns.insert(out.returns.end(), returns.begin(), returns.end());
+  }
   const auto count = static_cast<double>(std::max<std::size_t>(out.returns.size(), 1));
   out.mean = std::accumulate(out.returns.begin(), out.returns.end(), 0.0) / count;
   double squares = 0;

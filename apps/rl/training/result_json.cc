@@ -14,6 +14,23 @@ json::value file_or_null(const std::filesystem::path& path) {
   return json::value(path.string());
 }
 
+const char* name_of(GateState state) {
+  switch (state) {
+    case GateState::kOpen: return "open";
+    case GateState::kAgain: return "again";
+    case GateState::kPassed: return "passed";
+    case GateState::kFailed: return "failed";
+  }
+  return "";
+}
+
+json::value gate_json(const Gate& gate) {
+  if (gate.options().every <= 0 || !gate.options().threshold) return nullptr;
+  json::object out{{"threshold", *gate.options().threshold}, {"state", name_of(gate.state())}};
+  if (gate.again()) out["steps"] = gate.again()->steps, out["again"] = gate.again()->mean;
+  return out;
+}
+
 }  // namespace
 
 std::string training_json(const TrainingOutcome& o) {
@@ -31,9 +48,13 @@ std::string training_json(const TrainingOutcome& o) {
       of_update[log.metrics[i]] = static_cast<double>(point.values[i]);
     learning.push_back(std::move(of_update));
   }
+  json::array evaluations;
+  for (const CopyResult& copy : o.gate.copies())
+    evaluations.push_back(json::array{copy.steps, copy.mean, copy.deviation});
   const double steps_this_run = static_cast<double>(log.steps - o.resumed_from);
   RunConfig config = o.config;
   json::object out{{"program", "rl"},
+                   {"algo", config.algo},
                    {"env", config.env.id},
                    {"seed", config.seed},
                    {"num_workers", config.num_workers},
@@ -54,7 +75,10 @@ std::string training_json(const TrainingOutcome& o) {
                    {"steps_per_second", o.seconds_this_run > 0 ? steps_this_run / o.seconds_this_run : 0.0},
                    {"resumed_from_steps", o.resumed_from},
                    {"interrupted", o.interrupted},
+                   {"evaluations", std::move(evaluations)},
+                   {"gate", gate_json(o.gate)},
                    {"policy", file_or_null(o.policy)},
+                   {"best_policy", file_or_null(o.best)},
                    {"picture", file_or_null(o.picture)},
                    {"checkpoint", file_or_null(o.checkpoint)},
                    {"learning", std::move(learning)},

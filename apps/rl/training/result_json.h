@@ -13,14 +13,16 @@ namespace rl {
 struct TrainingOutcome {
   RunConfig config = {};
   TrainingLog log = {};
+  Gate gate = {};
   std::int64_t resumed_from = 0;  // steps
   double seconds_this_run = 0;
   bool interrupted = false;
-  std::filesystem::path policy = {}, picture = {}, checkpoint = {};  // empty: not written
+  std::filesystem::path policy = {}, best = {}, picture = {}, checkpoint = {};  // empty: not written
 };
 
 /// Keys: solved, solved_steps, solved_seconds (null until solved), steps, seconds, steps_per_second, mean_return,
-/// episodes, updates, the settings, the files, and curve: [[steps, mean return], ...].
+/// episodes, updates, evaluations ([[steps, mean, deviation], ...]) and gate (null where there is none), the settings,
+/// the files, and curve: [[steps, mean return], ...].
 [[nodiscard]] std::string training_json(const TrainingOutcome& outcome);
 [[nodiscard]] std::string evaluation_json(const Policy& policy, const Evaluation& evaluation);
 

@@ -30,13 +30,15 @@ void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::siz
   steps += envs * static_cast<std::int64_t>(horizon);
   ++updates;
   seconds = seconds_now;
-  if (!recent.empty()) curve.push_back({.steps = steps, .mean_return = static_cast<float>(mean_return())});
+  if (!recent.empty() && (curve.empty() || steps - curve.back().steps >= point_every))
+    curve.push_back({.steps = steps, .mean_return = static_cast<float>(mean_return())});
 }
 
 void TrainingLog::add(const UpdateReport& report) {
   if (metrics.empty()) {
     for (const Metric& metric : report.metrics) metrics.push_back(metric.name);
   }
+  if (!learning.empty() && steps - learning.back().steps < point_every) return;
   UpdatePoint point{.steps = steps};
   for (const std::string& name : metrics) {
     const auto at = std::ranges::find(report.metrics, name, &Metric::name);

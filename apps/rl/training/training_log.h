@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "apps/rl/learners/learner.h"
+#include "apps/rl/training/gate.h"
 #include "apps/rl/training/rollout.h"
 
 namespace rl {
@@ -35,15 +36,18 @@ struct UpdatePoint {
 
 struct TrainingLog {
   std::optional<double> threshold = {};  // the mean return that counts as solved; none: nothing does
+  std::int64_t point_every = 0;          // steps between points of the curves, at least
   std::int64_t steps = 0;
   std::int64_t episodes = 0;
   std::int64_t updates = 0;
   FaultCounts faults = {};         // episodes that were broken off: none of them is in `episodes`
   double seconds = 0;              // spent so far, resumed runs included
   std::vector<float> recent = {};       // returns of the last episodes, oldest first, at most kReturnWindow
-  std::vector<CurvePoint> curve = {};   // one point an update, once an episode has ended
+  std::vector<CurvePoint> curve = {};   // at most one point a round, once an episode has ended
   std::vector<std::string> metrics = {};   // names, those of the first update
-  std::vector<UpdatePoint> learning = {};  // one point an update
+  std::vector<UpdatePoint> learning = {};  // at most one point a round
+  std::vector<CopyResult> copies = {};     // that were played without exploration (gate.h)
+  std::optional<CopyResult> copy_again = {};
   std::int64_t solved_steps = -1;  // -1: not yet
   double solved_seconds = -1;
 

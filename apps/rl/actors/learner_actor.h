@@ -1,0 +1,33 @@
+// The actor that learns: a thin shell around any Learner. Methods run one at a time.
+//
+// LAC-1  It is not restarted: a run without its optimizer's state would be another run. Its death ends the program with
+//        its error, and the last checkpoint remains.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apps/rl/actors/messages.h"
+#include "apps/rl/config/run_config.h"
+
+namespace rl {
+
+class LearnerActor {
+ public:
+  /// `resumed`: the state to go on from.
+  LearnerActor(const RunConfig& config, const AnyPolicySpec& policy, const std::optional<StateDict>& resumed);
+
+  /// Puts the current parameters.
+  ParamsRef publish() const;
+  /// One update from all of them together.
+  UpdateReply update(std::vector<troupe::ObjectRef<SampleBatch>> batches);
+  /// One update a minibatch; a minibatch is of rows of all shards.
+  UpdatesReply update_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards);
+  StateDict save() const { return learner_->save(); }
+
+ private:
+  std::unique_ptr<Learner> learner_;
+};
+
+}  // namespace rl

@@ -1,0 +1,51 @@
+#include "apps/rl/actors/runners.h"
+
+#include <utility>
+
+namespace rl {
+namespace {
+
+template <class Options>
+Options in_this_life(Options options) {
+  options.life = static_cast<std::uint32_t>(troupe::runtime_context().attempt);
+  return options;
+}
+
+template <class Runner>
+RolloutReport report_of(Runner& runner, std::vector<EpisodeEnd> episodes) {
+  return {.episodes = std::move(episodes), .deltas = runner.take_deltas(), .faults = runner.take_faults()};
+}
+
+SampleBatch batch_of(const SampleLayout& layout, troupe::ArrayBuilder<std::byte> memory) {
+  return {.columns = {layout.columns().begin(), layout.columns().end()},
+          .rows = layout.rows(),
+          .memory = std::move(memory).seal()};
+}
+
+}  // namespace
+
+troupe::ActorOptions runner_options() { return {.max_restarts = 5, .max_task_retries = 3}; }
+
+RolloutActor::RolloutActor(const RolloutOptions& options) : worker_(in_this_life(options)) {}
+
+std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float> params, const Moments& moments) {
+  worker_.sync(moments);
+  const SampleLayout layout(worker_.columns(), worker_.samples());
+  troupe::ArrayBuilder<std::byte> memory(layout.bytes());
+  std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), on_policy_out(layout, memory.data()));
+  return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes))};
+}
+
+TransitionActor::TransitionActor(const TransitionRunnerOptions& options) : runner_(in_this_life(options)) {}
+
+std::tuple<SampleBatch, RolloutReport> TransitionActor::play(troupe::Array<float> params, const PlayOrder& order,
+                                                             const Moments& moments) {
+  runner_.sync(moments);
+  std::vector<EpisodeEnd> episodes = runner_.play(params.span(), order);
+  const SampleLayout layout(runner_.columns(), runner_.rows());
+  troupe::ArrayBuilder<std::byte> memory(layout.bytes());
+  runner_.take(layout, memory.data());
+  return {batch_of(layout, std::move(memory)), report_of(runner_, std::move(episodes))};
+}
+
+}  // namespace rl

@@ -1,0 +1,43 @@
+// The actors that play: thin shells around RolloutWorker and TransitionRunner. Methods run one at a time.
+//
+// PA-1  A runner that dies is restarted with fresh environments and random streams of its own, so that it does not play
+//       its first episodes again, and its interrupted call runs again.
+#pragma once
+
+#include <tuple>
+
+#include "apps/rl/actors/messages.h"
+#include "apps/rl/training/rollout.h"
+#include "apps/rl/training/transition_runner.h"
+
+namespace rl {
+
+/// How runners are made: PA-1.
+[[nodiscard]] troupe::ActorOptions runner_options();
+
+/// For algorithms that learn from what their present policy plays.
+class RolloutActor {
+ public:
+  explicit RolloutActor(const RolloutOptions& options);
+
+  /// One batch, and what else was seen in it.
+  std::tuple<SampleBatch, RolloutReport> collect(troupe::Array<float> params, const Moments& moments);
+
+ private:
+  RolloutWorker worker_;
+};
+
+/// For algorithms that learn from a replay.
+class TransitionActor {
+ public:
+  explicit TransitionActor(const TransitionRunnerOptions& options);
+
+  /// The transitions that are complete, none perhaps, and what else was seen.
+  std::tuple<SampleBatch, RolloutReport> play(troupe::Array<float> params, const PlayOrder& order,
+                                              const Moments& moments);
+
+ private:
+  TransitionRunner runner_;
+};
+
+}  // namespace rl

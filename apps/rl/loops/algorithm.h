@@ -1,0 +1,65 @@
+// Algorithm: one way to learn, at work: the actors that play, keep and learn, and the order in which they are asked.
+// The program around it (program/train.h) counts, shows, evaluates and saves; it knows no algorithm but by this.
+//
+//   make_algorithm ──▶ round() ──▶ round() ... ──▶ save()
+//
+// Inside of troupe::run; one thread at a time.
+//
+// Invariants
+//   ALG-1  round() that throws CancelledError (Ctrl-C) leaves its round open: the next call finishes it, so that the
+//          learner, the log and a checkpoint agree.
+//   ALG-2  save() between two rounds, and make_algorithm with what it gave, go on as if nothing had been: bit for bit
+//          where the loop is synchronous and its environments can be saved, else with episodes begun anew.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <troupe/result.h>
+
+#include "apps/rl/config/run_config.h"
+#include "apps/rl/learners/learner.h"
+#include "apps/rl/training/rollout.h"
+
+namespace rl {
+
+/// What was played and learned: each of `ended` by num_envs environments in `horizon` steps.
+struct Round {
+  std::vector<std::vector<EpisodeEnd>> ended;
+  std::size_t num_envs = 0, horizon = 0;
+  FaultCounts faults{};
+  std::optional<UpdateReport> update;  // none: nothing was learned yet
+};
+
+/// The present policy.
+struct Weights {
+  std::vector<float> params;
+  Moments moments;
+};
+
+struct AlgorithmState {
+  StateDict learner, parts;
+};
+
+class Algorithm {
+ public:
+  virtual ~Algorithm() = default;
+  virtual Round round() = 0;
+  [[nodiscard]] virtual Weights weights() = 0;
+  /// GetTimeoutError when an actor does not answer in time.
+  [[nodiscard]] virtual troupe::Result<AlgorithmState> save() = 0;
+};
+
+/// From where an algorithm goes on.
+struct ResumePoint {
+  std::int64_t steps = 0;
+  Moments moments;
+  AlgorithmState state;
+};
+
+[[nodiscard]] std::unique_ptr<Algorithm> make_algorithm(const RunConfig& config, const Task& task,
+                                                        const std::optional<ResumePoint>& resumed);
+
+}  // namespace rl

@@ -1,0 +1,190 @@
+#include "apps/rl/loops/off_policy_loop.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "apps/rl/algorithms/philox.h"
+#include "apps/rl/loops/waits.h"
+
+namespace rl {
+namespace {
+
+// Streams of the run's own draws, beside those of runners (StreamId::runner).
+constexpr std::uint32_t kAllotStream = 0xffffffff, kFirstShardStream = 0xff000000;
+
+std::uint64_t own_seed(const RunConfig& config, std::uint32_t stream, std::int64_t resumed_from) {
+  return seed_of({.job = config.seed, .runner = stream, .resumed_from = resumed_from,
+                  .environment = StreamId::kActions});
+}
+
+std::string shard_name(std::size_t index) { return fmt::format("replay/{}", index); }
+constexpr const char* kAllotGenerator = "allot";
+
+}  // namespace
+
+OffPolicyLoop::OffPolicyLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed)
+    : config_(config),
+      moments_(resumed ? resumed->moments : task.moments),
+      steps_(resumed ? resumed->steps : 0),
+      generator_(own_seed(config, kAllotStream, steps_)) {
+  const StateDict parts = resumed ? resumed->state.parts : StateDict();
+  if (parts.has(kAllotGenerator)) {
+    Generator::Saved saved;
+    std::ranges::copy(parts.get<std::uint64_t>(kAllotGenerator, saved.size()), saved.begin());
+    generator_.restore(saved);
+  }
+  learner_ = troupe::actor<LearnerActor>.remote(
+      config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
+  for (std::size_t i = 0; i < config.replay.shards; ++i) {
+    const StateDict kept = parts.get_all(shard_name(i));
+    const ReplayActorOptions options{
+        .buffer = replay_options(config, task.policy),
+        .seed = own_seed(config, kFirstShardStream + static_cast<std::uint32_t>(i), steps_)};
+    shards_.push_back({.actor = troupe::actor<ReplayActor>.remote(
+                           options, kept.entries().empty() ? std::nullopt : std::optional(kept))});
+  }
+  const auto restartable = troupe::actor<TransitionActor>.options(runner_options());
+  for (std::size_t i = 0; i < config.num_workers; ++i)
+    runners_.push_back(restartable.remote(transition_runner_options(config, task.policy, i, steps_)));
+}
+
+std::int64_t OffPolicyLoop::steps_of_a_round() const {
+  return static_cast<std::int64_t>(config_.num_workers * config_.num_envs * config_.horizon);
+}
+
+Round OffPolicyLoop::round() {
+  if (!params_) params_ = troupe::get(learner_.call<&LearnerActor::publish>());
+  if (!open_) play();
+  if (open_->stage == Stage::kPlaying) {
+    read_masses();
+    open_->stage = can_learn() ? Stage::kLearning : Stage::kEnding;
+  }
+  if (open_->stage == Stage::kLearning) {
+    learn();
+    write_back();
+    open_->stage = Stage::kEnding;
+  }
+  return end();
+}
+
+void OffPolicyLoop::play() {
+  Open open;
+  const PlayOrder order{.steps = config_.horizon,
+                        .done = steps_,
+                        .together = static_cast<std::int64_t>(config_.num_workers * config_.num_envs)};
+  for (std::size_t i = 0; i < runners_.size(); ++i) {
+    auto [batch, report] = runners_[i].call<&TransitionActor::play>(*params_, order, moments_);
+    open.reports.push_back(report);
+    Shard& shard = shards_[i % shards_.size()];
+    shard.answers.push_back(shard.actor.call<&ReplayActor::add>(batch));
+  }
+  open_ = std::move(open);
+}
+
+/// Waits for what the shards were asked before: their masses decide who gives how many rows.
+void OffPolicyLoop::read_masses() {
+  for (std::size_t i = 0; i < shards_.size();) {
+    Shard& shard = shards_[i];
+    try {
+      for (; !shard.answers.empty(); shard.answers.erase(shard.answers.begin()))
+        shard.mass = troupe::get(shard.answers.front());
+      ++i;
+    } catch (const troupe::ActorDiedError&) {
+      if (shards_.size() == 1) throw;
+      shards_.erase(shards_.begin() + static_cast<std::ptrdiff_t>(i));  // OPL-1
+    }
+  }
+}
+
+bool OffPolicyLoop::can_learn() const {
+  if (steps_ + steps_of_a_round() <= config_.replay.learning_starts) return false;
+  return std::ranges::any_of(shards_, [](const Shard& shard) { return shard.mass.rows > 0; });
+}
+
+void OffPolicyLoop::draw() {
+  std::vector<ReplayMass> masses;
+  for (const Shard& shard : shards_) masses.push_back(shard.mass);
+  const std::size_t updates =
+      config_.replay.updates == 0 ? static_cast<std::size_t>(steps_of_a_round()) : config_.replay.updates;
+  const double progress = std::min(1.0, static_cast<double>(steps_) / static_cast<double>(config_.total_steps));
+  const double first = config_.replay.priority_beta;
+  std::vector<DrawOrder> orders(shards_.size(), {.rows = {}, .beta = first + (1 - first) * progress,
+                                                 .all = merged(masses)});
+  for (std::size_t update = 0; update < updates; ++update) {
+    const std::vector<std::size_t> rows = allot_draws(masses, config_.replay.minibatch, generator_);
+    for (std::size_t i = 0; i < orders.size(); ++i) orders[i].rows.push_back(rows[i]);
+  }
+  open_->drawn.clear();
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    open_->drawn.push_back(shards_[i].actor.call<&ReplayActor::draw>(orders[i]));
+  open_->update = learner_.call<&LearnerActor::update_each>(open_->drawn);
+}
+
+void OffPolicyLoop::learn() {
+  for (;;) {
+    if (!open_->update) draw();
+    auto reply = troupe::try_get(*open_->update);
+    if (reply.ok()) {
+      open_->reply = std::move(*reply);
+      return;
+    }
+    if (reply.error().code() == troupe::ErrorCode::kCancelled) reply.error().raise();
+    leave_out_dead_shards(reply.error());
+    open_->update.reset();  // the learner has not learned from it: the others draw anew
+  }
+}
+
+void OffPolicyLoop::leave_out_dead_shards(const troupe::Error& error) {
+  const std::size_t before = shards_.size();
+  for (Shard& shard : shards_) shard.answers.push_back(shard.actor.call<&ReplayActor::mass>());
+  read_masses();
+  if (shards_.size() == before) error.raise();
+}
+
+void OffPolicyLoop::write_back() {
+  if (!config_.replay.prioritized) return;
+  for (std::size_t i = 0; i < shards_.size(); ++i)
+    shards_[i].answers.push_back(
+        shards_[i].actor.call<&ReplayActor::write_back>(open_->drawn[i], open_->reply->errors[i]));
+}
+
+Round OffPolicyLoop::end() {
+  std::vector<RolloutReport> reports = troupe::get(open_->reports);
+  Round round{.ended = {}, .num_envs = config_.num_envs, .horizon = config_.horizon, .update = {}};
+  for (RolloutReport& report : reports) add_report(std::move(report), moments_, round);
+  if (open_->reply) {
+    round.update = std::move(open_->reply->report);
+    params_ = open_->reply->params;
+  }
+  steps_ += steps_of_a_round();
+  open_.reset();
+  return round;
+}
+
+Weights OffPolicyLoop::weights() {
+  if (!params_) params_ = troupe::get(learner_.call<&LearnerActor::publish>());
+  return {.params = fetch(*params_), .moments = moments_};
+}
+
+troupe::Result<AlgorithmState> OffPolicyLoop::save() {
+  std::vector<troupe::ObjectRef<StateDict>> replay;
+  const auto learner_state = learner_.call<&LearnerActor::save>();
+  for (const Shard& shard : shards_) replay.push_back(shard.actor.call<&ReplayActor::save>());
+  AlgorithmState out;
+  auto learner = troupe::try_get(learner_state, {.timeout = kSaveDeadline});
+  if (!learner.ok()) return learner.error_ptr();
+  out.learner = std::move(*learner);
+  for (std::size_t i = 0; i < replay.size(); ++i) {
+    const auto kept = troupe::try_get(replay[i], {.timeout = kSaveDeadline});
+    if (!kept.ok()) return kept.error_ptr();
+    out.parts.put_all(shard_name(i), *kept);
+  }
+  const Generator::Saved saved = generator_.save();
+  out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
+  return out;
+}
+
+}  // namespace rl

@@ -1,0 +1,45 @@
+// The synchronous loop of algorithms that learn from what their present policy plays (PPO):
+//
+//   loop ──params ref──▶ RolloutActor × N ──batch refs──▶ LearnerActor ──params ref──▶ loop
+//
+// The loop only moves refs: batches and parameters lie in the object store, are written once and read in place. One
+// put of the parameters serves all rollout actors.
+//
+// Promises: ALG-1, ALG-2. One thread at a time.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "apps/rl/actors/learner_actor.h"
+#include "apps/rl/actors/runners.h"
+#include "apps/rl/loops/algorithm.h"
+
+namespace rl {
+
+class OnPolicyLoop final : public Algorithm {
+ public:
+  OnPolicyLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed);
+
+  /// All workers play with the same parameters, the learner improves them.
+  Round round() override;
+  Weights weights() override;
+  troupe::Result<AlgorithmState> save() override;
+
+ private:
+  struct Open {
+    std::vector<troupe::ObjectRef<RolloutReport>> reports;
+    troupe::ObjectRef<UpdateReply> update;
+  };
+  void begin();
+  Round end();
+
+  RunConfig config_;
+  Moments moments_;
+  troupe::ActorHandle<LearnerActor> learner_;
+  std::vector<troupe::ActorHandle<RolloutActor>> workers_;
+  std::optional<ParamsRef> params_;
+  std::optional<Open> open_;
+};
+
+}  // namespace rl

@@ -1,0 +1,30 @@
+// How long the loops wait for their actors, and what they share.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <troupe/troupe.h>
+
+#include "apps/rl/actors/messages.h"
+#include "apps/rl/loops/algorithm.h"
+
+namespace rl {
+
+/// For the state of an actor: less than the grace after Ctrl-C.
+inline constexpr std::chrono::seconds kSaveDeadline{8};
+
+/// Into the round, and the moments into those of the run. In the order of the runners.
+inline void add_report(RolloutReport report, Moments& moments, Round& round) {
+  round.ended.push_back(std::move(report.episodes));
+  merge(moments, report.deltas);
+  for (std::size_t kind = 0; kind < report.faults.size(); ++kind) round.faults[kind] += report.faults[kind];
+}
+
+[[nodiscard]] inline std::vector<float> fetch(const ParamsRef& params) {
+  const troupe::Array<float> array = troupe::get(params);
+  return {array.span().begin(), array.span().end()};
+}
+
+}  // namespace rl

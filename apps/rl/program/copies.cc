@@ -1,0 +1,76 @@
+#include "apps/rl/program/copies.h"
+
+#include <utility>
+
+namespace rl {
+namespace {
+
+Evaluation play_copy(const Policy& policy, const EvaluateOptions& options) { return evaluate(policy, options).value(); }
+
+template <class Ref>
+bool is_ready(const Ref& ref) {
+  return !troupe::wait(std::vector{ref}, {.timeout = troupe::Duration::zero()}).ready.empty();
+}
+
+CopyResult result_of(const Policy& policy, const Evaluation& evaluation) {
+  return {.steps = policy.steps, .mean = evaluation.mean, .deviation = evaluation.deviation};
+}
+
+}  // namespace
+
+troupe::ObjectRef<Evaluation> Copies::play(const Policy& policy, std::uint64_t seed) const {
+  return troupe::task<&play_copy>.remote(policy, EvaluateOptions{.episodes = options_.episodes, .seed = seed});
+}
+
+void Copies::after_round(std::int64_t steps, const std::function<Policy()>& policy) {
+  if (gate_.wants_copy(steps)) {
+    Policy copy = policy();
+    auto result = play(copy, kGateSeeds);
+    first_looks_.push_back({std::move(copy), std::move(result)});
+  }
+  read_those_that_are_ready();
+}
+
+void Copies::read_those_that_are_ready() {
+  while (!first_looks_.empty() && is_ready(first_looks_.front().result)) {
+    Played played = std::move(first_looks_.front());
+    first_looks_.pop_front();
+    const Evaluation evaluation = troupe::get(played.result);
+    take(std::move(played), evaluation);
+  }
+  if (second_look_ && is_ready(second_look_->result)) {
+    const CopyResult result = result_of(second_look_->policy, troupe::get(second_look_->result));
+    second_look_.reset();
+    gate_.add_again(result);
+    on_result_(result, true);
+  }
+}
+
+void Copies::take(Played played, const Evaluation& evaluation) {
+  played.policy.mean_return = evaluation.mean;
+  if (!best_mean_ || evaluation.mean > *best_mean_) {
+    best_mean_ = evaluation.mean;
+    save_policy(options_.best, played.policy).value();
+  }
+  const CopyResult result = result_of(played.policy, evaluation);
+  on_result_(result, false);
+  if (!gate_.add(result)) return;
+  auto again = play(played.policy, kGateSeedsAgain);
+  second_look_ = Played{std::move(played.policy), std::move(again)};
+}
+
+void Copies::finish() {
+  while (!first_looks_.empty() || second_look_) {
+    const auto& next = first_looks_.empty() ? second_look_->result : first_looks_.front().result;
+    static_cast<void>(troupe::wait(std::vector{next}, {}));  // a task that plays episodes: the user can interrupt it
+    read_those_that_are_ready();
+  }
+}
+
+void Copies::restore(std::vector<CopyResult> copies, std::optional<CopyResult> again) {
+  for (const CopyResult& copy : copies)
+    if (!best_mean_ || copy.mean > *best_mean_) best_mean_ = copy.mean;
+  gate_.restore(std::move(copies), again);
+}
+
+}  // namespace rl

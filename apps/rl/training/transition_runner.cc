@@ -1,0 +1,85 @@
+#include "apps/rl/training/transition_runner.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "apps/rl/algorithms/philox.h"
+
+namespace rl {
+namespace {
+
+StreamId stream_of(const TransitionRunnerOptions& o, std::uint32_t environment) {
+  return {.job = o.seed, .runner = o.runner, .life = o.life, .resumed_from = o.resumed_from,
+          .environment = environment};
+}
+
+const AnyPolicySpec& checked(const AnyPolicySpec& policy, const EnvSpecs& env) {
+  if (observation_space_of(policy) != env.observation_space || action_space_of(policy) != env.action_space)
+    troupe::InvalidArgumentError(fmt::format("a policy for {} and {} cannot play {}, which has {} and {}",
+                                             to_string(observation_space_of(policy)),
+                                             to_string(action_space_of(policy)), env.id,
+                                             to_string(env.observation_space), to_string(env.action_space)))
+        .raise();
+  return policy;
+}
+
+}  // namespace
+
+TransitionRunner::TransitionRunner(const TransitionRunnerOptions& options)
+    : options_(options),
+      made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gamma,
+                                           .clip_action = !keeps_bounds(options.policy)}).value()),
+      player_(make_player(checked(options.policy, made_.specs()), options.isa)),
+      generator_(seed_of(stream_of(options, StreamId::kActions))),
+      builder_({.observation_space = made_.specs().observation_space,
+                .action_space = made_.specs().action_space,
+                .num_envs = options.num_envs,
+                .n_step = options.n_step,
+                .gamma = options.gamma}),
+      obs_(made_.specs().observation_space, options.num_envs),
+      actions_(made_.specs().action_space, options.num_envs),
+      step_(made_.env()) {
+  std::vector<std::uint64_t> seeds;
+  for (std::uint32_t env = 0; env < options.num_envs; ++env) seeds.push_back(seed_of(stream_of(options, env)));
+  made_.env().reset(seeds);
+  made_.env().observe(obs_.view());
+}
+
+std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, const PlayOrder& order) {
+  std::vector<EpisodeEnd> episodes;
+  for (std::uint32_t step = 0; step < order.steps; ++step) {
+    act(params, order.done + step * order.together);
+    made_.env().step(std::as_const(actions_).view(), step_.out());
+    end_faulted();
+    const EpisodeEnds ends = made_.env().ends();
+    builder_.add({.obs = std::as_const(obs_).view(),
+                  .action = std::as_const(actions_).view(),
+                  .reward = step_.reward,
+                  .terminated = step_.terminated,
+                  .truncated = step_.truncated,
+                  .is_reset = step_.is_reset,
+                  .next_obs = std::as_const(step_.obs).view(),
+                  .ends = ends});
+    for (const double episode_return : ends.returns)
+      episodes.push_back({.step = step, .episode_return = static_cast<float>(episode_return)});
+    std::swap(obs_, step_.obs);
+  }
+  return episodes;
+}
+
+void TransitionRunner::act(std::span<const float> params, std::int64_t done) {
+  if (done < options_.random_steps) return random_actions(made_.specs().action_space, generator_, actions_.view());
+  player_->explore(params, std::as_const(obs_).view(), options_.epsilon.at(done), generator_, actions_.view());
+}
+
+/// TRR-4: what the policy last saw is the last of the prefix.
+void TransitionRunner::end_faulted() {
+  for (const Fault& fault : made_.env().faults()) {
+    ++faults_.at(static_cast<std::size_t>(fault.kind));
+    if (options_.keep_faulted) builder_.cut(fault.env, std::as_const(obs_).view().row(fault.env));
+    else builder_.drop(fault.env);
+  }
+}
+
+}  // namespace rl

@@ -1,0 +1,60 @@
+// GAT-1 to GAT-3: when copies are taken, and what their results decide.
+#include <gtest/gtest.h>
+
+#include "apps/rl/training/gate.h"
+
+namespace {
+
+using namespace rl;
+
+TEST(Gate, GAT1_ACopyBehindEachMultiple) {
+  Gate gate({.every = 100});
+  std::vector<std::int64_t> taken;
+  for (const std::int64_t steps : {64, 99, 128, 192, 256, 257, 500, 560, 600})
+    if (gate.wants_copy(steps)) taken.push_back(steps);
+  EXPECT_EQ(taken, (std::vector<std::int64_t>{128, 256, 500, 600})) << "300 and 400 are passed in one round";
+  Gate never({.every = 0});
+  EXPECT_FALSE(never.wants_copy(1000));
+}
+
+TEST(Gate, TheFirstCopyThatReachesItIsLookedAtAgainAndThatDecides) {
+  Gate gate({.every = 10, .threshold = 100});
+  EXPECT_FALSE(gate.add({.steps = 10, .mean = 99.9}));
+  EXPECT_EQ(gate.state(), GateState::kOpen);
+  EXPECT_TRUE(gate.add({.steps = 20, .mean = 100}));
+  EXPECT_EQ(gate.state(), GateState::kAgain);
+  EXPECT_FALSE(gate.add({.steps = 30, .mean = 150})) << "only the first one counts";
+  gate.add_again({.steps = 20, .mean = 101});
+  EXPECT_EQ(gate.state(), GateState::kPassed);
+  EXPECT_EQ(gate.copies().size(), 3u);
+}
+
+TEST(Gate, ASecondLookThatFailsIsTheEnd) {
+  Gate gate({.every = 10, .threshold = 100});
+  EXPECT_TRUE(gate.add({.steps = 10, .mean = 100}));
+  gate.add_again({.steps = 10, .mean = 99});
+  EXPECT_EQ(gate.state(), GateState::kFailed);
+  EXPECT_FALSE(gate.add({.steps = 20, .mean = 500}));
+  EXPECT_EQ(gate.state(), GateState::kFailed);
+}
+
+TEST(Gate, WithoutAThresholdNothingIsDecided) {
+  Gate gate({.every = 10});
+  EXPECT_FALSE(gate.add({.steps = 10, .mean = 1e9}));
+  EXPECT_EQ(gate.state(), GateState::kOpen);
+}
+
+TEST(Gate, GoesOnFromWhatWasDecided) {
+  Gate gate({.every = 10, .threshold = 100});
+  gate.restore({{.steps = 10, .mean = 5}, {.steps = 21, .mean = 120}}, CopyResult{.steps = 21, .mean = 110});
+  EXPECT_EQ(gate.state(), GateState::kPassed);
+  EXPECT_FALSE(gate.wants_copy(29));
+  EXPECT_TRUE(gate.wants_copy(30));
+}
+
+TEST(Gate, GAT3_TheSeedsOfBothLooksAreApart) {
+  EXPECT_GT(kGateSeeds, 1'000'000u);
+  EXPECT_GE(kGateSeedsAgain - kGateSeeds, 1'000'000u) << "as many episodes as may be asked for";
+}
+
+}  // namespace

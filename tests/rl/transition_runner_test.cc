@@ -1,0 +1,220 @@
+// PHX-1, PLR-1 to PLR-2, TRR-1 to TRR-5: off-policy runners, their streams, and the players that they act by.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "apps/rl/algorithms/philox.h"
+#include "apps/rl/config/run_config.h"
+#include "apps/rl/samples/transitions.h"
+#include "apps/rl/training/transition_runner.h"
+
+namespace {
+
+using namespace rl;
+
+TEST(Philox, PHX1_TheWordsAreThoseOfItsAuthors) {  // Random123's kat_vectors, philox4x32 with 10 rounds
+  EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  constexpr std::uint32_t ones = 0xffffffff;
+  EXPECT_EQ(philox4x32({ones, ones, ones, ones}, {ones, ones}),
+            (PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Philox, EveryPartOfAStreamsNameMakesAnotherSeed) {
+  const StreamId first{.job = 3, .runner = 1, .life = 2, .resumed_from = 100, .environment = 4};
+  std::array<StreamId, 6> others;
+  others.fill(first);
+  others[0].job = 4, others[1].runner = 2, others[2].life = 3, others[3].resumed_from = 101, others[4].environment = 5,
+  others[5].environment = StreamId::kActions;
+  std::set<std::uint64_t> seeds{seed_of(first)};
+  for (const StreamId& other : others) seeds.insert(seed_of(other));
+  EXPECT_EQ(seeds.size(), 7u);
+  EXPECT_EQ(seed_of(first), seed_of(first));
+}
+
+TransitionRunnerOptions cartpole(const RunConfig& config) {
+  return transition_runner_options(config, task_of(config).value().policy, 0, 0);
+}
+
+RunConfig dqn() {
+  RunConfig out = defaults_of("dqn").value();
+  out.num_envs = 3;
+  out.replay.learning_starts = 0;
+  out.dqn.epsilon = out.dqn.epsilon_last = 0.5;
+  return out;
+}
+
+std::vector<float> params_of(const RunConfig& config) {
+  const auto learner = make_learner(config, task_of(config).value().policy);
+  return {learner->params().begin(), learner->params().end()};
+}
+
+std::vector<std::byte> bytes_of(const OwnedSamples& samples) {
+  const SampleView view = samples.view();
+  return {view.memory, view.memory + view.layout.bytes()};
+}
+
+TEST(TransitionRunner, TRR1_TRR5_TheSameStreamGivesTheSameAndAnotherLifeAnother) {
+  const RunConfig config = dqn();
+  const auto params = params_of(config);
+  const auto played = [&](std::uint32_t life) {
+    TransitionRunnerOptions options = cartpole(config);
+    options.life = life;
+    TransitionRunner runner(options);
+    (void)runner.play(params, {.steps = 40});
+    return bytes_of(runner.take());
+  };
+  EXPECT_EQ(played(0), played(0));
+  EXPECT_NE(played(0), played(1));
+}
+
+TEST(TransitionRunner, TRR2_EveryStepIsTheStartOfOneTransition) {
+  RunConfig config = dqn();
+  for (const std::size_t n : {1u, 3u}) {
+    config.replay.n_step = n;
+    TransitionRunner runner(cartpole(config));
+    const auto params = params_of(config);
+    std::size_t rows = 0, episodes = 0;
+    for (int play = 0; play < 10; ++play) {
+      episodes += runner.play(params, {.steps = 20}).size();
+      rows += runner.take().rows();
+    }
+    EXPECT_GT(episodes, 3u);
+    EXPECT_LE(rows, 600u);
+    EXPECT_GE(rows, 600u - 3 * (n - 1)) << "but for the windows that are open";
+  }
+}
+
+TEST(TransitionRunner, TRR3_FirstAnyActionsThenThoseOfThePolicyAndItsEpsilon) {
+  RunConfig config = dqn();
+  config.num_envs = 64;
+  config.replay.learning_starts = 640;
+  config.dqn.epsilon = config.dqn.epsilon_last = 0;
+  const auto params = params_of(config);
+  TransitionRunner runner(cartpole(config));
+  const auto share_of_best = [&](std::int64_t done) {
+    (void)runner.play(params, {.steps = 10, .done = done, .together = 64});
+    const OwnedSamples samples = runner.take();
+    const auto best = make_player(task_of(config).value().policy);
+    OwnedRows actions(Discrete{.n = 2}, samples.rows());
+    best->best(params, samples.view().column("obs"), actions.view());
+    const auto taken = samples.view().column("action").as<std::int64_t>();
+    std::size_t same = 0;
+    for (std::size_t i = 0; i < samples.rows(); ++i) same += taken[i] == actions.as<std::int64_t>()[i];
+    return static_cast<double>(same) / static_cast<double>(samples.rows());
+  };
+  const double before = share_of_best(0);
+  EXPECT_GT(before, 0.4);
+  EXPECT_LT(before, 0.6) << "640 fair coins";
+  EXPECT_EQ(share_of_best(640), 1.0) << "without epsilon every action is the best";
+}
+
+TEST(TransitionRunner, TRR3_EpsilonFallsWithTheStepsOfAllRunners) {
+  TransitionRunnerOptions options = cartpole(dqn());
+  options.num_envs = 100;
+  options.epsilon = {.first = 1, .last = 0, .over_steps = 1000};
+  TransitionRunner runner(options);
+  const auto params = params_of(dqn());
+  const auto share_of_best = [&](std::int64_t done) {
+    (void)runner.play(params, {.steps = 5, .done = done, .together = 0});
+    const OwnedSamples samples = runner.take();
+    OwnedRows actions(Discrete{.n = 2}, samples.rows());
+    make_player(options.policy)->best(params, samples.view().column("obs"), actions.view());
+    const auto taken = samples.view().column("action").as<std::int64_t>();
+    double same = 0;
+    for (std::size_t i = 0; i < samples.rows(); ++i) same += taken[i] == actions.as<std::int64_t>()[i] ? 1 : 0;
+    return same / static_cast<double>(samples.rows());
+  };
+  EXPECT_NEAR(share_of_best(0), 0.5, 0.1);
+  EXPECT_NEAR(share_of_best(500), 0.75, 0.1);
+  EXPECT_EQ(share_of_best(1000), 1.0);
+}
+
+TEST(TransitionRunner, TRR4_AFaultIsNoReturnAndItsPrefixIsKeptOrDropped) {
+  RunConfig config = dqn();
+  config.env = {.id = "throw:CartPole-v1", .kwargs = R"({"p": 0.2})"};
+  config.replay.n_step = 3;
+  const auto params = params_of(config);
+  const auto rows_of = [&](bool keep) {
+    config.replay.keep_faulted = keep;
+    TransitionRunner runner(cartpole(config));
+    (void)runner.play(params, {.steps = 400});
+    const FaultCounts faults = runner.take_faults();
+    EXPECT_GT(faults[0], 0) << "episodes did fault";
+    EXPECT_EQ(runner.take_faults()[0], 0) << "they are counted once";
+    const OwnedSamples samples = runner.take();
+    for (const float discount : samples.view().column("discount").as<float>()) EXPECT_LE(discount, 1.0f);
+    return samples.rows();
+  };
+  EXPECT_GT(rows_of(true), rows_of(false)) << "dropped windows give no transitions";
+}
+
+TEST(TransitionRunner, APolicyForOtherSpacesIsRefused) {
+  RunConfig acrobot = dqn();
+  acrobot.env.id = "Acrobot-v1";
+  TransitionRunnerOptions options = cartpole(acrobot);
+  options.env.id = "CartPole-v1";
+  EXPECT_THROW(TransitionRunner{options}, troupe::InvalidArgumentError);
+}
+
+TEST(TransitionRunner, ASquashedGaussianKeepsTheBoundsOfItsBox) {
+  const RunConfig config = [] {
+    RunConfig out = defaults_of("sac").value();
+    out.replay.learning_starts = 20;
+    return out;
+  }();
+  TransitionRunner runner(cartpole(config));
+  (void)runner.play(params_of(config), {.steps = 20});
+  const OwnedSamples random = runner.take();
+  (void)runner.play(params_of(config), {.steps = 20, .done = 20});
+  const OwnedSamples own = runner.take();
+  float largest = 0;
+  for (const OwnedSamples* samples : {&random, &own})
+    for (const float action : samples->view().column("action").as<float>()) {
+      EXPECT_LE(std::abs(action), 2.0f);
+      largest = std::max(largest, std::abs(action));
+    }
+  EXPECT_GT(largest, 1.0f) << "they reach beyond the middle of the box";
+}
+
+TEST(AnyPolicy, JsonReadsBackAndPartsCoverAllParameters) {
+  for (const std::string& algo : algorithm_names()) {
+    const AnyPolicySpec spec = task_of(defaults_of(algo).value()).value().policy;
+    EXPECT_EQ(any_policy_from_json(to_json(spec)).value(), spec) << algo;
+    std::size_t at = 0;
+    for (const PolicyPart& part : parts_of(spec)) {
+      EXPECT_EQ(part.begin, at) << part.name;
+      std::size_t count = 1;
+      for (const std::size_t size : part.shape) count *= size;
+      EXPECT_EQ(part.count, count) << part.name;
+      at += part.count;
+    }
+    EXPECT_EQ(at, parameter_count_of(spec)) << algo;
+  }
+  EXPECT_FALSE(any_policy_from_json({{"kind", "oracle"}}).ok());
+  EXPECT_FALSE(any_policy_from_json(3).ok());
+}
+
+TEST(AnyPolicy, RandomActionsAreElementsOfTheirSpaceAndAllOfThem) {
+  Generator generator(1);
+  OwnedRows coins(Discrete{.n = 3, .start = 5}, 300);
+  random_actions(Discrete{.n = 3, .start = 5}, generator, coins.view());
+  const auto seen = coins.as<std::int64_t>();
+  EXPECT_EQ(std::set<std::int64_t>(seen.begin(), seen.end()), (std::set<std::int64_t>{5, 6, 7}));
+  const MultiDiscrete many{.nvec = {2, 4}, .start = {0, 10}};
+  OwnedRows pairs(many, 300);
+  random_actions(many, generator, pairs.view());
+  std::set<std::int64_t> second;
+  for (std::size_t i = 1; i < 600; i += 2) second.insert(pairs.as<std::int64_t>()[i]);
+  EXPECT_EQ(second, (std::set<std::int64_t>{10, 11, 12, 13}));
+  const Box open{.shape = {1}, .low = {-1}, .high = {std::numeric_limits<double>::infinity()}};
+  OwnedRows numbers(open, 1);
+  EXPECT_THROW(random_actions(open, generator, numbers.view()), troupe::InvalidArgumentError);
+}
+
+}  // namespace
