@@ -5,8 +5,8 @@
 //
 // Invariants
 //   CAC-3  An open call keeps the actor's handle.
-//   CAC-8  Once kill() has returned, or a monitor has told of the death, here, a new call fails with ActorDiedError, even
-//          while the actor's process has not heard of it.
+//   CAC-8  Once kill() has returned here, or a monitor has told of the death, a new call fails with ActorDiedError,
+//          even while the actor's process has not heard of it.
 // Thread rule: lock held, but for what the last handle's release does.
 #pragma once
 #include <memory>

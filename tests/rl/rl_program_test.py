@@ -77,8 +77,9 @@ class RlTest(unittest.TestCase):
         self.assertGreater(faults["threw"], 20)
         self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
 
-    DQN = ("--algo", "dqn", "--hidden", "32,32", "--horizon", "32", "--updates", "8", "--learning-starts", "200", "--steps",
-           "1600", "--target-interval", "50")
+    DQN = ("--algo", "dqn", "--hidden", "32,32", "--horizon", "32", "--updates", "8", "--learning-starts", "200",
+           "--steps", "1600", "--target-interval", "50")
+    SHARDS = ("--replay-shards", "3", "--prioritized-replay", "--n-step", "3", "--num-workers", "2", "--num-envs", "2")
     SAC = ("--algo", "sac", "--hidden", "16,16", "--minibatch", "32", "--steps", "400", "--learning-starts", "50")
 
     def lines(self, folder):
@@ -99,13 +100,11 @@ class RlTest(unittest.TestCase):
         self.assertIn("actor/hidden0/weight", self.parameters("sac1")[0])
 
     def test_the_replay_in_shards_with_priorities_and_several_runners(self):
-        self.train(3, "p", *self.DQN, "--replay-shards", "3", "--prioritized-replay", "--n-step", "3", "--num-workers", "2",
-                   "--num-envs", "2", "--dueling")
+        self.train(3, "p", *self.DQN, *self.SHARDS, "--dueling")
         result = self.result("p")
         self.assertEqual(result["steps"], 1664)  # whole rounds of 2 x 2 x 32
         self.assertEqual(result["steps"], self.lines("p")[-1]["steps"])
-        self.train(3, "q", *self.DQN, "--replay-shards", "3", "--prioritized-replay", "--n-step", "3", "--num-workers", "2",
-                   "--num-envs", "2", "--dueling")
+        self.train(3, "q", *self.DQN, *self.SHARDS, "--dueling")
         self.assertEqual(self.parameters("p")[1], self.parameters("q")[1])
 
     def test_an_off_policy_run_goes_on_with_its_replay_or_says_that_it_has_none(self):
@@ -137,11 +136,10 @@ class RlTest(unittest.TestCase):
         self.assertEqual(sum(line["again"] for line in told), 1)
         self.assertEqual(len(os.listdir(f"{self.root}/p/tensorboard")), 1)
         # With a gate to pass, that decides.
-        self.train(0, "q", "--env", "Pendulum-v1", "--steps", "4096", "--evaluate-every", "0.5", "--evaluation-episodes",
-                   "4", "--evaluation-threshold", "-100000", "--no-tensorboard")
+        pendulum = ("--env", "Pendulum-v1", "--steps", "4096", "--evaluate-every", "0.5", "--evaluation-episodes", "4")
+        self.train(0, "q", *pendulum, "--evaluation-threshold", "-100000", "--no-tensorboard")
         self.assertFalse(os.path.exists(f"{self.root}/q/tensorboard"))
-        self.train(3, "r", "--env", "Pendulum-v1", "--steps", "4096", "--evaluate-every", "0.5", "--evaluation-episodes",
-                   "4", "--evaluation-threshold", "0")
+        self.train(3, "r", *pendulum, "--evaluation-threshold", "0")
 
     def test_what_is_not_finite_ends_the_run_with_a_checkpoint(self):
         _, err = self.train(1, "p", "--learning-rate", "1e30", "--steps", "20000", "--max-grad-norm", "1e30")
