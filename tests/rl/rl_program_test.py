@@ -146,6 +146,15 @@ class RlTest(unittest.TestCase):
         self.assertRegex(err, r"after \d+ steps of seed 1: .*PPO's")
         self.assertTrue(os.path.exists(f"{self.root}/p/checkpoint.bin"))
 
+    def test_a_policy_is_recorded(self):
+        self.train(3, "p", "--steps", "2048")
+        out, _ = self.run_rl(0, "record", f"{self.root}/p/policy.bin", "--out", f"{self.root}/frames", "--seed", "3")
+        steps = float(out.split("return ")[1].split()[0])
+        self.assertEqual(len(os.listdir(f"{self.root}/frames")), steps + 1)  # a reward of 1 a step, and the first picture
+        _, err = self.run_rl(1, "record", f"{self.root}/p/policy.bin", "--out", f"{self.root}/few", "--frames", "3")
+        self.assertIn("--frames allows more", err)
+        self.run_rl(1, "record", f"{self.root}/nothing.bin")
+
     def test_presets_are_below_files_and_flags(self):
         self.train(3, "p", "--preset", "dqn-cartpole", "--hidden", "16", "--steps", "600", "--evaluate-every", "0")
         config = self.result("p")["config"]

@@ -47,6 +47,7 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
   if (!made.ok()) return made.error_ptr();
   MadeEnv out;
   out.env_ = std::move(*made);
+  out.innermost_ = out.env_.get();
   troupe::Status status;
   // What `wrapped` holds takes the place of what it is around.
   const auto put = [&](auto wrapped) {

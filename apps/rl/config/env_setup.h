@@ -49,6 +49,8 @@ class MadeEnv {
 
   [[nodiscard]] BatchEnv& env() { return *env_; }
   [[nodiscard]] const EnvSpecs& specs() const { return env_->specs(); }
+  /// What everything is put around: for who wants to see what it shows.
+  [[nodiscard]] const BatchEnv& innermost() const { return *innermost_; }
   /// What was learned since the last call.
   [[nodiscard]] Moments take_deltas();
   /// InvalidArgumentError (thrown) when they are those of another setup.
@@ -60,6 +62,7 @@ class MadeEnv {
   MadeEnv() = default;
 
   std::unique_ptr<BatchEnv> env_;
+  const BatchEnv* innermost_ = nullptr;
   std::vector<SharedMoments*> shared_;  // of wrappers inside of env_
 };
 

@@ -136,6 +136,19 @@ void add_evaluation_flags(CLI::App& app, EvaluateCommand& evaluation) {
   app.add_option("--json", evaluation.json, "Result file");
 }
 
+void add_recording_flags(CLI::App& app, RecordCommand& recording) {
+  app.add_option("policy", recording.policy, "Policy or checkpoint file")->required();
+  app.add_option("--out", recording.out, "NAME.gif: a GIF; else a folder of PNG files")->capture_default_str();
+  app.add_option("--episodes", recording.episodes, "Episodes to play")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--seed", recording.seed, "Seed of the first episode")->capture_default_str();
+  app.add_option("--fps", recording.frames_per_second, "Pictures a second, of a GIF")
+      ->check(CLI::Range(1, 50))
+      ->capture_default_str();
+  app.add_option("--frames", recording.frames_max, "Pictures at most")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+}
+
 /// "did you mean --horizon?" for each flag that `app` and its chosen verb do not know.
 void suggest(const CLI::App& app) {
   std::vector<std::string> known;
@@ -203,7 +216,10 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
   add_training_flags(*train, settings, training, flags);
   CLI::App* evaluate = app.add_subcommand("evaluate", "Plays a saved policy (or checkpoint) without exploration");
   add_evaluation_flags(*evaluate, evaluation);
-  CLI::App* list = is_ppo ? nullptr : app.add_subcommand("list", "Algorithms and environments");
+  RecordCommand recording;
+  CLI::App* record = is_ppo ? nullptr : app.add_subcommand("record", "Plays a saved policy and keeps the pictures");
+  if (record != nullptr) add_recording_flags(*record, recording);
+  CLI::App* list = is_ppo ? nullptr : app.add_subcommand("list", "Algorithms, environments and presets");
   if (!is_ppo) app.require_subcommand(1);
   app.footer(kCodes);
   try {
@@ -213,6 +229,7 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
     return ExitNow{app.exit(error) == 0 ? 0 : 2};
   } catch (const CLI::ParseError& error) { return ExitNow{app.exit(error) == 0 ? 0 : 2}; }
   if (evaluate->parsed()) return evaluation;
+  if (record != nullptr && record->parsed()) return recording;
   if (list != nullptr && list->parsed()) return ListCommand{};
   if (flags.keep_going) training.given["stop_when_solved"] = false;
   training.tensorboard = !flags.no_tensorboard, training.keep_replay = !flags.no_replay;

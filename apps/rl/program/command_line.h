@@ -1,6 +1,6 @@
 // The flags of the programs `rl` and `ppo`. Pure but for the text that --help and errors print.
 //
-//   rl train --algo ppo --env Acrobot-v1 ...     rl evaluate POLICY     rl list
+//   rl train --algo ppo --env Acrobot-v1 ...     rl evaluate POLICY     rl record POLICY     rl list
 //   ppo ...                                      ppo evaluate POLICY    (as rl train, with defaults for CartPole)
 //
 // Every setting of a run (config/run_config.h) is a flag: --learning-rate for learning_rate, and for one that is true
@@ -46,13 +46,22 @@ struct EvaluateCommand {
   std::filesystem::path json;  // empty: none
 };
 
+struct RecordCommand {
+  std::filesystem::path policy;
+  std::filesystem::path out = "recording.gif";  // another name than *.gif: a folder of PNG files
+  std::size_t episodes = 1;
+  std::uint64_t seed = 10'000;  // episode i starts from seed + i
+  double frames_per_second = 30;
+  std::size_t frames_max = 10'000;
+};
+
 struct ListCommand {};
 
 struct ExitNow {
   int code;
 };
 
-using Command = std::variant<TrainCommand, EvaluateCommand, ListCommand, ExitNow>;
+using Command = std::variant<TrainCommand, EvaluateCommand, RecordCommand, ListCommand, ExitNow>;
 
 enum class Program { kRl, kPpo };
 

@@ -42,10 +42,11 @@ int list() {
 
 }  // namespace
 
-int run_program(Program program, std::span<char* const> arguments) {
+int run_program(Program program, std::span<char* const> arguments, const MoreVerbs& more) {
   const Command command = parse_command_line(program, arguments);
   if (const auto* exit_now = std::get_if<ExitNow>(&command)) return exit_now->code;
   if (const auto* evaluation = std::get_if<EvaluateCommand>(&command)) return play(*evaluation);
+  if (const auto* recording = std::get_if<RecordCommand>(&command)) return more.record(*recording);
   if (std::holds_alternative<ListCommand>(command)) return list();
   return train(std::get<TrainCommand>(command));
 }

@@ -7,7 +7,12 @@
 
 namespace rl {
 
+/// What only `rl` has: `ppo` is built without the libraries of pictures.
+struct MoreVerbs {
+  int (*record)(const RecordCommand& command) = nullptr;
+};
+
 /// Their exit code. Inside of troupe::run.
-[[nodiscard]] int run_program(Program program, std::span<char* const> arguments);
+[[nodiscard]] int run_program(Program program, std::span<char* const> arguments, const MoreVerbs& more = {});
 
 }  // namespace rl

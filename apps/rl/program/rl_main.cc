@@ -4,10 +4,13 @@
 #include <troupe/troupe.h>
 
 #include "apps/rl/program/program.h"
+#include "apps/rl/program/record.h"
 
 namespace {
 
-int driver(std::span<char* const> arguments) { return rl::run_program(rl::Program::kRl, arguments); }
+int driver(std::span<char* const> arguments) {
+  return rl::run_program(rl::Program::kRl, arguments, {.record = &rl::record});
+}
 
 }  // namespace
 
