@@ -99,6 +99,19 @@ class RlTest(unittest.TestCase):
         self.assertIn("q/hidden0/weight", self.parameters("dqn1")[0])
         self.assertIn("actor/hidden0/weight", self.parameters("sac1")[0])
 
+    def test_a2c_is_the_same_again_and_impala_counts_what_it_consumed(self):
+        for run in "ab":
+            self.train(3, run, "--algo", "a2c", "--steps", "2000")
+        self.assertEqual(self.parameters("a")[1], self.parameters("b")[1])
+        self.train(3, "i", "--algo", "impala", "--steps", "20000", "--num-envs", "4", "--horizon", "20",
+                   "--fragments-per-update", "2", "--max-staleness", "1")
+        result, last = self.result("i"), self.lines("i")[-1]
+        self.assertEqual(result["steps"], 160 * result["updates"])  # two fragments an update, whatever was thrown away
+        self.assertGreater(last["thrown_away"], 0)
+        self.assertLessEqual(last["staleness"], 1)
+        self.train(3, "j", "--resume", f"{self.root}/i/checkpoint.bin", "--steps", "30000", "--surrogate-clip", "0.2")
+        self.assertEqual(self.result("j")["resumed_from_steps"], result["steps"])
+
     def test_the_replay_in_shards_with_priorities_and_several_runners(self):
         self.train(3, "p", *self.DQN, *self.SHARDS, "--dueling")
         result = self.result("p")
@@ -150,7 +163,7 @@ class RlTest(unittest.TestCase):
         self.train(3, "p", "--steps", "2048")
         out, _ = self.run_rl(0, "record", f"{self.root}/p/policy.bin", "--out", f"{self.root}/frames", "--seed", "3")
         steps = float(out.split("return ")[1].split()[0])
-        self.assertEqual(len(os.listdir(f"{self.root}/frames")), steps + 1)  # a reward of 1 a step, and the first picture
+        self.assertEqual(len(os.listdir(f"{self.root}/frames")), steps + 1)  # a reward of 1 a step
         _, err = self.run_rl(1, "record", f"{self.root}/p/policy.bin", "--out", f"{self.root}/few", "--frames", "3")
         self.assertIn("--frames allows more", err)
         self.run_rl(1, "record", f"{self.root}/nothing.bin")

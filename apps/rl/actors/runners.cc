@@ -36,6 +36,17 @@ std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float
   return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes))};
 }
 
+FragmentActor::FragmentActor(const FragmentRunnerOptions& options) : runner_(in_this_life(options)) {}
+
+std::tuple<SampleBatch, RolloutReport> FragmentActor::play(troupe::Array<float> params, const Moments& moments) {
+  runner_.sync(moments);
+  std::vector<EpisodeEnd> episodes = runner_.play(params.span());
+  const SampleLayout layout(runner_.columns(), runner_.rows());
+  troupe::ArrayBuilder<std::byte> memory(layout.bytes());
+  runner_.write(layout, memory.data());
+  return {batch_of(layout, std::move(memory)), report_of(runner_, std::move(episodes))};
+}
+
 TransitionActor::TransitionActor(const TransitionRunnerOptions& options) : runner_(in_this_life(options)) {}
 
 std::tuple<SampleBatch, RolloutReport> TransitionActor::play(troupe::Array<float> params, const PlayOrder& order,

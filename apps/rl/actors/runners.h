@@ -1,4 +1,4 @@
-// The actors that play: thin shells around RolloutWorker and TransitionRunner. Methods run one at a time.
+// The actors that play: thin shells around RolloutWorker, FragmentRunner and TransitionRunner. Methods run one at a time.
 //
 // PA-1  A runner that dies is restarted with fresh environments and random streams of its own, so that it does not play
 //       its first episodes again, and its interrupted call runs again.
@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "apps/rl/actors/messages.h"
+#include "apps/rl/training/fragment_runner.h"
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/transition_runner.h"
 
@@ -25,6 +26,17 @@ class RolloutActor {
 
  private:
   RolloutWorker worker_;
+};
+
+/// For algorithms that work out their targets themselves.
+class FragmentActor {
+ public:
+  explicit FragmentActor(const FragmentRunnerOptions& options);
+
+  std::tuple<SampleBatch, RolloutReport> play(troupe::Array<float> params, const Moments& moments);
+
+ private:
+  FragmentRunner runner_;
 };
 
 /// For algorithms that learn from a replay.

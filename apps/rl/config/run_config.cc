@@ -65,12 +65,16 @@ Setting convolutions_setting(RunConfig& c) {
           .value = &c.network.convolutions};
 }
 
+Setting initial_log_std_setting(RunConfig& c) {
+  return {.name = "initial_log_std", .help = "Logarithm of the first deviation, where actions are numbers",
+          .value = &c.network.initial_log_std, .least = -20, .most = 2};
+}
+
 std::vector<Setting> ppo_settings(RunConfig& c) {
   PpoSettings& p = c.ppo;
   return {
       convolutions_setting(c),
-      {.name = "initial_log_std", .help = "Logarithm of the first deviation, where actions are numbers",
-       .value = &c.network.initial_log_std, .least = -20, .most = 2},
+      initial_log_std_setting(c),
       {.name = "gamma", .help = "Discount", .value = &p.gamma, .least = 0, .most = 1},
       {.name = "gae_lambda", .help = "Lambda of generalized advantage estimation", .value = &p.gae_lambda, .least = 0,
        .most = 1},
@@ -90,6 +94,56 @@ std::vector<Setting> ppo_settings(RunConfig& c) {
       {.name = "max_grad_norm", .help = "Gradients are scaled to this norm at most", .value = &p.max_grad_norm,
        .least = 0},
       {.name = "adam_epsilon", .help = "Of the optimizer", .value = &p.adam_epsilon, .least = 0}};
+}
+
+std::vector<Setting> a2c_settings(RunConfig& c) {
+  A2cSettings& a = c.a2c;
+  return {
+      convolutions_setting(c),
+      initial_log_std_setting(c),
+      {.name = "gamma", .help = "Discount", .value = &a.gamma, .least = 0, .most = 1},
+      {.name = "gae_lambda", .help = "Lambda of generalized advantage estimation", .value = &a.gae_lambda, .least = 0,
+       .most = 1},
+      {.name = "learning_rate", .help = "At the start; falls linearly over total_steps", .value = &a.learning_rate,
+       .least = 0},
+      {.name = "learning_rate_last", .help = "At total_steps", .value = &a.learning_rate_last, .least = 0},
+      {.name = "value_coefficient", .help = "Share of the value loss", .value = &a.value_coefficient, .least = 0},
+      {.name = "entropy_coefficient", .help = "Share of the entropy", .value = &a.entropy_coefficient},
+      {.name = "normalize_advantage", .help = "To mean 0 and deviation 1 in each update",
+       .value = &a.normalize_advantage},
+      {.name = "optimizer", .help = "RMSprop as TensorFlow's, or Adam", .value = &a.optimizer,
+       .choices = {"rmsprop", "adam"}},
+      {.name = "optimizer_epsilon", .help = "Of the optimizer", .value = &a.optimizer_epsilon, .least = 0},
+      {.name = "max_grad_norm", .help = "Gradients are scaled to this norm at most", .value = &a.max_grad_norm,
+       .least = 0}};
+}
+
+std::vector<Setting> impala_settings(RunConfig& c) {
+  ImpalaSettings& i = c.impala;
+  return {
+      convolutions_setting(c),
+      initial_log_std_setting(c),
+      {.name = "gamma", .help = "Discount", .value = &i.gamma, .least = 0, .most = 1},
+      {.name = "learning_rate", .help = "At the start; falls linearly over total_steps", .value = &i.learning_rate,
+       .least = 0},
+      {.name = "learning_rate_last", .help = "At total_steps", .value = &i.learning_rate_last, .least = 0},
+      {.name = "value_coefficient", .help = "Share of the value loss", .value = &i.value_coefficient, .least = 0},
+      {.name = "entropy_coefficient", .help = "Share of the entropy", .value = &i.entropy_coefficient},
+      {.name = "rho_bar", .help = "Most that a ratio counts in V-trace's errors", .value = &i.rho_bar, .least = 0},
+      {.name = "c_bar", .help = "Most that a ratio carries errors on", .value = &i.c_bar, .least = 0},
+      {.name = "surrogate_clip", .help = "PPO's clip of the ratio (APPO); 0: V-trace's own policy gradient",
+       .value = &i.clip, .least = 0},
+      {.name = "optimizer", .help = "RMSprop as TensorFlow's, or Adam", .value = &i.optimizer,
+       .choices = {"rmsprop", "adam"}},
+      {.name = "optimizer_epsilon", .help = "Of the optimizer", .value = &i.optimizer_epsilon, .least = 0},
+      {.name = "max_grad_norm", .help = "Gradients are scaled to this norm at most", .value = &i.max_grad_norm,
+       .least = 0},
+      {.name = "fragments_per_update", .help = "Fragments of one update", .value = &i.fragments_per_update, .least = 1,
+       .most = kMostWorkers},
+      {.name = "max_outstanding", .help = "Fragments of a runner that nobody has read", .value = &i.max_outstanding,
+       .least = 1, .most = kMostWorkers},
+      {.name = "max_staleness", .help = "Updates after which a fragment is thrown away", .value = &i.max_staleness,
+       .least = 0, .most = kMostSteps}};
 }
 
 std::vector<Setting> replay_settings(RunConfig& c) {
@@ -159,6 +213,16 @@ std::vector<Setting> sac_settings(RunConfig& c) {
   return out;
 }
 
+// Stable-Baselines3's own, 8 environments of 5 steps each.
+void set_a2c_defaults(RunConfig& c) {
+  c.num_workers = 1, c.num_envs = 8, c.horizon = 5;
+}
+
+void set_impala_defaults(RunConfig& c) {
+  c.num_workers = 2, c.num_envs = 16, c.horizon = 32;
+  c.total_steps = 1'000'000;
+}
+
 // What was good on CartPole-v1 in Stable-Baselines3's zoo, where that algorithm is there.
 void set_dqn_defaults(RunConfig& c) {
   c.num_workers = 1, c.num_envs = 1, c.horizon = 256;
@@ -185,6 +249,8 @@ struct AlgorithmConfig {
 };
 const std::vector<AlgorithmConfig>& algorithms() {
   static const std::vector<AlgorithmConfig> all{{"ppo", [](RunConfig&) {}, &ppo_settings},
+                                                {"a2c", &set_a2c_defaults, &a2c_settings},
+                                                {"impala", &set_impala_defaults, &impala_settings},
                                                 {"dqn", &set_dqn_defaults, &dqn_settings},
                                                 {"sac", &set_sac_defaults, &sac_settings}};
   return all;
@@ -222,6 +288,10 @@ troupe::Result<AnyPolicySpec> policy_of(const RunConfig& config, const EnvSpecs&
                              .initial_log_std = n.initial_log_std}));
 }
 
+OptimizerKind optimizer_kind(const std::string& name) {
+  return name == "adam" ? OptimizerKind::kAdam : OptimizerKind::kRmsprop;
+}
+
 std::int64_t planned_updates(const RunConfig& c) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(c.total_steps - c.replay.learning_starts, 1));
   const auto round = static_cast<double>(c.num_workers * c.num_envs * c.horizon);
@@ -234,6 +304,12 @@ LinearDecay over_updates(const RunConfig& c, double first, double last) {
 }
 
 }  // namespace
+
+double RunConfig::gamma() const {
+  if (is_off_policy()) return replay.gamma;
+  if (algo == "impala") return impala.gamma;
+  return algo == "a2c" ? a2c.gamma : ppo.gamma;
+}
 
 const std::vector<std::string>& algorithm_names() {
   static const std::vector<std::string> names = [] {
@@ -302,7 +378,7 @@ RolloutOptions rollout_options(const RunConfig& config, const PolicySpec& policy
   out.policy = policy;
   out.num_envs = config.num_envs;
   out.horizon = config.horizon;
-  out.gae = {.gamma = config.ppo.gamma, .lambda = config.ppo.gae_lambda};
+  out.gae = {.gamma = config.gamma(), .lambda = config.algo == "a2c" ? config.a2c.gae_lambda : config.ppo.gae_lambda};
   out.seed = config.seed;
   out.worker = static_cast<std::uint32_t>(worker);
   out.resumed_from = resumed_from;
@@ -353,6 +429,45 @@ ReplayBufferOptions replay_options(const RunConfig& c, const AnyPolicySpec& poli
   return out;
 }
 
+A2cOptions a2c_options(const RunConfig& c, const PolicySpec& policy) {
+  const A2cSettings& a = c.a2c;
+  return {.policy = policy,
+          .learning_rate = {.first = a.learning_rate, .last = a.learning_rate_last, .over_steps = c.total_steps},
+          .value_coefficient = a.value_coefficient,
+          .entropy_coefficient = a.entropy_coefficient,
+          .normalize_advantage = a.normalize_advantage,
+          .optimizer = {.kind = optimizer_kind(a.optimizer),
+                        .epsilon = a.optimizer_epsilon,
+                        .max_grad_norm = a.max_grad_norm},
+          .seed = c.seed};
+}
+
+FragmentRunnerOptions fragment_runner_options(const RunConfig& c, const PolicySpec& policy, std::size_t runner,
+                                              std::int64_t resumed_from) {
+  return {.env = c.env,
+          .policy = policy,
+          .num_envs = c.num_envs,
+          .horizon = c.horizon,
+          .gamma = c.gamma(),
+          .seed = c.seed,
+          .runner = static_cast<std::uint32_t>(runner),
+          .resumed_from = resumed_from};
+}
+
+ImpalaOptions impala_options(const RunConfig& c, const PolicySpec& policy) {
+  const ImpalaSettings& i = c.impala;
+  return {.policy = policy,
+          .learning_rate = {.first = i.learning_rate, .last = i.learning_rate_last, .over_steps = c.total_steps},
+          .value_coefficient = i.value_coefficient,
+          .entropy_coefficient = i.entropy_coefficient,
+          .clip = i.clip,
+          .vtrace = {.rho_bar = i.rho_bar, .c_bar = i.c_bar, .pg_rho_bar = i.rho_bar},
+          .optimizer = {.kind = optimizer_kind(i.optimizer),
+                        .epsilon = i.optimizer_epsilon,
+                        .max_grad_norm = i.max_grad_norm},
+          .seed = c.seed};
+}
+
 DqnOptions dqn_options(const RunConfig& c, const QNetworkSpec& policy) {
   return {.policy = policy,
           .td_target = c.dqn.double_q ? TdTarget::kDouble : TdTarget::kPlain,
@@ -382,6 +497,10 @@ std::unique_ptr<Learner> make_learner(const RunConfig& config, const AnyPolicySp
     return std::make_unique<DqnLearner>(dqn_options(config, std::get<QNetworkSpec>(policy)));
   if (config.algo == "sac")
     return std::make_unique<SacLearner>(sac_options(config, std::get<SquashedGaussianSpec>(policy)));
+  if (config.algo == "a2c")
+    return std::make_unique<A2cLearner>(a2c_options(config, std::get<PolicySpec>(policy)));
+  if (config.algo == "impala")
+    return std::make_unique<ImpalaLearner>(impala_options(config, std::get<PolicySpec>(policy)));
   return std::make_unique<PpoLearner>(ppo_options(config, std::get<PolicySpec>(policy)));
 }
 

@@ -19,11 +19,14 @@
 
 #include "apps/rl/config/env_setup.h"
 #include "apps/rl/config/setting.h"
+#include "apps/rl/learners/a2c_learner.h"
 #include "apps/rl/learners/dqn_learner.h"
+#include "apps/rl/learners/impala_learner.h"
 #include "apps/rl/learners/ppo_learner.h"
 #include "apps/rl/learners/sac_learner.h"
 #include "apps/rl/policies/any_policy.h"
 #include "apps/rl/replay/replay_buffer.h"
+#include "apps/rl/training/fragment_runner.h"
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/transition_runner.h"
 
@@ -49,6 +52,31 @@ struct PpoSettings {
   double max_grad_norm = 0.5;
   double adam_epsilon = 1e-5;
   friend bool operator==(const PpoSettings&, const PpoSettings&) = default;
+};
+
+struct A2cSettings {
+  double gamma = 0.99, gae_lambda = 1;
+  double learning_rate = 7e-4, learning_rate_last = 7e-4;
+  double value_coefficient = 0.5, entropy_coefficient = 0;
+  bool normalize_advantage = false;
+  std::string optimizer = "rmsprop";
+  double optimizer_epsilon = 1e-5;
+  double max_grad_norm = 0.5;
+  friend bool operator==(const A2cSettings&, const A2cSettings&) = default;
+};
+
+struct ImpalaSettings {
+  double gamma = 0.99;
+  double learning_rate = 1e-3, learning_rate_last = 0;
+  double value_coefficient = 0.5, entropy_coefficient = 0.01;
+  double rho_bar = 1, c_bar = 1;
+  double clip = 0;
+  std::string optimizer = "adam";
+  double optimizer_epsilon = 1e-5;
+  double max_grad_norm = 0.5;
+  std::uint64_t fragments_per_update = 1, max_outstanding = 2;
+  std::int64_t max_staleness = 8;
+  friend bool operator==(const ImpalaSettings&, const ImpalaSettings&) = default;
 };
 
 /// Of DQN and SAC: what they learn from, and how often.
@@ -108,18 +136,21 @@ struct RunConfig {
   bool stop_when_solved = true;
   NetworkSettings network = {};
   PpoSettings ppo = {};
+  A2cSettings a2c = {};
+  ImpalaSettings impala = {};
   ReplaySettings replay = {};
   DqnSettings dqn = {};
   SacSettings sac = {};
   EvaluationSettings evaluation = {};
 
   [[nodiscard]] bool is_off_policy() const { return algo == "dqn" || algo == "sac"; }
-  [[nodiscard]] double gamma() const { return is_off_policy() ? replay.gamma : ppo.gamma; }
+  /// The discount of the algorithm.
+  [[nodiscard]] double gamma() const;
   [[nodiscard]] std::size_t samples_per_worker() const { return num_envs * horizon; }
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
-/// "ppo", "dqn", "sac".
+/// "ppo", "a2c", "impala", "dqn", "sac".
 [[nodiscard]] const std::vector<std::string>& algorithm_names();
 /// InvalidArgumentError with the nearest name for one that is none.
 [[nodiscard]] troupe::Result<RunConfig> defaults_of(const std::string& algo);
@@ -139,11 +170,15 @@ struct Task {
 
 [[nodiscard]] RolloutOptions rollout_options(const RunConfig& config, const PolicySpec& policy, std::size_t worker,
                                              std::int64_t resumed_from);
+[[nodiscard]] FragmentRunnerOptions fragment_runner_options(const RunConfig& config, const PolicySpec& policy,
+                                                            std::size_t runner, std::int64_t resumed_from);
 [[nodiscard]] TransitionRunnerOptions transition_runner_options(const RunConfig& config, const AnyPolicySpec& policy,
                                                                 std::size_t runner, std::int64_t resumed_from);
 /// Of one shard.
 [[nodiscard]] ReplayBufferOptions replay_options(const RunConfig& config, const AnyPolicySpec& policy);
 [[nodiscard]] PpoOptions ppo_options(const RunConfig& config, const PolicySpec& policy);
+[[nodiscard]] A2cOptions a2c_options(const RunConfig& config, const PolicySpec& policy);
+[[nodiscard]] ImpalaOptions impala_options(const RunConfig& config, const PolicySpec& policy);
 [[nodiscard]] DqnOptions dqn_options(const RunConfig& config, const QNetworkSpec& policy);
 [[nodiscard]] SacOptions sac_options(const RunConfig& config, const SquashedGaussianSpec& policy);
 /// Of the algorithm. Throws what its constructor says.

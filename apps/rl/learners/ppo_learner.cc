@@ -11,15 +11,6 @@
 
 namespace rl {
 
-namespace {
-
-const PolicySpec& checked(const PolicySpec& policy) {
-  check_policy(policy).value();
-  return policy;
-}
-
-}  // namespace
-
 class PpoLearner::Means {
  public:
   void add(const PpoScalars& scalars, ValueLoss value_loss, double grad_norm) {
@@ -48,11 +39,8 @@ class PpoLearner::Means {
 
 PpoLearner::PpoLearner(const PpoOptions& options)
     : options_(options),
-      net_(checked(options.policy).networks, options.isa),
-      generator_(options.seed),
-      encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
-      distribution_(make_distribution<float>(options.policy.action_space).value()),
-      grads_(options.policy.networks.parameter_count()) {
+      gradient_(options.policy, options.isa),
+      generator_(options.seed) {
   params_ = initial_parameters(options.policy.networks, generator_);
   first_moment_.assign(params_.size(), 0.0f);
   second_moment_.assign(params_.size(), 0.0f);
@@ -109,24 +97,21 @@ void PpoLearner::gather_minibatch(const OnPolicyView& all, std::span<const std::
 
 void PpoLearner::step(const OnPolicyView& minibatch, const PpoLossOptions& loss, double learning_rate,
                       Means& means) {
-  net_.evaluate(params_, encoder_.encode(minibatch.obs, encoded_), action_params_, values_);
-  for (auto* column : {&log_prob_, &entropy_, &log_prob_grad_, &entropy_grad_, &values_grad_})
-    column->resize(minibatch.rows());
-  action_params_grad_.resize(action_params_.size());
-  distribution_->evaluate({action_params_}, minibatch.action, log_prob_, entropy_);
+  const auto now = gradient_.evaluate(params_, minibatch.obs, minibatch.action);
+  const auto derivatives = gradient_.derivatives();
   const PpoScalars scalars =
       ppo_loss<float>({minibatch.log_prob, minibatch.value, minibatch.advantage, minibatch.returns},
-                      {log_prob_, entropy_, values_}, loss, {log_prob_grad_, entropy_grad_, values_grad_}, samples_);
-  distribution_->backward({action_params_}, minibatch.action, log_prob_grad_, entropy_grad_, action_params_grad_);
-  net_.backward(params_, action_params_grad_, values_grad_, grads_);
-  const double norm = troupe::kernels::global_norm<float>(grads_);
+                      {now.log_prob, now.entropy, now.value}, loss,
+                      {derivatives.log_prob, derivatives.entropy, derivatives.value}, samples_);
+  const std::span<const float> grads = gradient_.backward(params_);
+  const double norm = troupe::kernels::global_norm<float>(grads);
   if (!std::isfinite(scalars.total_loss) || !std::isfinite(norm))  // LRN-3
     troupe::InvalidArgumentError(
         fmt::format("PPO's loss is {} and its gradient's norm {}, after {} samples and {} optimizer steps",
                     scalars.total_loss, norm, env_steps_, optimizer_steps_))
         .raise();
   const double scale = troupe::kernels::clip_scale(norm, options_.max_grad_norm);
-  troupe::kernels::adam_step<float>(options_.isa, {params_, grads_, first_moment_, second_moment_}, ++optimizer_steps_,
+  troupe::kernels::adam_step<float>(options_.isa, {params_, grads, first_moment_, second_moment_}, ++optimizer_steps_,
                                     scale, {.learning_rate = learning_rate, .epsilon = options_.adam_epsilon});
   means.add(scalars, loss.value_loss, norm);
 }

@@ -15,9 +15,8 @@
 #include "apps/rl/algorithms/ppo_loss.h"
 #include "apps/rl/algorithms/rng.h"
 #include "apps/rl/algorithms/schedule.h"
+#include "apps/rl/learners/actor_critic_gradient.h"
 #include "apps/rl/learners/learner.h"
-#include "apps/rl/policies/distribution.h"
-#include "apps/rl/policies/observation_encoder.h"
 #include "apps/rl/policies/policy_spec.h"
 #include "apps/rl/samples/on_policy.h"
 #include "kernels/cpu/optimizer/optimizer.h"
@@ -61,16 +60,12 @@ class PpoLearner final : public Learner {
   void step(const OnPolicyView& minibatch, const PpoLossOptions& loss, double learning_rate, Means& means);
 
   PpoOptions options_;
-  ActorCritic<float> net_;
+  ActorCriticGradient<float> gradient_;
   Generator generator_;
   std::vector<float> params_, first_moment_, second_moment_;
   std::int64_t optimizer_steps_ = 0, env_steps_ = 0;
-  ObservationEncoder encoder_;
-  std::unique_ptr<Distribution<float>> distribution_;
   OwnedSamples minibatch_;
   std::vector<std::uint32_t> order_;
-  std::vector<float> encoded_, action_params_, values_, log_prob_, entropy_;
-  std::vector<float> action_params_grad_, values_grad_, log_prob_grad_, entropy_grad_, grads_;
   PpoPerSample<float> samples_;
 };
 

@@ -139,7 +139,9 @@ void add_evaluation_flags(CLI::App& app, EvaluateCommand& evaluation) {
 void add_recording_flags(CLI::App& app, RecordCommand& recording) {
   app.add_option("policy", recording.policy, "Policy or checkpoint file")->required();
   app.add_option("--out", recording.out, "NAME.gif: a GIF; else a folder of PNG files")->capture_default_str();
-  app.add_option("--episodes", recording.episodes, "Episodes to play")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--episodes", recording.episodes, "Episodes to play")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   app.add_option("--seed", recording.seed, "Seed of the first episode")->capture_default_str();
   app.add_option("--fps", recording.frames_per_second, "Pictures a second, of a GIF")
       ->check(CLI::Range(1, 50))

@@ -31,7 +31,7 @@ constexpr int kExitFailed = 1, kExitUsage = 2, kExitNotSolved = 3, kExitInterrup
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
   std::vector<Metric> out;
-  for (const char* name : {"kl", "entropy", "explained_variance", "td_error", "q", "critic_loss", "alpha"}) {
+  for (const char* name : {"kl", "entropy", "explained_variance", "staleness", "td_error", "q", "critic_loss", "alpha"}) {
     if (const std::optional<double> value = log.last(name)) out.push_back({name, *value});
   }
   return out;

@@ -126,6 +126,19 @@ void sgd_step(Isa isa, std::span<T> params, std::span<const T> grads, std::span<
 }
 
 template <class T>
+void rmsprop_step(std::span<T> params, std::span<const T> grads, std::span<T> squares, double grad_scale,
+                  const RmspropOptions& options) {
+  const T scale = static_cast<T>(grad_scale), rate = static_cast<T>(options.learning_rate);
+  const T decay = static_cast<T>(options.decay), rest = static_cast<T>(1 - options.decay);
+  const T epsilon = static_cast<T>(options.epsilon);
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const T grad = grads[i] * scale;
+    squares[i] = decay * squares[i] + rest * grad * grad;
+    params[i] -= rate * grad / std::sqrt(squares[i] + epsilon);
+  }
+}
+
+template <class T>
 void square_sums(std::span<const T> values, std::span<double> sums) {
   std::size_t done = 0;
   if constexpr (std::is_same_v<T, float>) {
@@ -179,6 +192,10 @@ template void sgd_step<float>(Isa, std::span<float>, std::span<const float>, std
                               const SgdOptions&);
 template void sgd_step<double>(Isa, std::span<double>, std::span<const double>, std::span<double>, std::int64_t, double,
                                const SgdOptions&);
+template void rmsprop_step<float>(std::span<float>, std::span<const float>, std::span<float>, double,
+                                  const RmspropOptions&);
+template void rmsprop_step<double>(std::span<double>, std::span<const double>, std::span<double>, double,
+                                   const RmspropOptions&);
 template void square_sums<float>(std::span<const float>, std::span<double>);
 template void square_sums<double>(std::span<const double>, std::span<double>);
 template double global_norm<float>(std::span<const float>);

@@ -1,5 +1,5 @@
-// What happens to flat parameter arrays: AdamW, SGD with momentum, the global gradient norm and its clip, and tanh over
-// an array.
+// What happens to flat parameter arrays: AdamW, SGD with momentum, RMSprop, the global gradient norm and its clip, and
+// tanh over an array.
 //
 // Pure functions on spans of equal length; any thread, as long as the spans written are not shared.
 //
@@ -10,6 +10,7 @@
 //       order gets the norm of the whole. Several tensors count as one array after the other.
 // KO-3  clip_scale = min(1, max_norm / (norm + 1e-6)).
 // KO-4  SGD: g += weight_decay * p; buf = g at step 1, then momentum * buf + g; p -= lr * buf.
+// KO-5  RMSprop: v = decay v + (1-decay) g^2; p -= lr g / sqrt(v + eps): TensorFlow's, with eps under the root.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +61,17 @@ struct SgdOptions {
 template <class T>
 void sgd_step(Isa isa, std::span<T> params, std::span<const T> grads, std::span<T> buffer, std::int64_t step,
               double grad_scale, const SgdOptions& options);
+
+struct RmspropOptions {
+  double learning_rate = 7e-4;
+  double decay = 0.99;
+  double epsilon = 1e-5;
+};
+/// One step (KO-5) with the running squares, whose first values are the caller's; every gradient is first multiplied by
+/// grad_scale. Plain C++: the same bits on every instruction set.
+template <class T>
+void rmsprop_step(std::span<T> params, std::span<const T> grads, std::span<T> squares, double grad_scale,
+                  const RmspropOptions& options);
 
 inline constexpr std::size_t kNormBlock = 4096;
 

@@ -1,0 +1,103 @@
+#include "apps/rl/learners/impala_learner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "apps/rl/algorithms/linked_vtrace.h"
+
+namespace rl {
+
+ImpalaLearner::ImpalaLearner(const ImpalaOptions& options)
+    : options_(options),
+      gradient_(options.policy, options.isa),
+      optimizer_(options.optimizer, options.policy.networks.parameter_count()) {
+  Generator generator(options.seed);
+  params_ = initial_parameters(options.policy.networks, generator);
+}
+
+UpdateReport ImpalaLearner::update(std::span<const SampleView> batches) {
+  const OwnedSamples joined = join_fragments(batches);
+  const FragmentView all = fragment_view(joined.view());
+  const auto transitions = std::ranges::count_if(all.next, [](std::int64_t next) { return next >= 0; });
+  if (transitions == 0) troupe::InvalidArgumentError("fragments without a transition").raise();
+  const auto now = gradient_.evaluate(params_, all.obs, all.action);
+  targets_.resize(all.rows()), advantages_.resize(all.rows());
+  linked_vtrace<float>({.behaviour_log_prob = all.log_prob,
+                        .target_log_prob = now.log_prob,
+                        .discount = all.discount,
+                        .reward = all.reward,
+                        .value = now.value,
+                        .next = all.next},
+                       options_.vtrace, targets_, advantages_);
+  const Scalars scalars = differentiate(all, now, static_cast<double>(transitions));
+  const std::int64_t steps = env_steps_ + transitions;
+  const double learning_rate = options_.learning_rate.at(steps);
+  const auto refuse = [&](double norm) {  // LRN-3
+    troupe::InvalidArgumentError(fmt::format("IMPALA's loss is {} and its gradient's norm {}, after {} transitions",
+                                             scalars.loss, norm, steps))
+        .raise();
+  };
+  if (!std::isfinite(scalars.loss)) refuse(0);
+  const double norm = optimizer_.step(params_, gradient_.backward(params_), learning_rate);
+  if (!std::isfinite(norm)) refuse(norm);
+  env_steps_ = steps;
+  return {.metrics = {{"policy_loss", scalars.policy_loss},
+                      {"value_loss", scalars.value_loss},
+                      {"loss", scalars.loss},
+                      {"entropy", scalars.entropy},
+                      {"kl", scalars.kl},
+                      {"grad_norm", norm},
+                      {"learning_rate", learning_rate}},
+          .td_errors = {}};
+}
+
+ImpalaLearner::Scalars ImpalaLearner::differentiate(const FragmentView& all,
+                                                    const ActorCriticGradient<float>::Evaluation& now, double count) {
+  const auto derivatives = gradient_.derivatives();
+  Scalars out;
+  for (std::size_t i = 0; i < all.rows(); ++i) {
+    if (all.next[i] < 0) continue;  // its derivatives stay 0
+    const double log_ratio = static_cast<double>(now.log_prob[i]) - static_cast<double>(all.log_prob[i]);
+    const double ratio = std::exp(log_ratio);
+    const auto advantage = static_cast<double>(advantages_[i]);
+    if (options_.clip > 0) {
+      // V-trace's advantage has the (clipped) ratio in it already, as of pg_rho_bar: here the surrogate brings its own.
+      const double plain = advantage / std::max(std::min(options_.vtrace.pg_rho_bar, ratio), 1e-8);
+      const double clipped = std::clamp(ratio, 1 - options_.clip, 1 + options_.clip);
+      const bool is_clipped = clipped * plain < ratio * plain;
+      out.policy_loss -= (is_clipped ? clipped : ratio) * plain / count;
+      derivatives.log_prob[i] = static_cast<float>(is_clipped ? 0.0 : -ratio * plain / count);
+    } else {
+      out.policy_loss -= advantage * static_cast<double>(now.log_prob[i]) / count;
+      derivatives.log_prob[i] = static_cast<float>(-advantage / count);
+    }
+    const double error = static_cast<double>(now.value[i]) - static_cast<double>(targets_[i]);
+    out.value_loss += error * error / count;
+    derivatives.value[i] = static_cast<float>(2 * options_.value_coefficient * error / count);
+    out.entropy += static_cast<double>(now.entropy[i]) / count;
+    derivatives.entropy[i] = static_cast<float>(-options_.entropy_coefficient / count);
+    out.kl += (ratio - 1 - log_ratio) / count;
+  }
+  out.loss = out.policy_loss - options_.entropy_coefficient * out.entropy +
+             options_.value_coefficient * out.value_loss;
+  return out;
+}
+
+StateDict ImpalaLearner::save() const {
+  StateDict out;
+  out.put("params", params_);
+  out.put_all("optimizer", optimizer_.save());
+  out.put_one("env_steps", env_steps_);
+  return out;
+}
+
+void ImpalaLearner::restore(const StateDict& state) {
+  const auto& params = state.get<float>("params", params_.size());
+  const auto env_steps = state.get_one<std::int64_t>("env_steps");
+  optimizer_.restore(state.get_all("optimizer"));
+  params_ = params, env_steps_ = env_steps;
+}
+
+}  // namespace rl

@@ -1,0 +1,64 @@
+// The asynchronous loop (IMPALA): runners play on while the learner learns.
+//
+//   loop ──params ref, version──▶ FragmentActor × N      at most max_outstanding calls of each are under way
+//     ▲                                │ fragments, whichever is ready first
+//     └──params ref── LearnerActor ◀───┘ one update from fragments_per_update of them
+//
+// A fragment's staleness is how many updates there were between its parameters and the update that it is for. One whose
+// staleness is above max_staleness is thrown away and counted: its steps are no steps of the run.
+//
+// Promises: ALG-1, ALG-2 (runners begin new episodes). One thread at a time.
+//
+// ASL-1  A fragment is consumed once, or thrown away once: steps of the run are those of fragments that were consumed.
+// ASL-2  Runners never wait for the learner while fewer than max_outstanding of their fragments are unread, and never
+//        run further ahead: that is the back-pressure.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "apps/rl/actors/learner_actor.h"
+#include "apps/rl/actors/runners.h"
+#include "apps/rl/loops/algorithm.h"
+
+namespace rl {
+
+class AsyncLoop final : public Algorithm {
+ public:
+  AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed);
+
+  Round round() override;
+  Weights weights() override;
+  troupe::Result<AlgorithmState> save() override;
+
+ private:
+  struct Fragment {
+    std::size_t runner = 0;
+    std::int64_t version = 0;  // updates before its parameters
+    troupe::ObjectRef<SampleBatch> batch;
+    troupe::ObjectRef<RolloutReport> report;
+  };
+  struct Open {
+    std::vector<Fragment> chosen = {};
+    std::optional<troupe::ObjectRef<UpdateReply>> update = {};
+  };
+
+  void order_from(std::size_t runner);
+  /// The next one that is ready, of those that are under way.
+  Fragment next_fragment();
+  void choose();
+  Round end();
+
+  RunConfig config_;
+  Moments moments_;
+  troupe::ActorHandle<LearnerActor> learner_;
+  std::vector<troupe::ActorHandle<FragmentActor>> runners_;
+  std::optional<ParamsRef> params_;
+  std::int64_t version_ = 0, thrown_away_ = 0;
+  std::deque<Fragment> under_way_;  // in the order of their calls
+  Open open_;
+};
+
+}  // namespace rl

@@ -1,0 +1,43 @@
+// The columns of a fragment: a few steps of a batch of environments as they were played, for learners that work out
+// targets themselves (IMPALA), and their names as members.
+//
+//   obs, action      elements of the spaces
+//   log_prob         what the policy that played said
+//   reward           float32
+//   discount         float32: gamma, or 0 after a termination
+//   next             int64: the row that shows what came behind it (algorithms/linked_vtrace.h); -1: the row is no
+//                    transition, it only shows what came last. Its action is an element of the space and means nothing.
+//
+// FRG-1  join() of fragments is one: each `next` points into the part that it came from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "apps/rl/samples/sample_batch.h"
+
+namespace rl {
+
+/// Where a runner writes.
+struct FragmentOut {
+  Rows obs, action;
+  std::span<float> log_prob, reward, discount;
+  std::span<std::int64_t> next;
+};
+
+/// What an update reads.
+struct FragmentView {
+  ConstRows obs, action;
+  std::span<const float> log_prob, reward, discount;
+  std::span<const std::int64_t> next;
+
+  [[nodiscard]] std::size_t rows() const { return reward.size(); }
+};
+
+[[nodiscard]] std::vector<Column> fragment_columns(const Space& observation_space, const Space& action_space);
+[[nodiscard]] FragmentOut fragment_out(const SampleLayout& layout, std::byte* memory);
+[[nodiscard]] FragmentView fragment_view(const SampleView& samples);
+[[nodiscard]] OwnedSamples join_fragments(std::span<const SampleView> parts);
+
+}  // namespace rl

@@ -1,0 +1,86 @@
+// Plays fragments (samples/fragments.h): `horizon` steps of each environment, as they were.
+//
+//   play(params) ──▶ rows() ──▶ write()
+//
+// A plain class: no threads, no runtime. One thread at a time.
+//
+// Invariants
+//   FRR-1  The same options and the same sequence of parameters give the same fragments.
+//   FRR-2  Rows are [step][environment], then a row of the last observation of each environment, then one for each
+//          episode that was truncated: its true last observation.
+//   FRR-3  Episodes continue from one play() to the next; environments reset themselves.
+//   FRR-4  A faulted episode (BE-7) is no return. The row of its fault is no transition: it shows what the last action
+//          was chosen for, so the good prefix bootstraps from it.
+//   FRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "apps/rl/algorithms/rng.h"
+#include "apps/rl/config/env_setup.h"
+#include "apps/rl/policies/distribution.h"
+#include "apps/rl/policies/observation_encoder.h"
+#include "apps/rl/policies/policy_spec.h"
+#include "apps/rl/samples/fragments.h"
+#include "apps/rl/training/rollout.h"
+
+namespace rl {
+
+struct FragmentRunnerOptions {
+  EnvSetup env = {};
+  PolicySpec policy = {};
+  std::size_t num_envs = 16;
+  std::size_t horizon = 32;
+  double gamma = 0.99;
+  std::uint64_t seed = 1;
+  std::uint32_t runner = 0;
+  std::int64_t resumed_from = 0;
+  std::uint32_t life = 0;
+  troupe::kernels::Isa isa = troupe::kernels::best_isa();
+};
+
+class FragmentRunner {
+ public:
+  /// Throws what MadeEnv::make says of it, and InvalidArgumentError when the policy is for other spaces.
+  explicit FragmentRunner(const FragmentRunnerOptions& options);
+
+  [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
+  [[nodiscard]] std::vector<EpisodeEnd> play(std::span<const float> params);
+  /// Of what was played last.
+  [[nodiscard]] std::size_t rows() const { return transitions() + options_.num_envs + finals_.size(); }
+  void write(const SampleLayout& layout, std::byte* memory) const;
+
+  void sync(const Moments& moments) { made_.sync(moments); }
+  [[nodiscard]] Moments take_deltas() { return made_.take_deltas(); }
+  /// Faulted episodes since the last call.
+  [[nodiscard]] FaultCounts take_faults() { return std::exchange(faults_, {}); }
+
+ private:
+  struct Final {
+    std::size_t row = 0;  // the transition that it follows
+    std::vector<std::byte> obs;
+  };
+  [[nodiscard]] std::size_t transitions() const { return options_.num_envs * options_.horizon; }
+  void take_step(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
+
+  FragmentRunnerOptions options_;
+  MadeEnv made_;
+  std::vector<Column> columns_;
+  ActorCritic<float> net_;
+  ObservationEncoder encoder_;
+  std::unique_ptr<Distribution<float>> distribution_;
+  Generator generator_;
+  OwnedRows last_obs_, obs_, actions_;  // the latter two of all transitions
+  std::vector<float> encoded_, action_params_, values_, log_prob_;
+  std::vector<double> reward_;
+  std::vector<std::uint8_t> terminated_, truncated_, is_reset_;
+  std::vector<Final> finals_;
+  FaultCounts faults_{};
+};
+
+}  // namespace rl
