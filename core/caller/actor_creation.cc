@@ -178,6 +178,7 @@ void ActorCreation::start(const std::shared_ptr<Creation>& creation) {
   if (!named->objects.empty() || !named->handles.empty()) untaken_.keep(client.id(), named);
   creation->asked = runtime_.now();
   if (creation->waiter) creation->waiter->notify();  // from now on it waits for the head
+  if (!creation->spec.name.empty()) clients_.counts().flush();  // CAC-9
   if (creation->spec.get_if_exists) clients_.counts().name_asked();
   runtime_.requests().send<wire::CreateActorReply>(
       kHead, wire::Method::kCreateActor, creation->spec,

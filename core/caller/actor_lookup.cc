@@ -21,6 +21,7 @@ void ActorLookup::ask(wire::NamedActor name, const std::string& class_name, Foun
     found(make_error<InvalidArgumentError>(
         fmt::format("the actor named \"{}\" is a {}, not a {}", name, is, class_name)));
   };
+  clients_.counts().flush();  // CAC-9
   clients_.counts().name_asked();
   runtime_.requests().send<wire::NamedActorReply>(kHead, wire::Method::kGetNamedActor, name, std::move(answered));
 }

@@ -9,6 +9,8 @@
 //   CAC-4  A handle that the head gave by a name is held there from the head's answer on: the head hears of its drop,
 //          also when the answer came too late for whoever asked. While such an answer is awaited, no drop is told: the
 //          head may have counted the handle that it speaks of already.
+//   CAC-9  The head hears of drops before it is asked for a name: whoever drops the last handle of an actor can say its
+//          name again at once. Not while CAC-4 holds the drops back.
 // Thread rule: lock held.
 #pragma once
 #include <functional>

@@ -257,6 +257,14 @@ int main(int argc, char** argv) {
       auto again = b();
       get(again.ready(), {.timeout = 30s});
     }},
+    {"CAC-9: whoever drops the last handle of a name's holder can say the name again at once", [] {
+      for (int i = 0; i < 20; ++i) {
+        const auto mine = actor<Log>.options({.name = "again"}).remote();
+        CHECK_EQ(get(mine.call<&Log::add>(i), {.timeout = 30s}), 1);
+        const auto found = troupe::get_actor<Log>("again");
+        CHECK_EQ(get(found.call<&Log::add>(i), {.timeout = 30s}), 2);
+      }
+    }},
     {"a handle that was found by its name is given back: the actor ends with its maker", [] {
       auto maker = actor<Maker>.remote();
       get(maker.call<&Maker::make>(std::string("found")));
