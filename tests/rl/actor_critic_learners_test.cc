@@ -30,7 +30,8 @@ TEST(A2cLoss, A2L1_DerivativesAreThoseOfTheLoss) {
   auto log_prob = random_numbers(kRows, random), entropy = random_numbers(kRows, random),
        value = random_numbers(kRows, random);
   for (const bool normalize : {false, true}) {
-    const A2cLossOptions options{.value_coefficient = 0.7, .entropy_coefficient = 0.3, .normalize_advantage = normalize};
+    const A2cLossOptions options{
+        .value_coefficient = 0.7, .entropy_coefficient = 0.3, .normalize_advantage = normalize};
     std::vector<double> d_log_prob(kRows), d_entropy(kRows), d_value(kRows), scratch(kRows);
     const auto loss = [&] {
       return a2c_loss<double>(advantage, returns, log_prob, entropy, value, options, scratch, scratch, scratch)
@@ -56,7 +57,8 @@ TEST(A2cLoss, A2L1_DerivativesAreThoseOfTheLoss) {
 TEST(A2cLoss, A2L2_NormalizedAdvantagesOfKnownNumbers) {
   const std::vector<double> advantage{1, 2, 3}, zero(3, 0.0), log_prob{0, 0, 0};
   std::vector<double> d_log_prob(3), other(3);
-  (void)a2c_loss<double>(advantage, zero, log_prob, zero, zero, {.normalize_advantage = true}, d_log_prob, other, other);
+  const A2cLossOptions options{.normalize_advantage = true};
+  (void)a2c_loss<double>(advantage, zero, log_prob, zero, zero, options, d_log_prob, other, other);
   EXPECT_NEAR(d_log_prob[0], 1.0 / 3, 1e-7);  // mean 2, unbiased deviation 1
   EXPECT_NEAR(d_log_prob[1], 0, 1e-12);
   EXPECT_NEAR(d_log_prob[2], -1.0 / 3, 1e-7);

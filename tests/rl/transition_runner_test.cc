@@ -1,12 +1,16 @@
-// PHX-1, PLR-1 to PLR-2, TRR-1 to TRR-5: off-policy runners, their streams, and the players that they act by.
+// PHX-1, PLR-1 to PLR-2, TRR-1 to TRR-6, ANO-1, ANO-2: off-policy runners, their streams, and the players that they
+// act by.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <set>
+#include <span>
 
 #include <gtest/gtest.h>
 
+#include "apps/rl/algorithms/action_noise.h"
 #include "apps/rl/algorithms/philox.h"
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/samples/transitions.h"
@@ -180,6 +184,96 @@ TEST(TransitionRunner, ASquashedGaussianKeepsTheBoundsOfItsBox) {
       largest = std::max(largest, std::abs(action));
     }
   EXPECT_GT(largest, 1.0f) << "they reach beyond the middle of the box";
+}
+
+double correlation(std::span<const double> x, std::size_t lag) {
+  double mean = 0, square = 0, product = 0;
+  for (const double one : x) mean += one / static_cast<double>(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) square += (x[i] - mean) * (x[i] - mean);
+  for (std::size_t i = lag; i < x.size(); ++i) product += (x[i] - mean) * (x[i - lag] - mean);
+  return product / square;
+}
+
+TEST(ColoredNoise, HasUnitVarianceAndTheSpectrumOfItsColor) {
+  Generator generator(1);
+  for (const double beta : {0.0, 1.0, 2.0}) {
+    // Power at frequencies 8 and 64, over many sequences: they differ by 8^beta.
+    double low = 0, high = 0, square = 0;
+    constexpr std::size_t kSequences = 400, kPeriod = 256;
+    std::vector<double> x(kPeriod);
+    const auto power = [&](double frequency) {
+      double cosine = 0, sine = 0;
+      for (std::size_t i = 0; i < kPeriod; ++i) {
+        const double angle = 2 * std::numbers::pi * frequency * static_cast<double>(i) / kPeriod;
+        cosine += x[i] * std::cos(angle), sine += x[i] * std::sin(angle);
+      }
+      return cosine * cosine + sine * sine;
+    };
+    for (std::size_t i = 0; i < kSequences; ++i) {
+      colored_noise(beta, generator, x);
+      low += power(8), high += power(64);
+      for (const double one : x) square += one * one / (kPeriod * kSequences);
+    }
+    EXPECT_NEAR(std::log(low / high) / std::log(8), beta, 0.15) << "400 sequences: a deviation of 0.03 in the exponent";
+    EXPECT_NEAR(square, 1, 0.15);
+  }
+  std::vector<double> odd(100);
+  EXPECT_THROW(colored_noise(1, generator, odd), troupe::InvalidArgumentError);
+  EXPECT_THROW(make_colored_noise({.period = 3}), troupe::InvalidArgumentError);
+}
+
+TEST(ColoredNoise, ANO1_ANO2_EachEnvironmentHasItsOwnAndBeginsAnewWithItsEpisode) {
+  const auto numbers = [](bool reset) {
+    Generator generator(2);
+    const auto noise = make_colored_noise({.num_envs = 2, .dimensions = 2, .period = 4});
+    std::vector<double> out;
+    for (int i = 0; i < 6; ++i) {
+      const auto row = noise->next(generator);
+      out.insert(out.end(), row.begin(), row.end());
+      if (reset && i == 1) noise->reset(1);
+    }
+    return out;
+  };
+  const auto plain = numbers(false), with = numbers(true);
+  EXPECT_EQ(plain, numbers(false));
+  EXPECT_TRUE(std::equal(plain.begin(), plain.begin() + 8, with.begin()));
+  EXPECT_EQ(plain[8], with[8]) << "environment 0 goes on";
+  EXPECT_NE(plain[10], with[10]) << "environment 1 does not";
+}
+
+TEST(OrnsteinUhlenbeck, ItsDeviationAndItsMemoryAreThoseOfTheProcess) {
+  Generator generator(3);
+  const OrnsteinUhlenbeckOptions options{.sigma = 0.5, .theta = 1.0, .dt = 0.1};
+  const auto noise = make_ornstein_uhlenbeck(options);
+  std::vector<double> x;
+  for (int i = 0; i < 100'000; ++i) x.push_back(noise->next(generator)[0]);
+  // x' = 0.9 x + 0.5 sqrt(0.1) N: variance 0.025 / (1 - 0.81).
+  double square = 0;
+  for (const double one : x) square += one * one / static_cast<double>(x.size());
+  EXPECT_NEAR(square, 0.025 / 0.19, 0.01);
+  EXPECT_NEAR(correlation(x, 1), 0.9, 0.01);
+  EXPECT_NEAR(correlation(x, 5), std::pow(0.9, 5), 0.03);
+  noise->reset(0);
+  EXPECT_LT(std::abs(noise->next(generator)[0]), 5 * 0.5 * std::sqrt(0.1));
+}
+
+TEST(TransitionRunner, TRR6_NoiseThatStaysMakesActionsThatStay) {
+  RunConfig config = defaults_of("sac").value();
+  config.replay.learning_starts = 0;
+  const auto lag_one = [&](const char* noise, double beta) {
+    config.sac.noise = noise, config.sac.noise_beta = beta;
+    TransitionRunner runner(cartpole(config));
+    (void)runner.play(params_of(config), {.steps = 2000});
+    const OwnedSamples samples = runner.take();
+    const auto actions = samples.view().column("action").as<float>();
+    return correlation(std::vector<double>(actions.begin(), actions.end()), 1);
+  };
+  const double white = lag_one("white", 0);
+  EXPECT_GT(lag_one("colored", 2), white + 0.3);
+  EXPECT_GT(lag_one("ornstein-uhlenbeck", 0), white);
+  TransitionRunnerOptions options = cartpole(dqn());
+  options.noise.kind = NoiseKind::kColored;
+  EXPECT_THROW(TransitionRunner{options}, troupe::InvalidArgumentError);
 }
 
 TEST(AnyPolicy, JsonReadsBackAndPartsCoverAllParameters) {

@@ -1,4 +1,5 @@
-// The actors that play: thin shells around RolloutWorker, FragmentRunner and TransitionRunner. Methods run one at a time.
+// The actors that play: thin shells around RolloutWorker, FragmentRunner and TransitionRunner. Methods run one at a
+// time.
 //
 // PA-1  A runner that dies is restarted with fresh environments and random streams of its own, so that it does not play
 //       its first episodes again, and its interrupted call runs again.

@@ -208,6 +208,11 @@ std::vector<Setting> sac_settings(RunConfig& c) {
       {.name = "temperature", .help = "Weight of the entropy; auto: learned", .value = &s.temperature, .least = 0},
       {.name = "first_temperature", .help = "Of a learned one", .value = &s.first_temperature, .least = 0},
       {.name = "target_entropy", .help = "auto: minus the numbers of an action", .value = &s.target_entropy},
+      {.name = "noise", .help = "Of exploration: the policy's own, colored in place of it, or added to its actions",
+       .value = &s.noise, .choices = {"white", "colored", "ornstein-uhlenbeck"}},
+      {.name = "noise_beta", .help = "Of colored noise: 0 white, 1 pink, 2 red", .value = &s.noise_beta, .least = 0,
+       .most = 4},
+      {.name = "noise_sigma", .help = "Of an Ornstein-Uhlenbeck process", .value = &s.noise_sigma, .least = 0},
       {.name = "adam_epsilon", .help = "Of the optimizer", .value = &s.adam_epsilon, .least = 0}};
   out.insert(out.end(), more.begin(), more.end());
   return out;
@@ -290,6 +295,13 @@ troupe::Result<AnyPolicySpec> policy_of(const RunConfig& config, const EnvSpecs&
 
 OptimizerKind optimizer_kind(const std::string& name) {
   return name == "adam" ? OptimizerKind::kAdam : OptimizerKind::kRmsprop;
+}
+
+NoiseOptions noise_options(const SacSettings& s) {
+  const NoiseKind kind = s.noise == "white"     ? NoiseKind::kWhite
+                         : s.noise == "colored" ? NoiseKind::kColored
+                                                : NoiseKind::kOrnsteinUhlenbeck;
+  return {.kind = kind, .beta = s.noise_beta, .sigma = s.noise_sigma};
 }
 
 std::int64_t planned_updates(const RunConfig& c) {
@@ -417,6 +429,7 @@ TransitionRunnerOptions transition_runner_options(const RunConfig& c, const AnyP
                              : LinearDecay{.first = 0, .last = 0},
           .random_steps = c.replay.learning_starts,
           .keep_faulted = c.replay.keep_faulted,
+          .noise = c.algo == "sac" ? noise_options(c.sac) : NoiseOptions{},
           .seed = c.seed,
           .runner = static_cast<std::uint32_t>(runner),
           .resumed_from = resumed_from};

@@ -112,6 +112,8 @@ struct SacSettings {
   std::optional<double> temperature = {};     // none: learned
   double first_temperature = 1;               // of a learned one
   std::optional<double> target_entropy = {};  // none: minus the numbers of an action
+  std::string noise = "white";
+  double noise_beta = 1, noise_sigma = 0.5;
   double adam_epsilon = 1e-8;
   friend bool operator==(const SacSettings&, const SacSettings&) = default;
 };

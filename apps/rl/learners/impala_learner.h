@@ -6,8 +6,8 @@
 //
 // Means are over transitions. Advantages and targets (vs) are held fixed.
 //
-// Its metrics: "policy_loss", "value_loss", "loss", "entropy", "kl" (k3, of the policy that played), "grad_norm" (before
-// it is clipped), "learning_rate".
+// Its metrics: "policy_loss", "value_loss", "loss", "entropy", "kl" (k3, of the policy that played), "grad_norm"
+// (before it is clipped), "learning_rate".
 //
 // Promises: LRN-1 to LRN-3 of learner.h. One thread at a time.
 #pragma once

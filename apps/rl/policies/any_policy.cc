@@ -30,7 +30,8 @@ class ActorCriticPlayer final : public Player {
     evaluate(params, obs);
     distribution_->mode({action_params_}, actions);
   }
-  void explore(std::span<const float> params, ConstRows obs, double, Generator& generator, Rows actions) override {
+  void explore(std::span<const float> params, ConstRows obs, const Exploration&, Generator& generator,
+               Rows actions) override {
     evaluate(params, obs);
     log_prob_.resize(obs.rows());
     distribution_->sample({action_params_}, generator, actions, log_prob_);
@@ -53,9 +54,9 @@ class QPlayer final : public Player {
   void best(std::span<const float> params, ConstRows obs, Rows actions) override {
     policy_.greedy(params, obs, actions);
   }
-  void explore(std::span<const float> params, ConstRows obs, double epsilon, Generator& generator,
+  void explore(std::span<const float> params, ConstRows obs, const Exploration& how, Generator& generator,
                Rows actions) override {
-    policy_.epsilon_greedy(params, obs, epsilon, generator, actions);
+    policy_.epsilon_greedy(params, obs, how.epsilon, generator, actions);
   }
 
  private:
@@ -68,8 +69,9 @@ class SquashedGaussianPlayer final : public Player {
   void best(std::span<const float> params, ConstRows obs, Rows actions) override {
     policy_.mode(params, obs, actions);
   }
-  void explore(std::span<const float> params, ConstRows obs, double, Generator& generator, Rows actions) override {
-    policy_.sample(params, obs, generator, actions);
+  void explore(std::span<const float> params, ConstRows obs, const Exploration& how, Generator& generator,
+               Rows actions) override {
+    policy_.sample(params, obs, generator, actions, how.noise);
   }
 
  private:

@@ -55,13 +55,18 @@ struct PolicyPart {
 /// All of them, in the order of the flat array.
 [[nodiscard]] std::vector<PolicyPart> parts_of(const AnyPolicySpec& spec);
 
+struct Exploration {
+  double epsilon = 0;      // how often a Q-network's action is any
+  GivenNoise noise = {};   // of a squashed Gaussian
+};
+
 class Player {
  public:
   virtual ~Player() = default;
   /// What the policy takes for the best.
   virtual void best(std::span<const float> params, ConstRows obs, Rows actions) = 0;
-  /// As training plays. `epsilon`: how often a Q-network's action is any; no other policy looks at it.
-  virtual void explore(std::span<const float> params, ConstRows obs, double epsilon, Generator& generator,
+  /// As training plays.
+  virtual void explore(std::span<const float> params, ConstRows obs, const Exploration& how, Generator& generator,
                        Rows actions) = 0;
 };
 /// Throws what check_policy says.

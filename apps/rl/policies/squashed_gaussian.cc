@@ -156,11 +156,18 @@ void SquashedGaussian::forward(std::span<const float> params, ConstRows obs) {
   net_->forward(params, encoder_.encode(obs, encoded_), outputs_);
 }
 
-void SquashedGaussian::sample(std::span<const float> params, ConstRows obs, Generator& generator, Rows actions) {
+void SquashedGaussian::sample(std::span<const float> params, ConstRows obs, Generator& generator, Rows actions,
+                              const GivenNoise& given) {
   forward(params, obs);
   noise_.resize(obs.rows() * dimensions_), unit_.resize(noise_.size()), log_prob_.resize(obs.rows());
-  for (double& one : noise_) one = standard_normal(generator);
+  if (given.normals.empty()) {
+    for (double& one : noise_) one = standard_normal(generator);
+  } else {
+    std::ranges::copy(given.normals, noise_.begin());
+  }
   squash<float>(dimensions_, outputs_, noise_, unit_, log_prob_);
+  for (std::size_t i = 0; i < given.added.size(); ++i)
+    unit_[i] = std::clamp(unit_[i] + static_cast<float>(given.added[i]), -1.0f, 1.0f);
   scale_.to_box(unit_, actions.as<float>());
 }
 

@@ -83,13 +83,20 @@ class ActionScale {
   std::vector<float> low_, high_;
 };
 
+/// What comes from somewhere else (algorithms/action_noise.h); [B][d] each, or empty.
+struct GivenNoise {
+  std::span<const double> normals = {};  // in place of the numbers that sample would draw
+  std::span<const double> added = {};    // to the actions in [-1, 1], which are clipped then
+};
+
 class SquashedGaussian {
  public:
   /// Throws what check_squashed_gaussian says.
   explicit SquashedGaussian(const SquashedGaussianSpec& spec, troupe::kernels::Isa isa = troupe::kernels::best_isa());
 
   /// Elements of the action space.
-  void sample(std::span<const float> params, ConstRows obs, Generator& generator, Rows actions);
+  void sample(std::span<const float> params, ConstRows obs, Generator& generator, Rows actions,
+              const GivenNoise& given = {});
   /// tanh(mean).
   void mode(std::span<const float> params, ConstRows obs, Rows actions);
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -31,7 +32,9 @@ constexpr int kExitFailed = 1, kExitUsage = 2, kExitNotSolved = 3, kExitInterrup
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
   std::vector<Metric> out;
-  for (const char* name : {"kl", "entropy", "explained_variance", "staleness", "td_error", "q", "critic_loss", "alpha"}) {
+  constexpr std::array kShown{"kl",       "entropy", "explained_variance", "staleness",
+                              "td_error", "q",       "critic_loss",        "alpha"};
+  for (const char* name : kShown) {
     if (const std::optional<double> value = log.last(name)) out.push_back({name, *value});
   }
   return out;

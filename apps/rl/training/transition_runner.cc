@@ -14,6 +14,16 @@ StreamId stream_of(const TransitionRunnerOptions& o, std::uint32_t environment) 
           .environment = environment};
 }
 
+std::unique_ptr<ActionNoise> noise_of(const TransitionRunnerOptions& o) {
+  if (o.noise.kind == NoiseKind::kWhite) return nullptr;
+  if (!std::holds_alternative<SquashedGaussianSpec>(o.policy))
+    troupe::InvalidArgumentError("noise is for policies whose actions are squashed Gaussians").raise();
+  const std::size_t dimensions = elements_of(action_space_of(o.policy));
+  if (o.noise.kind == NoiseKind::kOrnsteinUhlenbeck)
+    return make_ornstein_uhlenbeck({.num_envs = o.num_envs, .dimensions = dimensions, .sigma = o.noise.sigma});
+  return make_colored_noise({.num_envs = o.num_envs, .dimensions = dimensions, .beta = o.noise.beta});
+}
+
 const AnyPolicySpec& checked(const AnyPolicySpec& policy, const EnvSpecs& env) {
   if (observation_space_of(policy) != env.observation_space || action_space_of(policy) != env.action_space)
     troupe::InvalidArgumentError(fmt::format("a policy for {} and {} cannot play {}, which has {} and {}",
@@ -32,6 +42,7 @@ TransitionRunner::TransitionRunner(const TransitionRunnerOptions& options)
                                            .clip_action = !keeps_bounds(options.policy)}).value()),
       player_(make_player(checked(options.policy, made_.specs()), options.isa)),
       generator_(seed_of(stream_of(options, StreamId::kActions))),
+      noise_(noise_of(options)),
       builder_({.observation_space = made_.specs().observation_space,
                 .action_space = made_.specs().action_space,
                 .num_envs = options.num_envs,
@@ -53,6 +64,7 @@ std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, co
     made_.env().step(std::as_const(actions_).view(), step_.out());
     end_faulted();
     const EpisodeEnds ends = made_.env().ends();
+    reset_noise(ends);
     builder_.add({.obs = std::as_const(obs_).view(),
                   .action = std::as_const(actions_).view(),
                   .reward = step_.reward,
@@ -70,7 +82,18 @@ std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, co
 
 void TransitionRunner::act(std::span<const float> params, std::int64_t done) {
   if (done < options_.random_steps) return random_actions(made_.specs().action_space, generator_, actions_.view());
-  player_->explore(params, std::as_const(obs_).view(), options_.epsilon.at(done), generator_, actions_.view());
+  Exploration how{.epsilon = options_.epsilon.at(done)};
+  if (noise_) {
+    const std::span<const double> noise = noise_->next(generator_);
+    (options_.noise.kind == NoiseKind::kColored ? how.noise.normals : how.noise.added) = noise;
+  }
+  player_->explore(params, std::as_const(obs_).view(), how, generator_, actions_.view());
+}
+
+void TransitionRunner::reset_noise(const EpisodeEnds& ends) {
+  if (!noise_) return;
+  for (const std::uint32_t env : ends.env) noise_->reset(env);
+  for (const Fault& fault : made_.env().faults()) noise_->reset(fault.env);
 }
 
 /// TRR-4: what the policy last saw is the last of the prefix.

@@ -12,6 +12,7 @@
 //          schedule at the same count.
 //   TRR-4  A faulted episode (BE-7) is no return. Its good prefix is bootstrapped, or dropped (keep_faulted).
 //   TRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
+//   TRR-6  Noise that stays begins anew with each episode of its environment, and passes in no random step.
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/rl/algorithms/action_noise.h"
 #include "apps/rl/algorithms/rng.h"
 #include "apps/rl/algorithms/schedule.h"
 #include "apps/rl/config/env_setup.h"
@@ -29,6 +31,17 @@
 #include "apps/rl/training/rollout.h"
 
 namespace rl {
+
+enum class NoiseKind : std::uint8_t {
+  kWhite,              // the policy's own draws
+  kColored,            // in place of them
+  kOrnsteinUhlenbeck,  // beside them
+};
+struct NoiseOptions {
+  NoiseKind kind = NoiseKind::kWhite;
+  double beta = 1;     // of colored noise
+  double sigma = 0.5;  // of an Ornstein-Uhlenbeck process
+};
 
 struct TransitionRunnerOptions {
   EnvSetup env = {};
@@ -39,6 +52,7 @@ struct TransitionRunnerOptions {
   LinearDecay epsilon = {.first = 0, .last = 0};  // of a Q-network's policy
   std::int64_t random_steps = 0;
   bool keep_faulted = true;
+  NoiseOptions noise = {};        // of a squashed Gaussian's actions
   std::uint64_t seed = 1;
   std::uint32_t runner = 0;       // runners of one run differ only in this
   std::int64_t resumed_from = 0;  // environment steps of the run before it was resumed
@@ -73,11 +87,13 @@ class TransitionRunner {
  private:
   void act(std::span<const float> params, std::int64_t done);
   void end_faulted();
+  void reset_noise(const EpisodeEnds& ends);
 
   TransitionRunnerOptions options_;
   MadeEnv made_;
   std::unique_ptr<Player> player_;
   Generator generator_;
+  std::unique_ptr<ActionNoise> noise_;  // none: white
   TransitionBuilder builder_;
   OwnedRows obs_, actions_;
   StepBuffers step_;
