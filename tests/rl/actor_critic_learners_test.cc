@@ -8,7 +8,10 @@
 
 #include "apps/rl/algorithms/a2c_loss.h"
 #include "apps/rl/algorithms/linked_vtrace.h"
+#include "apps/rl/config/algorithms/a2c.h"
+#include "apps/rl/config/algorithms/impala.h"
 #include "apps/rl/config/run_config.h"
+#include "apps/rl/config/runner_options.h"
 #include "apps/rl/samples/fragments.h"
 #include "apps/rl/samples/on_policy.h"
 #include "apps/rl/training/fragment_runner.h"

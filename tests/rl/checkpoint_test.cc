@@ -8,6 +8,7 @@
 
 #include "apps/common/output_file.h"
 #include "apps/common/safetensors/safetensors.h"
+#include "apps/rl/config/algorithms/ppo.h"
 #include "apps/rl/training/checkpoint.h"
 
 namespace {

@@ -9,7 +9,9 @@
 #include "apps/rl/envs/sync_vector_env.h"
 #include "apps/rl/training/evaluate.h"
 #include "apps/rl/learners/ppo_learner.h"
+#include "apps/rl/config/algorithms/ppo.h"
 #include "apps/rl/config/run_config.h"
+#include "apps/rl/config/runner_options.h"
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/training_log.h"
 

@@ -13,6 +13,7 @@
 #include "apps/rl/algorithms/action_noise.h"
 #include "apps/rl/algorithms/philox.h"
 #include "apps/rl/config/run_config.h"
+#include "apps/rl/config/runner_options.h"
 #include "apps/rl/samples/transitions.h"
 #include "apps/rl/training/transition_runner.h"
 

@@ -1,7 +1,7 @@
 // RunConfig: all settings of a training run, and the options of its parts that follow from them. A plain value.
 //
-// Which settings there are, and their defaults, depends on the algorithm: settings_of lists those of config.algo, and
-// two algorithms may mean their own number by one name (learning_rate).
+// Which settings there are, and their defaults, depends on the algorithm (algorithm_config.h): settings_of lists those
+// of config.algo, and two algorithms may mean their own number by one name (learning_rate).
 //
 // The defaults of PPO were chosen on CartPole over 60 seeds with 2 workers of 16 environments, and tried on others than
 // the bench's (1001 to 1012): all solved, median 73k steps, slowest 92k. Learning rate and clip fall over total_steps;
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,18 +20,15 @@
 
 #include "apps/rl/config/env_setup.h"
 #include "apps/rl/config/setting.h"
-#include "apps/rl/learners/a2c_learner.h"
-#include "apps/rl/learners/dqn_learner.h"
-#include "apps/rl/learners/impala_learner.h"
-#include "apps/rl/learners/ppo_learner.h"
-#include "apps/rl/learners/sac_learner.h"
+#include "apps/rl/learners/learner.h"
 #include "apps/rl/policies/any_policy.h"
-#include "apps/rl/replay/replay_buffer.h"
-#include "apps/rl/training/fragment_runner.h"
-#include "apps/rl/training/rollout.h"
-#include "apps/rl/training/transition_runner.h"
 
 namespace rl {
+
+/// How much later rewards count, whatever the algorithm calls it.
+struct DiscountSettings {
+  double gamma = 0.99, gae_lambda = 0.95;
+};
 
 struct NetworkSettings {
   std::vector<std::size_t> hidden{64, 64};
@@ -144,16 +142,16 @@ struct RunConfig {
   DqnSettings dqn = {};
   SacSettings sac = {};
   EvaluationSettings evaluation = {};
+  std::map<std::string, double> own = {};  // numbers of algorithms that a program has registered
 
-  [[nodiscard]] bool is_off_policy() const { return algo == "dqn" || algo == "sac"; }
-  /// The discount of the algorithm.
-  [[nodiscard]] double gamma() const;
+  /// Of its algorithm.
+  [[nodiscard]] DiscountSettings discount() const;
   [[nodiscard]] std::size_t samples_per_worker() const { return num_envs * horizon; }
   friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
 
-/// "ppo", "a2c", "impala", "dqn", "sac".
-[[nodiscard]] const std::vector<std::string>& algorithm_names();
+/// Ours first, then those that the program has registered (algorithm_config.h).
+[[nodiscard]] std::vector<std::string> algorithm_names();
 /// InvalidArgumentError with the nearest name for one that is none.
 [[nodiscard]] troupe::Result<RunConfig> defaults_of(const std::string& algo);
 /// Those of config.algo; they point into `config`.
@@ -170,19 +168,6 @@ struct Task {
 };
 [[nodiscard]] troupe::Result<Task> task_of(const RunConfig& config);
 
-[[nodiscard]] RolloutOptions rollout_options(const RunConfig& config, const PolicySpec& policy, std::size_t worker,
-                                             std::int64_t resumed_from);
-[[nodiscard]] FragmentRunnerOptions fragment_runner_options(const RunConfig& config, const PolicySpec& policy,
-                                                            std::size_t runner, std::int64_t resumed_from);
-[[nodiscard]] TransitionRunnerOptions transition_runner_options(const RunConfig& config, const AnyPolicySpec& policy,
-                                                                std::size_t runner, std::int64_t resumed_from);
-/// Of one shard.
-[[nodiscard]] ReplayBufferOptions replay_options(const RunConfig& config, const AnyPolicySpec& policy);
-[[nodiscard]] PpoOptions ppo_options(const RunConfig& config, const PolicySpec& policy);
-[[nodiscard]] A2cOptions a2c_options(const RunConfig& config, const PolicySpec& policy);
-[[nodiscard]] ImpalaOptions impala_options(const RunConfig& config, const PolicySpec& policy);
-[[nodiscard]] DqnOptions dqn_options(const RunConfig& config, const QNetworkSpec& policy);
-[[nodiscard]] SacOptions sac_options(const RunConfig& config, const SquashedGaussianSpec& policy);
 /// Of the algorithm. Throws what its constructor says.
 [[nodiscard]] std::unique_ptr<Learner> make_learner(const RunConfig& config, const AnyPolicySpec& policy);
 /// Numbers that the learner keeps at least, for who has to know before memory is asked for.

@@ -1,5 +1,6 @@
 #include "apps/rl/loops/algorithm.h"
 
+#include "apps/rl/config/algorithm_config.h"
 #include "apps/rl/loops/async_loop.h"
 #include "apps/rl/loops/off_policy_loop.h"
 #include "apps/rl/loops/on_policy_loop.h"
@@ -8,8 +9,11 @@ namespace rl {
 
 std::unique_ptr<Algorithm> make_algorithm(const RunConfig& config, const Task& task,
                                           const std::optional<ResumePoint>& resumed) {
-  if (config.algo == "impala") return std::make_unique<AsyncLoop>(config, task, resumed);
-  if (config.is_off_policy()) return std::make_unique<OffPolicyLoop>(config, task, resumed);
+  switch (algorithm_config(config.algo).value()->loop) {
+    case LoopKind::kAsynchronous: return std::make_unique<AsyncLoop>(config, task, resumed);
+    case LoopKind::kOffPolicy: return std::make_unique<OffPolicyLoop>(config, task, resumed);
+    case LoopKind::kOnPolicy: break;
+  }
   return std::make_unique<OnPolicyLoop>(config, task, resumed);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/rl/config/runner_options.h"
 #include "apps/rl/loops/waits.h"
 
 namespace rl {

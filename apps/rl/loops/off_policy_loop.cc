@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "apps/rl/algorithms/philox.h"
+#include "apps/rl/config/runner_options.h"
 #include "apps/rl/loops/waits.h"
 
 namespace rl {

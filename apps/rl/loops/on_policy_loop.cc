@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "apps/rl/config/runner_options.h"
 #include "apps/rl/loops/waits.h"
 
 namespace rl {
