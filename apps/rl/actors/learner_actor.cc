@@ -50,6 +50,7 @@ UpdatesReply LearnerActor::update_each(std::vector<troupe::ObjectRef<DrawnBatche
       if (of_shard.at(update).rows() != 0) minibatch.push_back(of_shard[update]);
     const UpdateReport report = learner_->update(minibatch);
     add_to_means(report.metrics, update, out.report.metrics);
+    if (report.td_errors.empty()) continue;  // this learner's samples have no priorities
     auto error = report.td_errors.begin();
     for (std::size_t shard = 0; shard < views.size(); ++shard) {
       const auto end = error + static_cast<std::ptrdiff_t>(views[shard][update].rows());

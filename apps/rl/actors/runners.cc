@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "apps/rl/samples/perturbations.h"
+
 namespace rl {
 namespace {
 
@@ -57,6 +59,19 @@ std::tuple<SampleBatch, RolloutReport> TransitionActor::play(troupe::Array<float
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   runner_.take(layout, memory.data());
   return {batch_of(layout, std::move(memory)), report_of(runner_, std::move(episodes))};
+}
+
+PerturbationActor::PerturbationActor(const PerturbationRunnerOptions& options) : runner_(options) {}
+
+std::tuple<SampleBatch, RolloutReport> PerturbationActor::play(troupe::Array<float> params,
+                                                               const PerturbationOrder& order,
+                                                               const Moments& moments) {
+  runner_.sync(moments);
+  const std::vector<ArsPair> pairs = runner_.play(params.span(), order);
+  const SampleLayout layout(perturbation_columns(), pairs.size());
+  troupe::ArrayBuilder<std::byte> memory(layout.bytes());
+  write_pairs(pairs, layout, memory.data());
+  return {batch_of(layout, std::move(memory)), report_of(runner_, runner_.episodes())};
 }
 
 }  // namespace rl

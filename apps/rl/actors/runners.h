@@ -1,5 +1,5 @@
-// The actors that play: thin shells around RolloutWorker, FragmentRunner and TransitionRunner. Methods run one at a
-// time.
+// The actors that play: thin shells around RolloutWorker, FragmentRunner, TransitionRunner and PerturbationRunner.
+// Methods run one at a time.
 //
 // PA-1  A runner that dies is restarted with fresh environments and random streams of its own, so that it does not play
 //       its first episodes again, and its interrupted call runs again.
@@ -9,6 +9,7 @@
 
 #include "apps/rl/actors/messages.h"
 #include "apps/rl/training/fragment_runner.h"
+#include "apps/rl/training/perturbation_runner.h"
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/transition_runner.h"
 
@@ -51,6 +52,19 @@ class TransitionActor {
 
  private:
   TransitionRunner runner_;
+};
+
+/// For algorithms that compare policies by their returns. It keeps nothing between two calls: PTR-1.
+class PerturbationActor {
+ public:
+  explicit PerturbationActor(const PerturbationRunnerOptions& options);
+
+  /// The pairs of the order, and what else was seen.
+  std::tuple<SampleBatch, RolloutReport> play(troupe::Array<float> params, const PerturbationOrder& order,
+                                              const Moments& moments);
+
+ private:
+  PerturbationRunner runner_;
 };
 
 }  // namespace rl

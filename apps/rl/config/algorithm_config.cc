@@ -8,6 +8,8 @@
 
 #include "apps/common/nearest_name.h"
 #include "apps/rl/config/algorithms/a2c.h"
+#include "apps/rl/config/algorithms/ars.h"
+#include "apps/rl/config/algorithms/bc.h"
 #include "apps/rl/config/algorithms/dqn.h"
 #include "apps/rl/config/algorithms/impala.h"
 #include "apps/rl/config/algorithms/ppo.h"
@@ -18,7 +20,7 @@ namespace {
 
 std::deque<AlgorithmConfig>& algorithm_registry() {
   static std::deque<AlgorithmConfig> all{ppo_algorithm(), a2c_algorithm(), impala_algorithm(), dqn_algorithm(),
-                                         sac_algorithm()};
+                                         sac_algorithm(), ars_algorithm(), bc_algorithm()};
   return all;
 }
 

@@ -27,12 +27,17 @@ enum class LoopKind {
   kOnPolicy,     // batches of the present policy, advantages included (samples/on_policy.h)
   kAsynchronous, // fragments of policies that may be older (samples/fragments.h)
   kOffPolicy,    // transitions from a replay (samples/transitions.h)
+  kSearch,       // returns of policies that were perturbed (samples/perturbations.h)
+  kDataset,      // demonstrations, and no environment (samples/demonstrations.h)
 };
 
 struct AlgorithmConfig {
   std::string name;
   LoopKind loop = LoopKind::kOnPolicy;
   bool clips_actions = true;   // to the bounds of a Box; else its policy keeps them and sees them
+
+  /// Settings of every run that mean nothing to this one: giving them is an error.
+  std::vector<std::string> without = {};
 
   /// Into a RunConfig of RunConfig's own defaults. None: they stay.
   std::function<void(RunConfig&)> set_defaults = {};

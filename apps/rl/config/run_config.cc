@@ -69,8 +69,10 @@ troupe::Result<RunConfig> defaults_of(const std::string& algo) {
 }
 
 std::vector<Setting> settings_of(RunConfig& c) {
+  const AlgorithmConfig& algorithm = algorithm_of(c);
   std::vector<Setting> out = common_settings(c);
-  for (Setting& setting : own_settings(algorithm_of(c), c)) out.push_back(std::move(setting));
+  std::erase_if(out, [&](const Setting& s) { return std::ranges::find(algorithm.without, s.name) != algorithm.without.end(); });
+  for (Setting& setting : own_settings(algorithm, c)) out.push_back(std::move(setting));
   return out;
 }
 
@@ -83,6 +85,9 @@ troupe::Result<RunConfig> config_from(const boost::json::object& given) {
   const std::vector<Setting> settings = settings_of(*out);
   for (const auto& [name, value] : given) {
     if (std::ranges::find(settings, name, &Setting::name) != settings.end()) continue;
+    const std::vector<std::string>& without = algorithm_of(*out).without;
+    if (std::ranges::find(without, std::string(name)) != without.end())
+      return troupe::InvalidArgumentError(fmt::format("'{}' means nothing to {}", std::string_view(name), algo));
     for (const AlgorithmConfig* other : algorithm_configs()) {
       RunConfig with;
       const std::vector<Setting> theirs = own_settings(*other, with);

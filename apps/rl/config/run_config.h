@@ -77,6 +77,25 @@ struct ImpalaSettings {
   friend bool operator==(const ImpalaSettings&, const ImpalaSettings&) = default;
 };
 
+struct ArsSettings {
+  double learning_rate = 0.02, deviation = 0.05;  // of the perturbations
+  std::uint64_t directions = 8, top = 8;
+  friend bool operator==(const ArsSettings&, const ArsSettings&) = default;
+};
+
+/// Of behavioural cloning.
+struct BcSettings {
+  std::string demonstrations = "";      // a file of `rl collect`
+  std::uint64_t episodes = 0;           // the first so many of them; 0: all
+  double learning_rate = 1e-3, learning_rate_last = 1e-3;
+  std::uint64_t minibatch = 64;
+  std::uint64_t updates = 64;           // between two looks at the run
+  double entropy_coefficient = 0;
+  double max_grad_norm = 0.5;
+  double adam_epsilon = 1e-5;
+  friend bool operator==(const BcSettings&, const BcSettings&) = default;
+};
+
 /// Of DQN and SAC: what they learn from, and how often.
 struct ReplaySettings {
   double gamma = 0.99;
@@ -138,6 +157,8 @@ struct RunConfig {
   PpoSettings ppo = {};
   A2cSettings a2c = {};
   ImpalaSettings impala = {};
+  ArsSettings ars = {};
+  BcSettings bc = {};
   ReplaySettings replay = {};
   DqnSettings dqn = {};
   SacSettings sac = {};

@@ -61,6 +61,10 @@ TransitionRunnerOptions transition_runner_options(const RunConfig& c, const AnyP
           .resumed_from = resumed_from};
 }
 
+PerturbationRunnerOptions perturbation_runner_options(const RunConfig& c, const PolicySpec& policy) {
+  return {.env = c.env, .policy = policy, .deviation = c.ars.deviation, .gamma = c.discount().gamma, .seed = c.seed};
+}
+
 ReplayBufferOptions replay_options(const RunConfig& c, const AnyPolicySpec& policy) {
   ReplayBufferOptions out{.columns = transition_columns(observation_space_of(policy), action_space_of(policy)),
                           .capacity = (c.replay.capacity + c.replay.shards - 1) / c.replay.shards};

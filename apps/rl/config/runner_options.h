@@ -7,6 +7,7 @@
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/replay/replay_buffer.h"
 #include "apps/rl/training/fragment_runner.h"
+#include "apps/rl/training/perturbation_runner.h"
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/transition_runner.h"
 
@@ -18,6 +19,7 @@ namespace rl {
                                                             std::size_t runner, std::int64_t resumed_from);
 [[nodiscard]] TransitionRunnerOptions transition_runner_options(const RunConfig& config, const AnyPolicySpec& policy,
                                                                 std::size_t runner, std::int64_t resumed_from);
+[[nodiscard]] PerturbationRunnerOptions perturbation_runner_options(const RunConfig& config, const PolicySpec& policy);
 /// Of one shard.
 [[nodiscard]] ReplayBufferOptions replay_options(const RunConfig& config, const AnyPolicySpec& policy);
 

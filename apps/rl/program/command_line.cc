@@ -151,6 +151,15 @@ void add_recording_flags(CLI::App& app, RecordCommand& recording) {
       ->capture_default_str();
 }
 
+void add_collecting_flags(CLI::App& app, CollectCommand& collecting) {
+  app.add_option("policy", collecting.policy, "Policy or checkpoint file")->required();
+  app.add_option("--out", collecting.out, "File of demonstrations (safetensors)")->capture_default_str();
+  app.add_option("--episodes", collecting.episodes, "Episodes to play")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--seed", collecting.seed, "Seed of the first episode")->capture_default_str();
+}
+
 /// "did you mean --horizon?" for each flag that `app` and its chosen verb do not know.
 void suggest(const CLI::App& app) {
   std::vector<std::string> known;
@@ -221,6 +230,10 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
   RecordCommand recording;
   CLI::App* record = is_ppo ? nullptr : app.add_subcommand("record", "Plays a saved policy and keeps the pictures");
   if (record != nullptr) add_recording_flags(*record, recording);
+  CollectCommand collecting;
+  CLI::App* collect =
+      is_ppo ? nullptr : app.add_subcommand("collect", "Plays a saved policy and keeps demonstrations for 'bc'");
+  if (collect != nullptr) add_collecting_flags(*collect, collecting);
   CLI::App* list = is_ppo ? nullptr : app.add_subcommand("list", "Algorithms, environments and presets");
   if (!is_ppo) app.require_subcommand(1);
   app.footer(kCodes);
@@ -232,6 +245,7 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
   } catch (const CLI::ParseError& error) { return ExitNow{app.exit(error) == 0 ? 0 : 2}; }
   if (evaluate->parsed()) return evaluation;
   if (record != nullptr && record->parsed()) return recording;
+  if (collect != nullptr && collect->parsed()) return collecting;
   if (list != nullptr && list->parsed()) return ListCommand{};
   if (flags.keep_going) training.given["stop_when_solved"] = false;
   training.tensorboard = !flags.no_tensorboard, training.keep_replay = !flags.no_replay;

@@ -1,6 +1,6 @@
 // The flags of the programs `rl` and `ppo`. Pure but for the text that --help and errors print.
 //
-//   rl train --algo ppo --env Acrobot-v1 ...     rl evaluate POLICY     rl record POLICY     rl list
+//   rl train --algo ppo --env Acrobot-v1 ...     rl evaluate POLICY     rl record POLICY     rl collect POLICY     rl list
 //   ppo ...                                      ppo evaluate POLICY    (as rl train, with defaults for CartPole)
 //
 // Every setting of a run (config/run_config.h) is a flag: --learning-rate for learning_rate, and for one that is true
@@ -55,13 +55,20 @@ struct RecordCommand {
   std::size_t frames_max = 10'000;
 };
 
+struct CollectCommand {
+  std::filesystem::path policy;
+  std::filesystem::path out = "demonstrations.safetensors";
+  std::size_t episodes = 50;
+  std::uint64_t seed = 20'000;  // episode i starts from seed + i
+};
+
 struct ListCommand {};
 
 struct ExitNow {
   int code;
 };
 
-using Command = std::variant<TrainCommand, EvaluateCommand, RecordCommand, ListCommand, ExitNow>;
+using Command = std::variant<TrainCommand, EvaluateCommand, RecordCommand, CollectCommand, ListCommand, ExitNow>;
 
 enum class Program { kRl, kPpo };
 

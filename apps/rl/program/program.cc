@@ -1,15 +1,21 @@
 #include "apps/rl/program/program.h"
 
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
+#include <numeric>
 #include <variant>
 
 #include <fmt/format.h>
 #include <troupe/troupe.h>
 
 #include "apps/common/output_file.h"
+#include "apps/common/progress.h"
 #include "apps/rl/config/presets.h"
 #include "apps/rl/program/train.h"
 #include "apps/rl/training/checkpoint.h"
+#include "apps/rl/training/collect.h"
 #include "apps/rl/training/result_json.h"
 
 namespace rl {
@@ -22,6 +28,31 @@ int play(const EvaluateCommand& command) {
     fmt::print("{}: mean return {:.1f} ± {:.1f} over {} episodes\n", policy.env.id, evaluation.mean,
                evaluation.deviation, evaluation.returns.size());
     if (!command.json.empty()) apps::write_file(command.json, evaluation_json(policy, evaluation)).value();
+    return 0;
+  } catch (const troupe::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
+
+int gather_demonstrations(const CollectCommand& command) {
+  try {
+    apps::check_writable(command.out).value();  // before minutes of work, not after them
+    const Policy policy = load_policy(command.policy).value();
+    apps::ProgressReporter progress(stderr, ::isatty(STDERR_FILENO) != 0);
+    const auto started = std::chrono::steady_clock::now();
+    const auto show = [&](std::size_t done, double) {
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+      const auto line = [&](int) { return fmt::format("{} of {} episodes", done, command.episodes); };
+      progress.update(seconds.count(), line, done == command.episodes);
+    };
+    const Demonstrations all =
+        collect(policy, {.episodes = command.episodes, .seed = command.seed, .on_episode = show}).value();
+    save_demonstrations(command.out, all).value();
+    const std::vector<double> returns = returns_of(all);
+    const double mean = std::accumulate(returns.begin(), returns.end(), 0.0) / static_cast<double>(returns.size());
+    fmt::print("{}: {} episodes, {} steps, mean return {:.1f}\ndemonstrations {}\n", policy.env.id, returns.size(),
+               all.steps.rows(), mean, command.out.string());
     return 0;
   } catch (const troupe::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
@@ -47,6 +78,7 @@ int run_program(Program program, std::span<char* const> arguments, const MoreVer
   if (const auto* exit_now = std::get_if<ExitNow>(&command)) return exit_now->code;
   if (const auto* evaluation = std::get_if<EvaluateCommand>(&command)) return play(*evaluation);
   if (const auto* recording = std::get_if<RecordCommand>(&command)) return more.record(*recording);
+  if (const auto* collecting = std::get_if<CollectCommand>(&command)) return gather_demonstrations(*collecting);
   if (std::holds_alternative<ListCommand>(command)) return list();
   return train(std::get<TrainCommand>(command));
 }
