@@ -77,6 +77,39 @@ class RlTest(unittest.TestCase):
         self.assertGreater(faults["threw"], 20)
         self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
 
+    ARS = ("--algo", "ars", "--directions", "4", "--seed", "3", "--keep-going")
+
+    def test_a_search_does_not_depend_on_its_runners_and_goes_on_bit_for_bit(self):
+        self.train(3, "whole", *self.ARS, "--steps", "30000")
+        self.train(3, "three", *self.ARS, "--steps", "30000", "--num-workers", "3")
+        self.assertEqual(self.parameters("whole")[1], self.parameters("three")[1])
+        self.train(3, "half", *self.ARS, "--steps", "3000")
+        self.train(3, "half", "--resume", f"{self.root}/half/checkpoint.bin", "--steps", "30000")
+        self.assertEqual(self.parameters("whole")[1], self.parameters("half")[1])
+        _, err = self.train(2, "e", "--algo", "ars", "--num-envs", "4")
+        self.assertIn("'num_envs' means nothing to ars", err)
+
+    def test_demonstrations_are_collected_and_imitated(self):
+        self.train(0, "expert", "--seed", "7", "--keep-going", "--steps", "100000", "--evaluate-every", "0.1")
+        out, _ = self.run_rl(0, "collect", f"{self.root}/expert/best.bin", "--episodes", "5", "--out",
+                             f"{self.root}/demonstrations")
+        self.assertIn("CartPole-v1: 5 episodes, 2500 steps, mean return 500.0", out)
+        imitate, data = ("--algo", "bc", "--demonstrations"), f"{self.root}/demonstrations"
+        clone = (*imitate, data)
+        out, _ = self.train(0, "whole", *clone, "--steps", "200000")
+        self.assertIn("gate 475: passed", out)
+        self.train(0, "half", *clone, "--steps", "100000")
+        self.train(0, "half", "--resume", f"{self.root}/half/checkpoint.bin", "--steps", "200000")
+        self.assertEqual(self.parameters("whole")[1], self.parameters("half")[1])
+        for arguments, wrong in (((data, "--demonstration-episodes", "6"), "has 5 episodes, not 6"),
+                                 ((data, "--env", "Acrobot-v1"), "was played on CartPole-v1"),
+                                 ((f"{self.root}/none",), "none"),
+                                 ((f"{self.root}/whole/policy.bin",), "not a file of demonstrations")):
+            _, err = self.train(1, "e", *imitate, *arguments)
+            self.assertIn(wrong, err)
+        _, err = self.train(1, "e", "--algo", "bc")
+        self.assertIn("rl collect", err)
+
     DQN = ("--algo", "dqn", "--hidden", "32,32", "--horizon", "32", "--updates", "8", "--learning-starts", "200",
            "--steps", "1600", "--target-interval", "50")
     SHARDS = ("--replay-shards", "3", "--prioritized-replay", "--n-step", "3", "--num-workers", "2", "--num-envs", "2")

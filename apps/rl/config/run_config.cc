@@ -71,7 +71,9 @@ troupe::Result<RunConfig> defaults_of(const std::string& algo) {
 std::vector<Setting> settings_of(RunConfig& c) {
   const AlgorithmConfig& algorithm = algorithm_of(c);
   std::vector<Setting> out = common_settings(c);
-  std::erase_if(out, [&](const Setting& s) { return std::ranges::find(algorithm.without, s.name) != algorithm.without.end(); });
+  std::erase_if(out, [&](const Setting& setting) {
+    return std::ranges::find(algorithm.without, setting.name) != algorithm.without.end();
+  });
   for (Setting& setting : own_settings(algorithm, c)) out.push_back(std::move(setting));
   return out;
 }

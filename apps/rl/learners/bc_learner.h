@@ -2,8 +2,8 @@
 //
 //   loss = mean(-log_prob) - entropy_coefficient * mean(entropy)
 //
-// Its metrics: "loss", "log_prob" (mean), "entropy", "grad_norm" (before it is clipped), "learning_rate". The value that
-// an actor-critic has beside its policy is not trained.
+// Its metrics: "loss", "log_prob" (mean), "entropy", "grad_norm" (before it is clipped), "learning_rate". The value
+// that an actor-critic has beside its policy is not trained.
 //
 // Promises: LRN-1 to LRN-3 of learner.h. One thread at a time.
 #pragma once

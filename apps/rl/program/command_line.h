@@ -1,6 +1,7 @@
 // The flags of the programs `rl` and `ppo`. Pure but for the text that --help and errors print.
 //
-//   rl train --algo ppo --env Acrobot-v1 ...     rl evaluate POLICY     rl record POLICY     rl collect POLICY     rl list
+//   rl train --algo ppo --env Acrobot-v1 ...     rl evaluate POLICY     rl record POLICY     rl collect POLICY
+//   rl list
 //   ppo ...                                      ppo evaluate POLICY    (as rl train, with defaults for CartPole)
 //
 // Every setting of a run (config/run_config.h) is a flag: --learning-rate for learning_rate, and for one that is true

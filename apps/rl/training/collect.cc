@@ -5,11 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "apps/rl/config/env_setup.h"
 #include "apps/rl/policies/any_policy.h"
 
 namespace rl {
 namespace {
+
+constexpr int kMostFaults = 100;
 
 /// Rows that grow, as bytes.
 struct GrowingRows {
@@ -29,14 +33,19 @@ class Collector {
 
   /// Its return.
   double episode(std::uint64_t seed) {
-    begin(seed);
+    made_.env().reset(std::span(&seed, 1));
+    made_.env().observe(step_.obs.view());
+    int faults = 0;
     for (double sum = 0;;) {
       made_.innermost().observe(raw_.view());
       player_->best(policy_.params, std::as_const(step_.obs).view(), actions_.view());
       made_.env().step(std::as_const(actions_).view(), step_.out());
-      if (!made_.env().faults().empty()) {
+      if (!made_.env().faults().empty()) {  // it has begun anew, in another stream
+        if (++faults >= kMostFaults)
+          troupe::RuntimeEnvError(fmt::format("{} has broken off {} episodes in a row", policy_.env.id, faults))
+              .raise();
+        drop_open_episode();
         sum = 0;
-        begin(seed);
         continue;
       }
       obs_.add(std::as_const(raw_).view()), action_.add(std::as_const(actions_).view());
@@ -66,15 +75,12 @@ class Collector {
   }
 
  private:
-  /// Forgets what was played of an episode that did not end.
-  void begin(std::uint64_t seed) {
+  void drop_open_episode() {
     while (!reward_.empty() && terminated_.back() == 0 && truncated_.back() == 0) {
       reward_.pop_back(), terminated_.pop_back(), truncated_.pop_back();
     }
     obs_.bytes.resize(reward_.size() * raw_.view().row_bytes());
     action_.bytes.resize(reward_.size() * actions_.view().row_bytes());
-    made_.env().reset(std::span(&seed, 1));
-    made_.env().observe(step_.obs.view());
   }
 
   const Policy& policy_;

@@ -20,7 +20,8 @@ struct CollectOptions {
   std::function<void(std::size_t, double)> on_episode = {};
 };
 
-/// InvalidArgumentError when the policy's network does not fit its environment. An episode that faulted is played anew.
+/// InvalidArgumentError when the policy's network does not fit its environment. An episode that faulted is
+/// played anew; RuntimeEnvError, thrown, after a hundred in a row.
 [[nodiscard]] troupe::Result<Demonstrations> collect(const Policy& policy, const CollectOptions& options);
 
 }  // namespace rl

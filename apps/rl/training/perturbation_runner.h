@@ -4,10 +4,10 @@
 // A plain class: no threads, no runtime. One thread at a time.
 //
 // Invariants
-//   PTR-1  What it plays depends on the options, the parameters, the moments and the order alone: whoever plays an order
-//          again (a runner that was restarted, a resumed run) plays the same.
-//   PTR-2  An episode that faulted (BE-7) is no return: it is played anew, and its steps do not count. After kMostFaults
-//          in a row the environment's fault is a RuntimeEnvError.
+//   PTR-1  What it plays depends on the options, the parameters, the moments and the order alone: whoever plays an
+//          order again (a runner that was restarted, a resumed run) plays the same.
+//   PTR-2  An episode that faulted (BE-7) is no return: it is played anew, and its steps do not count. kMostFaults in a
+//          row are a RuntimeEnvError.
 #pragma once
 
 #include <cstddef>
