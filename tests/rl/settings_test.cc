@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/rl/config/presets.h"
+#include "apps/rl/config/algorithm_config.h"
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/config/setting.h"
 
@@ -233,6 +234,35 @@ TEST(RunningMoments, SavedOnesComeBackAndOthersAreRefused) {
   EXPECT_THROW(static_cast<void>(RunningMoments::restore(std::vector<double>{1, 2})), troupe::SerializationError);
   EXPECT_THROW(static_cast<void>(RunningMoments::restore({})), troupe::SerializationError);
   EXPECT_THROW(static_cast<void>(RunningMoments::restore(std::vector<double>{-1, 2, 3})), troupe::SerializationError);
+}
+
+TEST(AlgorithmConfig, ALC1_WhatCannotBeRunIsNotRegistered) {
+  const AlgorithmConfig& ppo = *algorithm_config("ppo").value();
+  const auto refused = [](AlgorithmConfig algorithm, const char* why) {
+    try {
+      register_algorithm(std::move(algorithm));
+      ADD_FAILURE() << why;
+    } catch (const troupe::InvalidArgumentError& error) {
+      EXPECT_NE(std::string(error.message()).find(why), std::string::npos) << error.message();
+    }
+  };
+  const std::size_t before = algorithm_configs().size();
+  refused(ppo, "there is an algorithm 'ppo' already");
+  refused({.name = "", .policy = ppo.policy, .learner = ppo.learner}, "needs a name");
+  refused({.name = "mine", .learner = ppo.learner}, "needs a name, a policy");
+  refused({.name = "mine", .policy = ppo.policy}, "and a learner");
+  EXPECT_EQ(algorithm_configs().size(), before);
+  EXPECT_NE(std::string(algorithm_config("pqo").error().message()).find("did you mean 'ppo'"), std::string::npos);
+}
+
+TEST(AlgorithmConfig, ALC2_SettingsOfAnotherAlgorithmAreToldWhoseTheyAre) {
+  const auto wrong = [](const char* algo, const char* name) {
+    return std::string(config_from({{"algo", algo}, {name, 1}}).error().message());
+  };
+  EXPECT_EQ(wrong("ars", "clip"), "'clip' is a setting of ppo, not of ars");
+  EXPECT_EQ(wrong("ars", "horizon"), "'horizon' means nothing to ars");
+  EXPECT_EQ(wrong("bc", "num_workers"), "'num_workers' means nothing to bc");
+  EXPECT_NE(wrong("bc", "minibatsh").find("did you mean 'minibatch'"), std::string::npos);
 }
 
 }  // namespace

@@ -77,7 +77,11 @@ int run_program(Program program, std::span<char* const> arguments, const MoreVer
   const Command command = parse_command_line(program, arguments);
   if (const auto* exit_now = std::get_if<ExitNow>(&command)) return exit_now->code;
   if (const auto* evaluation = std::get_if<EvaluateCommand>(&command)) return play(*evaluation);
-  if (const auto* recording = std::get_if<RecordCommand>(&command)) return more.record(*recording);
+  if (const auto* recording = std::get_if<RecordCommand>(&command)) {
+    if (more.record != nullptr) return more.record(*recording);
+    fmt::print(stderr, "this program makes no pictures: 'rl record' does\n");
+    return 2;
+  }
   if (const auto* collecting = std::get_if<CollectCommand>(&command)) return gather_demonstrations(*collecting);
   if (std::holds_alternative<ListCommand>(command)) return list();
   return train(std::get<TrainCommand>(command));
