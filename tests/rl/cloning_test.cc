@@ -9,6 +9,7 @@
 
 #include "apps/common/safetensors/safetensors.h"
 #include "apps/rl/config/algorithms/bc.h"
+#include "apps/rl/envs/batch_of.h"
 #include "apps/rl/samples/demonstrations.h"
 #include "apps/rl/samples/epochs.h"
 #include "apps/rl/training/collect.h"
@@ -58,24 +59,53 @@ TEST(Collect, WhatIsKeptIsWhatTheEnvironmentShows) {
   EXPECT_TRUE(std::ranges::equal(first, other.steps.view().column("obs").row(0).as<float>()));
 }
 
+TEST(Evaluate, NothingFaultsOnPurpose) {
+  Policy policy = some_policy("CartPole-v1");
+  const Evaluation calm = evaluate(policy, {.episodes = 20}).value();
+  policy.env.id = "throw:stall:CartPole-v1", policy.env.kwargs = R"({"p": 0.3, "seconds": 3600})";
+  EXPECT_EQ(evaluate(policy, {.episodes = 20}).value().returns, calm.returns);
+}
+
+/// An episode lasts from 3 to 8 steps; each third one, or when `always` each, throws in its last step but one.
+class Flaky {
+ public:
+  explicit Flaky(bool always) : always_(always) {}
+  void seed(std::uint64_t seed) { random_ = Generator(seed); }
+  void begin() { left_ = 3 + static_cast<int>(random_.integers(6)), throws_ = always_ || random_.integers(3) == 0; }
+  void check(ConstRows, std::size_t) const {}
+  StepOutcome step(ConstRows, std::size_t) {
+    if (--left_ == 1 && throws_) throw std::runtime_error("it broke");
+    return {.reward = 1, .terminated = left_ <= 0};
+  }
+  void observe(Rows row) const { row.as<float>()[0] = static_cast<float>(left_); }
+
+ private:
+  bool always_, throws_ = false;
+  int left_ = 0;
+  Generator random_{0};
+};
+
 TEST(Collect, AFaultedEpisodeIsPlayedAnew) {
-  Policy policy = some_policy("throw:CartPole-v1");
-  policy.env.kwargs = R"({"p": 0.03})";
-  const Demonstrations all = collect(policy, {.episodes = 20, .seed = 1}).value();
-  ASSERT_EQ(all.episodes(), 20u);
-  const Demonstrations calm = collect(some_policy("CartPole-v1"), {.episodes = 20, .seed = 1}).value();
-  EXPECT_NE(all.steps.rows(), 0u);
-  const auto truncated = all.steps.view().column("truncated").as<std::uint8_t>();
-  const auto terminated = all.steps.view().column("terminated").as<std::uint8_t>();
-  std::size_t ended = 0;
-  for (std::size_t i = 0; i < all.steps.rows(); ++i) ended += truncated[i] != 0 || terminated[i] != 0;
-  EXPECT_EQ(ended, 20u);
-  // Each episode begins as an episode begins: all four numbers within 0.05.
+  for (const bool always : {false, true}) {
+    const EnvSpecs specs{.id = always ? "Broken-v0" : "Flaky-v0",
+                         .observation_space = Box{.shape = {1}, .low = {0}, .high = {10}},
+                         .action_space = Discrete{.n = 2},
+                         .max_episode_steps = {},
+                         .reward_threshold = {}};
+    ASSERT_TRUE(register_env(specs.id, [=](std::string_view, const BatchEnvOptions& options) {
+                  return troupe::Result<std::unique_ptr<BatchEnv>>(batch_of(Flaky(always), specs, options));
+                }).ok());
+  }
+  const Demonstrations all = collect(some_policy("Flaky-v0"), {.episodes = 60, .seed = 1}).value();
+  ASSERT_EQ(all.episodes(), 60u);
+  const auto seen = all.steps.view().column("obs").as<float>();
   std::size_t begin = 0;
-  for (const std::size_t end : all.ends) {
-    for (const float number : all.steps.view().column("obs").row(begin).as<float>()) EXPECT_LE(std::abs(number), 0.05f);
+  for (const std::size_t end : all.ends) {  // what is left falls from one observation to the next, to the last step
+    for (std::size_t step = begin; step < end; ++step)
+      EXPECT_EQ(seen[step], static_cast<float>(end - step)) << "step " << step;
     begin = end;
   }
+  EXPECT_THROW((void)collect(some_policy("Broken-v0"), {.episodes = 1}), troupe::RuntimeEnvError);
 }
 
 TEST(Demonstrations, DEM2_AFileGivesBackWhatWasKept) {

@@ -73,11 +73,12 @@ if name == "flood":
     for _ in range(200):
         print("x" * 10000, file=sys.stderr)
 hello = {
-    "protocol": "troupe-gym", "version": 2 if name == "version" else 1,
+    "protocol": "troupe-gym", "version": 3 if name == "version" else 2,
     "observation_space": {"type": "Box", "dtype": "float32", "shape": [2], "low": [0], "high": ["inf"]},
     "action_space": {"type": "Discrete", "n": 2, "start": 0},
     "spec": {"id": name, "max_episode_steps": None, "reward_threshold": 4.5},
     "versions": {"python": "fake"},
+    "lives": False,
 }
 if name == "huge":
     hello["observation_space"]["shape"] = [1 << 16, 1 << 15]

@@ -394,7 +394,7 @@ TEST(GymBridgeTest, GYM4_AStartThatFailsHasATypeAndAReason) {
   says(refused("crash-at-start", options(), ErrorCode::kWorkerCrashed), "exited with code 3 before its hello");
   says(refused("garbage", options(), ErrorCode::kWorkerCrashed), "does not say hello");
   says(refused("not-json", options(), ErrorCode::kWorkerCrashed), "does not say hello");
-  says(refused("version", options(), ErrorCode::kInvalidArgument), "speaks version 2 of the protocol, this program 1");
+  says(refused("version", options(), ErrorCode::kInvalidArgument), "speaks version 3 of the protocol, this program 2");
   says(refused("huge", options(), ErrorCode::kInvalidArgument), "may share");
   says(refused("dict", options(), ErrorCode::kInvalidArgument), "Dict");
   says(refused("no-spec", options(), ErrorCode::kInvalidArgument), "cannot be read");

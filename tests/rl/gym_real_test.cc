@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -16,12 +17,14 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "apps/rl/config/env_setup.h"
 #include "apps/rl/envs/env_registry.h"
 #include "apps/rl/envs/gym/gym_env.h"
 #include "apps/rl/envs/sync_vector_env.h"
@@ -154,6 +157,51 @@ TEST_F(GymRealTest, PongIsGymnasiumsByteForByte) {
   small.kwargs = {{"obs_type", "ram"}, {"frameskip", 2}};
   const auto ram = make_batch_env("gym:ALE/Pong-v5", small).value();
   EXPECT_EQ(to_string(ram->specs().observation_space), "Box(uint8, [128])") << "arguments reach gymnasium.make";
+}
+
+/// Breakout gives five lives, and takes one when the ball is lost.
+TEST_F(GymRealTest, LivesAreThoseOfTheGame) {
+  BatchEnvOptions two = options(2);
+  two.gym.gym_import = "ale_py";
+  const auto env = make_batch_env("gym:ALE/Breakout-v5", two).value();
+  env->reset(std::vector<std::uint64_t>{1, 2});
+  EXPECT_EQ(std::vector(env->lives().begin(), env->lives().end()), (std::vector<std::int32_t>{5, 5}));
+  StepBuffers out(*env);
+  OwnedRows actions(env->specs().action_space, 2);
+  std::set<std::int32_t> seen;
+  for (std::size_t t = 0; t < 600 && env->ends().env.empty(); ++t) {
+    std::ranges::fill(actions.as<std::int64_t>(), t % 5 == 0 ? 1 : 0);  // fire, and stand still
+    env->step(std::as_const(actions).view(), out.out());
+    seen.insert(env->lives().begin(), env->lives().end());
+  }
+  EXPECT_EQ(*seen.rbegin(), 5);
+  EXPECT_GE(seen.size(), 5u) << "a life was lost, and not seen";
+  EXPECT_TRUE(make_batch_env("gym:CartPole-v1", options(1)).value()->lives().empty());
+}
+
+TEST_F(GymRealTest, AtariGamesAreSeenAndPlayedAsUsual) {
+  const auto episodes = [&](const std::string& id, bool frozen) {
+    EnvSetup setup{.id = id, .kwargs = R"({"frameskip": 1, "repeat_action_probability": 0})", .frame_stack = 4,
+                   .atari = true, .python = options(1).gym.python, .gym_import = "ale_py"};
+    MadeEnv made = MadeEnv::make(setup, {.num_envs = 2, .frozen = frozen}).value();
+    EXPECT_EQ(to_string(made.specs().observation_space), "Box(uint8, [4, 84, 84])");
+    made.env().reset(std::vector<std::uint64_t>{1, 2});
+    StepBuffers out(made.env());
+    OwnedRows actions(made.specs().action_space, 2);
+    std::size_t ended = 0;
+    for (std::size_t t = 0; t < 400; ++t) {
+      std::ranges::fill(actions.as<std::int64_t>(), t % 5 == 0 ? 1 : 0);
+      made.env().step(std::as_const(actions).view(), out.out());
+      ended += made.env().ends().env.size();
+    }
+    const std::span<const std::uint8_t> picture = std::as_const(out.obs).as<std::uint8_t>();
+    EXPECT_GT(std::set(picture.begin(), picture.end()).size(), 3u) << "a picture of one colour";
+    return ended;
+  };
+  const std::size_t lives = episodes("gym:ALE/Breakout-v5", false), games = episodes("gym:ALE/Breakout-v5", true);
+  EXPECT_GE(games, 2u);
+  EXPECT_GT(lives, games) << "a life is an episode; each begins with fire, so they are not those of the games";
+  EXPECT_EQ(episodes("gym:ALE/Pong-v5", false), 0u) << "no lives, and no game ends in 400 steps";
 }
 
 /// The same episodes as ours: seeds, actions, observations, returns, in all three modes.

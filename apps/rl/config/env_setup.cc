@@ -1,17 +1,23 @@
 #include "apps/rl/config/env_setup.h"
 
+#include <chrono>
+#include <cmath>
 #include <utility>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "apps/rl/envs/wrappers/atari.h"
+#include "apps/rl/envs/wrappers/concat_env.h"
 #include "apps/rl/envs/wrappers/frame_stack.h"
+#include "apps/rl/envs/wrappers/image.h"
+#include "apps/rl/envs/wrappers/same_step_reset.h"
 #include "apps/rl/envs/wrappers/simple.h"
 
 namespace rl {
 namespace {
 
-constexpr double kMostEpisodeSteps = 1e9, kMostFrames = 64;
+constexpr double kMostEpisodeSteps = 1e9, kMostFrames = 64, kMostSeconds = 86'400, kMostRestarts = 1e6;
 
 troupe::Result<boost::json::object> parsed(const std::string& kwargs) {
   boost::system::error_code failed;
@@ -35,15 +41,75 @@ std::vector<Setting> settings_of(EnvSetup& setup) {
           {.name = "clip_reward", .help = "Rewards within this much of 0; 0: as they are", .value = &setup.clip_reward,
            .least = 0},
           {.name = "frame_stack", .help = "Observations shown together, oldest first", .value = &setup.frame_stack,
-           .least = 1, .most = kMostFrames}};
+           .least = 1, .most = kMostFrames},
+          {.name = "atari", .help = "Frames of a game as usual: no-op start, fire, the greatest of 2 of 4, a life an "
+                                    "episode, grey, 84 x 84",
+           .value = &setup.atari},
+          {.name = "python", .help = "Of gym: environments: the interpreter", .value = &setup.python},
+          {.name = "gym_import", .help = "Of gym: environments: MODULE[:CALL] that registers them, as ale_py",
+           .value = &setup.gym_import},
+          {.name = "step_deadline", .help = "Of gym: environments: seconds for a step of all of a process",
+           .value = &setup.step_deadline, .least = 0.001, .most = kMostSeconds},
+          {.name = "env_restarts", .help = "Of gym: environments: restarts of a process within a minute, at most",
+           .value = &setup.env_restarts, .least = 0, .most = kMostRestarts}};
 }
+
+namespace {
+
+/// What is inside `*env` goes into a wrapper that `make` gives for it.
+template <class Make>
+troupe::Status put_into(std::unique_ptr<BatchEnv>& env, Make make) {
+  auto wrapped = make(std::move(env));
+  if (!wrapped.ok()) return wrapped.error_ptr();
+  env = std::move(*wrapped);
+  return {};
+}
+
+/// One game alone, as Stable-Baselines3's AtariWrapper has it. `lives`: a life that is lost ends the episode.
+troupe::Result<std::unique_ptr<BatchEnv>> atari_game(const std::string& id, BatchEnvOptions options, bool lives) {
+  options.num_envs = 1, options.auto_reset = AutoReset::kDisabled;
+  auto made = make_batch_env(id, options);
+  if (!made.ok()) return made.error_ptr();
+  std::unique_ptr<BatchEnv> env = std::move(*made);
+  using Env = std::unique_ptr<BatchEnv>;
+  troupe::Status status = put_into(env, [](Env inner) { return NoopReset::make(std::move(inner)); });
+  if (status.ok()) status = put_into(env, [](Env inner) { return MaxAndSkip::make(std::move(inner)); });
+  if (status.ok() && lives && !env->lives().empty())
+    status = put_into(env, [](Env inner) { return EpisodicLife::make(std::move(inner)); });
+  const auto* choice = status.ok() ? std::get_if<Discrete>(&env->specs().action_space) : nullptr;
+  if (choice != nullptr && choice->n >= 3)
+    status = put_into(env, [](Env inner) { return FireReset::make(std::move(inner)); });
+  if (status.ok()) status = put_into(env, [](Env inner) { return Grayscale::make(std::move(inner)); });
+  if (status.ok()) status = put_into(env, [](Env inner) { return Resize::make(std::move(inner), {}); });
+  if (!status.ok()) return status.error_ptr();
+  return env;
+}
+
+troupe::Result<std::unique_ptr<BatchEnv>> atari_games(const EnvSetup& setup, const BatchEnvOptions& options,
+                                                      bool lives) {
+  std::vector<std::unique_ptr<BatchEnv>> games;
+  for (std::size_t i = 0; i < options.num_envs; ++i) {
+    auto game = atari_game(setup.id, options, lives);
+    if (!game.ok()) return game.error_ptr();
+    games.push_back(std::move(*game));
+  }
+  auto together = ConcatEnv::make(std::move(games));
+  if (!together.ok()) return together.error_ptr();
+  return std::unique_ptr<BatchEnv>(std::make_unique<SameStepReset>(std::move(*together)));
+}
+
+}  // namespace
 
 troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
   auto kwargs = parsed(setup.kwargs);
   if (!kwargs.ok()) return kwargs.error_ptr();
   BatchEnvOptions options{.num_envs = use.num_envs, .auto_reset = AutoReset::kSameStep, .kwargs = std::move(*kwargs)};
   if (setup.max_episode_steps > 0) options.max_episode_steps = static_cast<int>(setup.max_episode_steps);
-  auto made = make_batch_env(setup.id, options);
+  options.leave_out_faults = use.frozen;
+  options.gym.python = setup.python, options.gym.gym_import = setup.gym_import;
+  options.gym.step_deadline = std::chrono::milliseconds(std::llround(setup.step_deadline * 1000));
+  options.gym.restarts.most = setup.env_restarts;
+  auto made = setup.atari ? atari_games(setup, options, !use.frozen) : make_batch_env(setup.id, options);
   if (!made.ok()) return made.error_ptr();
   MadeEnv out;
   out.env_ = std::move(*made);

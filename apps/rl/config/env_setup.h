@@ -1,6 +1,7 @@
 // EnvSetup: which environment, and what is put around it. A plain value: sent to runners, kept in checkpoints.
 //
-//   the environment ─▶ ClipAction (of a Box; its bounds are seen no more) ─▶ ClipReward ─▶ NormalizeReward
+//   the environment ─▶ atari: what is usual around a game (wrappers/atari.h)
+//                   ─▶ ClipAction (of a Box; its bounds are seen no more) ─▶ ClipReward ─▶ NormalizeReward
 //                   ─▶ FrameStack ─▶ NormalizeObservation
 //
 // ENS-1  Returns and lengths of episodes are raw, whatever is put around (env_wrapper.h).
@@ -27,6 +28,12 @@ struct EnvSetup {
   bool normalize_observation = false, normalize_reward = false;
   double clip_reward = 0;              // 0: not
   std::uint64_t frame_stack = 1;
+  bool atari = false;                  // one picture of 84 x 84 for four frames, a life an episode, ...
+  // Of "gym:" (gym_options.h).
+  std::string python = GymOptions{}.python;
+  std::string gym_import = {};
+  double step_deadline = 30;           // seconds
+  std::uint64_t env_restarts = 5;      // of a process in a minute
   friend bool operator==(const EnvSetup&, const EnvSetup&) = default;
 };
 

@@ -43,6 +43,8 @@ struct BatchEnvOptions {
   troupe::kernels::Isa isa = troupe::kernels::Isa::kReference;
   GymOptions gym = {};     // of "gym:"; kwargs are what gymnasium.make gets
   FaultRates faults = {};  // inside of the environment's process; the fault prefixes set them
+  bool leave_out_faults = false;  // the fault prefixes change nothing: for evaluation, whose mean would be that of the
+                                  // episodes that were short enough to survive
 };
 
 /// `rest`: of the name, behind a prefix.

@@ -161,6 +161,7 @@ troupe::Status GymEnv::take_hello(std::string_view text) try {
   if (const json::value& threshold = spec.at("reward_threshold"); !threshold.is_null())
     specs_.reward_threshold = threshold.to_number<double>();
   versions_ = hello.at("versions").as_object();
+  has_lives_ = hello.at("lives").as_bool();
   has_specs_ = true;
   return {};
 } catch (const std::exception& error) {  // a member is missing, or of another type

@@ -62,6 +62,10 @@ class GymEnv final : public BatchEnv {
   void step(ConstRows actions, const StepOut& out) override;
   [[nodiscard]] EpisodeEnds ends() const override;
   [[nodiscard]] std::span<const Fault> faults() const override { return faults_; }
+  /// Of ale-py's games.
+  [[nodiscard]] std::span<const std::int32_t> lives() const override {
+    return has_lives_ ? memory_.array<const std::int32_t>(memory_.layout().lives) : std::span<const std::int32_t>();
+  }
 
   /// The two halves of step(). Nothing else is called between them.
   void send(ConstRows actions);
@@ -112,6 +116,7 @@ class GymEnv final : public BatchEnv {
   BatchEnvOptions options_;
   EnvSpecs specs_;
   boost::json::object versions_;
+  bool has_lives_ = false;
   bool has_specs_ = false, was_reset_ = false;
   OwnedFd cancel_fd_;
   HostMemory memory_;

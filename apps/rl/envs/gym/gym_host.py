@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 
-PROTOCOL, VERSION = "troupe-gym", 1
+PROTOCOL, VERSION = "troupe-gym", 2
 MEMORY, FROM_PARENT, TO_PARENT, LIFELINE, PROGRAM = 3, 4, 5, 6, 7
 RESET_ALL, RESET_ONE, STEP = 1, 2, 3
 REASON_BYTES = 256
@@ -147,6 +147,11 @@ def describe(space, role):
                   "imported first")
 
 
+def has_lives(env):
+    """Of ale-py's games."""
+    return hasattr(env.unwrapped, "ale")
+
+
 def make_hello(setup, env):
     spec = env.spec
     return {
@@ -158,6 +163,7 @@ def make_hello(setup, env):
                  "reward_threshold": spec.reward_threshold if spec else None},
         "versions": {"python": platform.python_version(), "gymnasium": gymnasium.__version__,
                      "numpy": numpy.__version__},
+        "lives": has_lives(env),
     }
 
 
@@ -198,6 +204,7 @@ class Host:
         self.fresh = [True] * self.k     # no step of its episode is done yet
         self.rates = setup["faults"]
         self.faults = [None] * self.k
+        self.has_lives = has_lives(envs[0])
 
     def map(self, layout):
         memory = mmap.mmap(MEMORY, layout["bytes"])
@@ -219,6 +226,7 @@ class Host:
         self.reward, self.ended = numbers("reward", "d", 8), numbers("ended", "I", 4)
         self.terminated, self.truncated = numbers("terminated", "B", 1), numbers("truncated", "B", 1)
         self.is_reset, self.threw = numbers("is_reset", "B", 1), numbers("threw", "B", 1)
+        self.lives = numbers("lives", "i", 4)
         self.zeros = bytes(k)
         self.reasons = view[at["reasons"]:at["reasons"] + k * REASON_BYTES]
         self.action_type = self.envs[0].action_space.dtype
@@ -232,6 +240,8 @@ class Host:
             self.faults[i] = Faults(self.rates, seed)
         self.obs[i][...] = obs
         self.pending[i], self.fresh[i] = False, True
+        if self.has_lives:
+            self.lives[i] = self.envs[i].unwrapped.ale.lives()
 
     def make_anew(self, i, error):
         """Environment i threw: its state is unknown, so it is made again, with a seed that was not used before. One
@@ -274,6 +284,8 @@ class Host:
                 self.make_anew(i, error)
                 continue
             fresh[i] = False
+            if self.has_lives:
+                self.lives[i] = env.unwrapped.ale.lives()
             terminated[i] = 1 if over else 0
             truncated[i] = 1 if cut else 0
             if over or cut:

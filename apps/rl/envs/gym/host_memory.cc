@@ -55,6 +55,7 @@ troupe::Result<HostLayout> HostLayout::of(const Space& observation, const Space&
                     .ended = places.take(sizeof(std::uint32_t), n),
                     .obs = places.take(obs_bytes, n),
                     .final_obs = places.take(obs_bytes, n),
+                    .lives = places.take(sizeof(std::int32_t), n),
                     .reasons = places.take(kReasonBytes, n),
                     .bytes = 0};
   layout.bytes = places.end();
@@ -80,6 +81,7 @@ boost::json::object HostLayout::to_json() const {
             {"ended", ended},
             {"obs", obs},
             {"final_obs", final_obs},
+            {"lives", lives},
             {"reasons", reasons}}}};
 }
 

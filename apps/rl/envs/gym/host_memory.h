@@ -1,5 +1,5 @@
 // The bytes between a GymEnv and the Python process that steps its environments (gym_host.py, which has the same
-// numbers): version 1.
+// numbers): version 2.
 //
 //   descriptor   in the child
 //   0, 1, 2      /dev/null; a pipe whose end is kept for messages
@@ -10,12 +10,12 @@
 //
 // First frames, each four bytes of length (little-endian) and as much JSON in UTF-8:
 //
-//   parent  setup   {"version": 1, "env": ..., "num_envs": k, "auto_reset": "same_step", "env_kwargs": {...},
+//   parent  setup   {"version": 2, "env": ..., "num_envs": k, "auto_reset": "same_step", "env_kwargs": {...},
 //                    "max_episode_steps": n or null, "import": "...", "faults": {"threw": p, ..., "stall_ms": n}}
-//   child   hello   {"protocol": "troupe-gym", "version": 1, "observation_space": {...}, "action_space": {...},
+//   child   hello   {"protocol": "troupe-gym", "version": 2, "observation_space": {...}, "action_space": {...},
 //                    "spec": {"id": ..., "max_episode_steps": n or null, "reward_threshold": x or null},
-//                    "versions": {"python": ..., "gymnasium": ..., "numpy": ...}}
-//           or      {"protocol": "troupe-gym", "version": 1, "error": {"kind": "...", "message": "..."}}
+//                    "versions": {"python": ..., "gymnasium": ..., "numpy": ...}, "lives": true or false}
+//           or      {"protocol": "troupe-gym", "version": 2, "error": {"kind": "...", "message": "..."}}
 //   parent  layout  {"bytes": n, "offsets": {"seeds": n, ...}}
 //
 // then a command each: the parent writes header and arrays and rings (one byte), the child carries it out, writes its
@@ -32,6 +32,7 @@
 //   ended           uint32[k]        child       the first num_ended: who ended in this step, ascending
 //   obs             [k][...]         child       the observation space's rows, as they are now
 //   final_obs       [k][...]         child       kSameStep: the last observations of those in `ended`, in its order
+//   lives           int32[k]          child       how many are left; 0 where hello says that there are none
 //   reasons         uint8[k][256]    child       UTF-8, ends with a zero
 //
 // Each array begins at a multiple of 64. Plain functions and a mapping; one thread at a time.
@@ -56,7 +57,7 @@
 
 namespace rl {
 
-inline constexpr std::uint32_t kHostProtocolVersion = 1;
+inline constexpr std::uint32_t kHostProtocolVersion = 2;
 inline constexpr std::string_view kHostProtocolName = "troupe-gym";
 inline constexpr std::size_t kReasonBytes = 256;
 
@@ -80,7 +81,7 @@ struct HostLayout {
 
   std::size_t num_envs = 0;
   std::size_t seeds, spare_seeds, actions, reward, terminated, truncated, is_reset, threw, ended, obs, final_obs,
-      reasons, bytes;
+      lives, reasons, bytes;
 
   static troupe::Result<HostLayout> of(const Space& observation, const Space& action, std::size_t num_envs);
   [[nodiscard]] boost::json::object to_json() const;

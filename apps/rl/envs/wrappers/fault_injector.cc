@@ -177,6 +177,7 @@ troupe::Result<std::unique_ptr<BatchEnv>> make_faulty(std::string_view prefix, s
         more = true;
       }
   if (troupe::Status sound = check_rates(rates); !sound.ok()) return sound.error_ptr();
+  if (options.leave_out_faults) return make_batch_env(rest, inside);
   if (rest.starts_with("gym:")) {
     inside.faults = rates;
     return make_batch_env(rest, inside);

@@ -6,7 +6,8 @@
 //   throw:stall:gym:LunarLander-v3 {...}           several at once; of "gym:", inside of its Python process
 //
 // "p" is the probability of a step of one environment, for each kind that is named; all other arguments are the
-// environment's. Environments of ours are stepped by SyncVectorEnv then: exact, not fast.
+// environment's. Environments of ours are stepped by SyncVectorEnv then: exact, not fast. Where a policy is evaluated
+// nothing faults on purpose (BatchEnvOptions::leave_out_faults).
 //
 // One thread at a time, as what is inside.
 //
