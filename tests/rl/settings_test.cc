@@ -151,7 +151,7 @@ TEST(Presets, EachIsAConfigurationWithAnEnvironmentThatItFits) {
   for (const std::string& name : preset_names()) {
     const auto config = config_from(preset(name).value());
     ASSERT_TRUE(config.ok()) << name << ": " << config.error().message();
-    if (config->env.id.starts_with("gym:")) continue;
+    if (config->env.id.find("gym:") != std::string::npos) continue;  // it needs a Python that not everybody has
     const auto task = task_of(*config);
     EXPECT_TRUE(task.ok()) << name << ": " << task.error().message();
   }

@@ -47,8 +47,8 @@ Generator<int> sleeper(std::string destroyed) {
   co_yield 2;
 }
 Generator<int> computes(std::string pid) {
-  rt::write(pid, std::to_string(::getpid()));
   co_yield 1;
+  rt::write(pid, std::to_string(::getpid()));  // from here on it asks nobody
   for (volatile int i = 0;;) i = i + 1;
 }
 Generator<troupe::Array<double>> arrays(int n, int size) {
@@ -182,7 +182,13 @@ int main(int argc, char** argv) {
     }},
     {"dropping the stream ends a producer that only computes", [] {
       rt::Folder dir;
-      { auto stream = task<&computes>.remote(dir / "pid"); auto at = stream.begin(); CHECK_EQ(get(*at), 1); }
+      {
+        auto stream = task<&computes>.remote(dir / "pid");
+        auto at = stream.begin();
+        CHECK_EQ(get(*at), 1);
+        // One that was dropped before it went on would end between two items, and its process would stay.
+        CHECK(rt::eventually([&] { return !rt::read(dir / "pid").empty(); }, 20));
+      }
       CHECK(rt::eventually([&] { return gone(dir / "pid"); }, 20));
     }},
     {"a stream that nobody begins to read is stopped too", [] {
