@@ -128,7 +128,8 @@ BANS = [
         allowed={"core/node/": "launcher, daemon and embedded start are the processes' home",
                  "apps/cli/": "`troupe run` execs the program",
                  "apps/rl/envs/gym/host_process": "posix_spawn of a Python, seen by pidfd: rl works without the "
-                                                  "runtime"}),
+                                                  "runtime",
+                 "apps/rl/program/child_process": "posix_spawn of the program itself, seen by pidfd"}),
     Ban("stdout in a library",
         r"(?<![\w:])(?:std::)?(?:printf|puts|putchar|vprintf)\s*\(|\bstd::cout\b|\bfprintf\s*\(\s*stdout",
         "troupe::log, or return the text: standard output belongs to the user's program", where=LIBRARIES,

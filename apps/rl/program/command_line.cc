@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -124,6 +125,12 @@ void add_training_flags(CLI::App& app, const AllSettings& settings, TrainCommand
   app.add_flag("--no-tensorboard", flags.no_tensorboard, "Writes no OUT/tensorboard");
   app.add_flag("--no-replay", flags.no_replay,
                "Leaves the replay out of checkpoints: smaller, but a run that goes on from one is another run");
+  app.add_flag("--end-with-input", train.end_with_input,
+               "Ends as by Ctrl-C when standard input, a pipe, ends: for a program that starts this one");
+  app.add_option("--seeds", train.seeds, "So many runs, of this seed and those behind it, each in OUT/seed-S")
+      ->check(CLI::Range(1, 10'000));
+  app.add_option("--parallel", train.parallel, "With --seeds: runs at a time (default: one a CPU)")
+      ->check(CLI::Range(1, 10'000));
   for (const auto& named : settings.named()) add_setting(app, *named, train.given);
 }
 
@@ -177,6 +184,23 @@ void add_below(const boost::json::object& values, boost::json::object& given) {
     if (!given.contains(name)) given[name] = value;
 }
 
+/// Of several seeds: those that an earlier --seeds has begun go on in its folder.
+troupe::Status complete_seeds(TrainCommand& train) {
+  if (!train.checkpoint.empty())
+    return troupe::InvalidArgumentError("with --seeds each seed has its checkpoint in OUT/seed-S: no --checkpoint");
+  if (train.parallel == 0) train.parallel = std::max(1u, std::thread::hardware_concurrency());
+  if (train.resume.empty()) return {};
+  const std::filesystem::path kept = train.resume / "config.yaml";
+  if (!std::filesystem::exists(kept))
+    return troupe::InvalidArgumentError(fmt::format("with --seeds, --resume names the folder of an earlier --seeds: "
+                                                    "there is no {}", kept.string()));
+  const auto read = read_yaml(kept);
+  if (!read.ok()) return read.error_ptr();
+  add_below(*read, train.given);
+  train.out = train.resume;
+  return {};
+}
+
 /// The preset and --config, below the flags, and all of it checked.
 troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
   if (!flags.config.empty()) {
@@ -191,7 +215,12 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
     if (!read.ok()) return read.error_ptr();
     add_below(*read, train.given);
   }
-  if (!train.resume.empty()) return {};  // the checkpoint says which algorithm it is
+  if (train.seeds > 0) {
+    if (troupe::Status status = complete_seeds(train); !status.ok()) return status;
+  } else if (train.parallel != 0) {
+    return troupe::InvalidArgumentError("--parallel is for --seeds");
+  }
+  if (!train.resume.empty() && train.seeds == 0) return {};  // the checkpoint says which algorithm it is
   auto config = config_from(train.given);
   if (!config.ok()) return config.error_ptr();
   train.config = std::move(*config);
@@ -248,6 +277,7 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
   if (collect != nullptr && collect->parsed()) return collecting;
   if (list != nullptr && list->parsed()) return ListCommand{};
   if (flags.keep_going) training.given["stop_when_solved"] = false;
+  training.verb.assign(arguments.begin(), arguments.begin() + (is_ppo ? 1 : 2));
   training.tensorboard = !flags.no_tensorboard, training.keep_replay = !flags.no_replay;
   if (troupe::Status status = complete(flags, training); !status.ok()) {
     fmt::print(stderr, "{}\n", status.error().message());

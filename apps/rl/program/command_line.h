@@ -7,6 +7,8 @@
 // Every setting of a run (config/run_config.h) is a flag: --learning-rate for learning_rate, and for one that is true
 // or false --stop-when-solved and --no-stop-when-solved. Which settings there are depends on the algorithm.
 //
+// With --seeds, --resume names the folder of an earlier --seeds, whose seeds go on, and OUT is that folder.
+//
 //   the algorithm's defaults ◀── --preset ◀── --config FILE ◀── flags        the right one wins
 //
 // RCL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error
@@ -18,7 +20,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include <boost/json.hpp>
 
@@ -36,6 +40,10 @@ struct TrainCommand {
   std::filesystem::path resume;      // empty: start anew
   bool tensorboard = true;
   bool keep_replay = true;           // in checkpoints
+  bool end_with_input = false;       // as by Ctrl-C, when standard input, a pipe, ends
+  std::uint64_t seeds = 0;           // 0: one run; else so many, from config.seed on, each in OUT/seed-S (seeds.h)
+  std::uint64_t parallel = 0;        // of them, so many at a time
+  std::vector<std::string> verb = {};  // how this program was called to train: its name, "train"
 
   /// What was given over `base`. InvalidArgumentError for another algorithm, or a setting that it does not have.
   [[nodiscard]] troupe::Result<RunConfig> over(RunConfig base) const;

@@ -13,6 +13,7 @@
 #include "apps/common/output_file.h"
 #include "apps/common/progress.h"
 #include "apps/rl/config/presets.h"
+#include "apps/rl/program/seeds.h"
 #include "apps/rl/program/train.h"
 #include "apps/rl/training/checkpoint.h"
 #include "apps/rl/training/collect.h"
@@ -84,7 +85,8 @@ int run_program(Program program, std::span<char* const> arguments, const MoreVer
   }
   if (const auto* collecting = std::get_if<CollectCommand>(&command)) return gather_demonstrations(*collecting);
   if (std::holds_alternative<ListCommand>(command)) return list();
-  return train(std::get<TrainCommand>(command));
+  const auto& training = std::get<TrainCommand>(command);
+  return training.seeds > 0 ? train_seeds(training) : train(training);
 }
 
 }  // namespace rl

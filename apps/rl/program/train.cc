@@ -14,7 +14,9 @@
 #include "apps/common/output_file.h"
 #include "apps/common/progress.h"
 #include "apps/rl/loops/algorithm.h"
+#include "apps/rl/program/child_process.h"
 #include "apps/rl/program/copies.h"
+#include "apps/rl/program/exit_codes.h"
 #include "apps/rl/program/journal.h"
 #include "apps/rl/training/chart.h"
 #include "apps/rl/training/checkpoint.h"
@@ -28,7 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kCheckpointInterval = 10;  // seconds
 constexpr std::int64_t kMostPoints = 2000;  // of a learning curve
-constexpr int kExitFailed = 1, kExitUsage = 2, kExitNotSolved = 3, kExitInterrupted = 130;
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
   std::vector<Metric> out;
@@ -263,6 +264,7 @@ class TrainingRun {
 
 int train(const TrainCommand& command) {
   try {
+    if (command.end_with_input) interrupt_when_input_ends().value();
     // Before minutes of work, not after them.
     for (const auto& path : {command.checkpoint, command.json, command.out / "policy.bin"})
       apps::check_writable(path).value();

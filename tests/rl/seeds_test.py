@@ -1,0 +1,142 @@
+"""rl train --seeds: SDS-1 to SDS-3, CHP-1, CHP-2, SSM-1, as a user meets them."""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import xml.etree.ElementTree
+
+RL = None
+
+
+class SeedsTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="tr-")
+        self.root = self.temporary.name
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TROUPE_")}
+        self.environment["TROUPE_SESSION_ROOT"] = self.root
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def start(self, *arguments):
+        return subprocess.Popen([RL, "train", *arguments], env=self.environment, text=True, cwd=self.root,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def end(self, running, code):
+        out, err = running.communicate(timeout=240)
+        self.assertEqual(running.returncode, code, out + err)
+        return out, err
+
+    def train(self, code, *arguments):
+        return self.end(self.start(*arguments), code)
+
+    def read(self, path):
+        with open(f"{self.root}/{path}", "rb") as file:
+            return file.read()
+
+    def result(self, path="o/result.json"):
+        return json.loads(self.read(path))
+
+    def processes(self):
+        """Of all that was started here: those whose environment names this folder."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if f"TROUPE_SESSION_ROOT={self.root}".encode() in file.read():
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
+
+    def eventually(self, condition, what):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, what)
+            time.sleep(0.05)
+
+    PPO = ("--env", "CartPole-v1", "--steps", "8192", "--num-envs", "8", "--keep-going", "--no-tensorboard")
+
+    def test_each_seed_is_the_run_that_it_would_be_alone(self):
+        out, err = self.train(3, *self.PPO, "--seed", "7", "--seeds", "3", "--parallel", "2", "--out", "o")
+        self.assertIn("3 of 3 seeds ended", out)
+        self.assertIn("of 3 seeds", err)
+        self.train(3, *self.PPO, "--seed", "8", "--out", "alone")
+        self.assertEqual(self.read("alone/policy.bin"), self.read("o/seed-8/policy.bin"))
+        self.assertNotEqual(self.read("alone/policy.bin"), self.read("o/seed-9/policy.bin"))
+        together = self.result()
+        self.assertEqual([one["seed"] for one in together["seeds"]], [7, 8, 9])
+        returns = []
+        for one in together["seeds"]:
+            alone = self.result(f"o/seed-{one['seed']}/result.json")
+            self.assertEqual((one["steps"], one["mean_return"]), (alone["steps"], alone["mean_return"]))
+            returns.append(alone["mean_return"])
+        self.assertAlmostEqual(together["mean_return"]["mean"], sum(returns) / 3)
+        self.assertAlmostEqual(together["mean_return"]["interquartile_mean"], sum(returns) / 3)  # of 3 all count
+        self.assertLessEqual(together["mean_return"]["low"], together["mean_return"]["high"])
+        picture = xml.etree.ElementTree.fromstring(self.read("o/seeds.svg"))
+        lines = [e for e in picture.iter() if e.tag.endswith(("polyline", "path"))]
+        self.assertGreaterEqual(len(lines), 5)  # three seeds, mean, interquartile mean
+
+    def test_a_seed_that_fails_takes_nothing_from_the_others(self):
+        os.makedirs(f"{self.root}/o")
+        with open(f"{self.root}/o/seed-2", "w", encoding="utf-8"):
+            pass  # no folder can be made there
+        out, err = self.train(1, *self.PPO, "--seeds", "3", "--out", "o")
+        self.assertIn("seed 2", err)
+        self.assertIn("2 of 3 seeds ended", out)
+        result = self.result()
+        self.assertEqual((result["ended"], result["failed"]), (2, 1))
+        self.assertEqual([one["exit_code"] for one in result["seeds"]], [3, 1, 3])
+        returns = [self.result(f"o/seed-{seed}/result.json")["mean_return"] for seed in (1, 3)]
+        self.assertAlmostEqual(result["mean_return"]["mean"], sum(returns) / 2)
+
+    def begun(self, *more):
+        running = self.start("--algo", "ars", "--steps", "100000000", "--keep-going", "--no-tensorboard", "--seeds",
+                             "3", "--parallel", "2", "--out", "o", *more)
+        self.eventually(lambda: all(os.path.exists(f"{self.root}/o/seed-{seed}/progress.jsonl") for seed in (1, 2)),
+                        "two seeds did not begin")
+        return running
+
+    def test_ctrl_c_leaves_checkpoints_that_go_on_and_no_process(self):
+        running = self.begun()
+        running.send_signal(signal.SIGINT)
+        out, _ = self.end(running, 130)
+        self.assertIn("go on with: --seeds 3 --resume o", out)
+        self.eventually(lambda: not self.processes(), "a process is left")
+        result = self.result()
+        self.assertEqual((result["interrupted"], [one["exit_code"] for one in result["seeds"]]), (True, [130] * 3))
+        before = {seed: self.result(f"o/seed-{seed}/result.json")["steps"] for seed in (1, 2)}
+        self.assertFalse(os.path.exists(f"{self.root}/o/seed-3"))
+        steps = max(before.values()) + 4000
+        self.train(3, "--seeds", "3", "--resume", "o", "--steps", str(steps), "--no-tensorboard")
+        for seed, stopped in before.items():
+            one = self.result(f"o/seed-{seed}/result.json")
+            self.assertEqual(one["resumed_from_steps"], stopped)
+            self.assertGreaterEqual(one["steps"], steps)
+        self.assertEqual(self.result("o/seed-3/result.json")["resumed_from_steps"], 0)
+
+    def test_no_seed_outlives_its_parent(self):
+        running = self.begun()
+        running.kill()
+        running.communicate(timeout=60)
+        self.eventually(lambda: not self.processes(), "a process is left")
+
+    def test_wrong_usage(self):
+        for arguments, wrong in ((("--seeds", "2", "--checkpoint", "c"), "no --checkpoint"),
+                                 (("--parallel", "2"), "--parallel is for --seeds"),
+                                 (("--seeds", "2", "--resume", "nowhere"), "the folder of an earlier --seeds"),
+                                 (("--seeds", "0"), "--seeds")):
+            _, err = self.train(2, "--env", "CartPole-v1", *arguments)
+            self.assertIn(wrong, err)
+        _, err = self.train(1, "--env", "CartPol-v1", "--seeds", "2")
+        self.assertEqual(err.count("is \"CartPole-v1\" meant"), 1, "what is wrong for all is said once: " + err)
+
+
+if __name__ == "__main__":
+    RL = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
