@@ -1,9 +1,11 @@
 """rl as a user meets it: any environment, settings from flags and files, going on, playing, and its messages."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 RL = None
@@ -76,6 +78,57 @@ class RlTest(unittest.TestCase):
         faults = self.result("f")["faults"]
         self.assertGreater(faults["threw"], 20)
         self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
+
+    def curve(self, folder):
+        return self.result(folder)["curve"]
+
+    def interrupted(self, folder, *arguments):
+        """A run that Ctrl-C ends after a few rounds, wherever it is then."""
+        running = subprocess.Popen([RL, "train", "--out", f"{self.root}/{folder}", *arguments], env=self.environment,
+                                   text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        progress = f"{self.root}/{folder}/progress.jsonl"
+        deadline = time.monotonic() + 60
+        while not (os.path.exists(progress) and os.path.getsize(progress) > 1000):
+            self.assertLess(time.monotonic(), deadline, "no progress")
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130, out + err)
+        return self.result(folder)["steps"]
+
+    EXACT = {
+        "ppo": ("--env", "CartPole-v1", "--num-envs", "4", "--steps", "400000", "--normalize-observation"),
+        "a2c": ("--env", "CartPole-v1", "--steps", "250000"),
+        "dqn": ("--env", "CartPole-v1", "--hidden", "32,32", "--horizon", "32", "--updates", "8", "--steps", "40000",
+                "--prioritized-replay", "--n-step", "3"),
+        "sac": ("--env", "Pendulum-v1", "--hidden", "16,16", "--minibatch", "32", "--steps", "3000", "--noise",
+                "ornstein-uhlenbeck"),
+    }
+
+    def test_a_run_that_was_interrupted_goes_on_bit_for_bit(self):
+        for algo, arguments in self.EXACT.items():
+            with self.subTest(algo):
+                arguments = ("--algo", algo, *arguments, "--keep-going", "--no-tensorboard")
+                code = 0 if algo == "sac" else 3  # Pendulum has no threshold
+                stopped = self.interrupted(f"{algo}-half", *arguments)
+                whole = subprocess.run([RL, "train", "--out", f"{self.root}/{algo}-whole", *arguments],
+                                       env=self.environment, capture_output=True, text=True, timeout=240, check=False)
+                self.assertIn(whole.returncode, (0, code), whole.stderr)
+                self.assertLess(stopped, self.result(f"{algo}-whole")["steps"], "it was not interrupted in the middle")
+                _, err = self.run_rl(whole.returncode, "train", "--out", f"{self.root}/{algo}-half", "--resume",
+                                     f"{self.root}/{algo}-half/checkpoint.bin", "--no-tensorboard")
+                self.assertNotIn("resumed:", err)
+                self.assertEqual(self.parameters(f"{algo}-half")[1], self.parameters(f"{algo}-whole")[1])
+                self.assertEqual(self.curve(f"{algo}-half"), self.curve(f"{algo}-whole"))
+
+    def test_what_is_not_exact_after_going_on_is_said(self):
+        dqn = ("--algo", "dqn", "--hidden", "32,32", "--steps", "4096", "--no-replay")
+        self.train(3, "d", *dqn)
+        _, err = self.train(3, "d", "--resume", f"{self.root}/d/checkpoint.bin", "--steps", "8192")
+        self.assertIn("resumed: the checkpoint has no replay: it fills anew; the checkpoint has no states of", err)
+        self.train(3, "p", "--num-envs", "4", "--steps", "2048")
+        _, err = self.train(3, "p", "--resume", f"{self.root}/p/checkpoint.bin", "--steps", "4096", "--num-envs", "8")
+        self.assertIn("resumed: it was 2 runners of 4 environments: those of now begin new episodes", err)
 
     ARS = ("--algo", "ars", "--directions", "4", "--seed", "3", "--keep-going")
 

@@ -13,6 +13,12 @@ Options in_this_life(Options options) {
   return options;
 }
 
+/// PA-2
+template <class Runner>
+void play_on_from(const std::optional<StateDict>& resumed, Runner& runner) {
+  if (resumed && troupe::runtime_context().attempt == 0) (void)restore_state(runner, *resumed);
+}
+
 template <class Runner>
 RolloutReport report_of(Runner& runner, std::vector<EpisodeEnd> episodes) {
   return {.episodes = std::move(episodes), .deltas = runner.take_deltas(), .faults = runner.take_faults()};
@@ -28,7 +34,10 @@ SampleBatch batch_of(const SampleLayout& layout, troupe::ArrayBuilder<std::byte>
 
 troupe::ActorOptions runner_options() { return {.max_restarts = 5, .max_task_retries = 3}; }
 
-RolloutActor::RolloutActor(const RolloutOptions& options) : worker_(in_this_life(options)) {}
+RolloutActor::RolloutActor(const RolloutOptions& options, const std::optional<StateDict>& resumed)
+    : worker_(in_this_life(options)) {
+  play_on_from(resumed, worker_);
+}
 
 std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float> params, const Moments& moments) {
   worker_.sync(moments);
@@ -49,7 +58,10 @@ std::tuple<SampleBatch, RolloutReport> FragmentActor::play(troupe::Array<float> 
   return {batch_of(layout, std::move(memory)), report_of(runner_, std::move(episodes))};
 }
 
-TransitionActor::TransitionActor(const TransitionRunnerOptions& options) : runner_(in_this_life(options)) {}
+TransitionActor::TransitionActor(const TransitionRunnerOptions& options, const std::optional<StateDict>& resumed)
+    : runner_(in_this_life(options)) {
+  play_on_from(resumed, runner_);
+}
 
 std::tuple<SampleBatch, RolloutReport> TransitionActor::play(troupe::Array<float> params, const PlayOrder& order,
                                                              const Moments& moments) {

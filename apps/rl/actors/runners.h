@@ -3,8 +3,10 @@
 //
 // PA-1  A runner that dies is restarted with fresh environments and random streams of its own, so that it does not play
 //       its first episodes again, and its interrupted call runs again.
+// PA-2  One that was given a state plays on from there, in its first life.
 #pragma once
 
+#include <optional>
 #include <tuple>
 
 #include "apps/rl/actors/messages.h"
@@ -21,10 +23,12 @@ namespace rl {
 /// For algorithms that learn from what their present policy plays.
 class RolloutActor {
  public:
-  explicit RolloutActor(const RolloutOptions& options);
+  RolloutActor(const RolloutOptions& options, const std::optional<StateDict>& resumed);
 
   /// One batch, and what else was seen in it.
   std::tuple<SampleBatch, RolloutReport> collect(troupe::Array<float> params, const Moments& moments);
+  /// None: its environments cannot be saved.
+  std::optional<StateDict> save() { return save_state(worker_); }
 
  private:
   RolloutWorker worker_;
@@ -44,11 +48,13 @@ class FragmentActor {
 /// For algorithms that learn from a replay.
 class TransitionActor {
  public:
-  explicit TransitionActor(const TransitionRunnerOptions& options);
+  TransitionActor(const TransitionRunnerOptions& options, const std::optional<StateDict>& resumed);
 
   /// The transitions that are complete, none perhaps, and what else was seen.
   std::tuple<SampleBatch, RolloutReport> play(troupe::Array<float> params, const PlayOrder& order,
                                               const Moments& moments);
+  /// None: its environments cannot be saved.
+  std::optional<StateDict> save() { return save_state(runner_); }
 
  private:
   TransitionRunner runner_;

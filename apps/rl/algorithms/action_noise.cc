@@ -48,6 +48,7 @@ class OrnsteinUhlenbeck final : public ActionNoise {
   void reset(std::size_t env) override {
     std::ranges::fill(std::span(state_).subspan(env * options_.dimensions, options_.dimensions), 0.0);
   }
+  void visit(StateVisitor& visitor) override { visitor.numbers("noise", state_); }
 
  private:
   OrnsteinUhlenbeckOptions options_;
@@ -76,6 +77,9 @@ class ColoredNoise final : public ActionNoise {
     return now_;
   }
   void reset(std::size_t env) override { place_[env] = options_.period; }
+  void visit(StateVisitor& visitor) override {
+    visitor.numbers("place", place_), visitor.numbers("sequences", sequences_);
+  }
 
  private:
   std::span<double> sequence(std::size_t env, std::size_t dimension) {

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/state/state_visitor.h"
 
 namespace rl {
 
@@ -32,6 +33,7 @@ class ActionNoise {
   virtual std::span<const double> next(Generator& generator) = 0;
   /// An episode of it has ended.
   virtual void reset(std::size_t env) = 0;
+  virtual void visit(StateVisitor& visitor) = 0;
 };
 
 struct OrnsteinUhlenbeckOptions {

@@ -64,6 +64,8 @@ class MadeEnv {
   void sync(const Moments& moments);
   /// At the start of a run.
   [[nodiscard]] Moments moments() const;
+  /// BE-8.
+  bool visit(StateVisitor& visitor) { return env_->visit(visitor); }
 
  private:
   MadeEnv() = default;

@@ -22,6 +22,9 @@
 //         begins anew at once, in a stream that it has not had: the row has reward 0, no flags, the next episode's
 //         first observation, and is_reset is 1: no transition. The episode's good prefix ends with the observation
 //         that the last action was chosen for: whoever trains bootstraps from there, or drops the prefix.
+//   BE-8  After restore_state of what save_state gave (state_visitor.h), between any two calls, all that comes is what
+//         would have come: observations, rewards, flags, ends, faults. It works in a batch that was made with the same
+//         options. ends() and faults() of the step before are not kept.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +38,7 @@
 #include "apps/rl/envs/faults.h"
 #include "apps/rl/spaces/rows.h"
 #include "apps/rl/spaces/space.h"
+#include "apps/rl/state/state_visitor.h"
 
 namespace rl {
 
@@ -86,6 +90,9 @@ class BatchEnv {
   [[nodiscard]] virtual std::span<const std::int32_t> lives() const { return {}; }
   /// Of the last step, by environment, ascending. Environments that cannot fault have none.
   [[nodiscard]] virtual std::span<const Fault> faults() const { return {}; }
+
+  /// All that changes in it (BE-8). False: it cannot be saved, and nothing was visited that matters.
+  virtual bool visit(StateVisitor&) { return false; }
 };
 
 /// Memory for the results of steps; for programs and tests that keep them nowhere else.

@@ -7,6 +7,7 @@
 //     void check(ConstRows actions, std::size_t row) const;   // BE-6: raises for an action that is none
 //     StepOutcome step(ConstRows actions, std::size_t row);   // a checked one
 //     void observe(Rows row) const;
+//     void visit(StateVisitor& visitor);                      // BE-8; a Slot without it cannot be saved
 //   };
 //
 // One thread at a time. Promises: BE-1 to BE-7 of batch_env.h.
@@ -89,6 +90,20 @@ class SlotsVectorEnv : public BatchEnv {
     return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept)};
   }
   [[nodiscard]] std::span<const Fault> faults() const override { return faults_; }
+  bool visit(StateVisitor& visitor) override {
+    if constexpr (requires(Slot& slot) { slot.visit(visitor); }) {
+      visitor.is("env", specs_.id);
+      for (std::size_t i = 0; i < slots_.size(); ++i) {
+        StateVisitor inside = visitor.inside(std::to_string(i));
+        inside.one("steps", episodes_[i].steps), inside.one("return", episodes_[i].episode_return);
+        inside.one("ended", episodes_[i].ended);
+        slots_[i].visit(inside);
+      }
+      return true;
+    } else {
+      return false;
+    }
+  }
 
  protected:
   SlotsVectorEnv(std::vector<Slot> slots, EnvSpecs specs, AutoReset auto_reset)

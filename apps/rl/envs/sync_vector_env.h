@@ -21,10 +21,22 @@ class EnvSlot {
  public:
   explicit EnvSlot(std::unique_ptr<Env> env) : env_(std::move(env)) {}
   void seed(std::uint64_t seed) { generator_ = Generator(seed); }
-  void begin() { env_->reset(generator_); }
+  void begin() {
+    env_->reset(generator_);
+    origin_ = StateOrigin::kAfterReset;
+  }
   void check(ConstRows actions, std::size_t row) const;
-  StepOutcome step(ConstRows actions, std::size_t row) { return env_->step(action_of(actions, row)); }
+  StepOutcome step(ConstRows actions, std::size_t row) {
+    origin_ = StateOrigin::kAfterStep;
+    return env_->step(action_of(actions, row));
+  }
   void observe(Rows row) const { env_->observe(row.as<float>()); }
+
+  void visit(StateVisitor& visitor) {
+    std::vector<double> state(env_->state().begin(), env_->state().end());
+    visitor.numbers("state", state), visitor.one("origin", origin_), visitor.generator("generator", generator_);
+    if (visitor.mode() == StateVisitor::Mode::kRestore) env_->set_state(state, origin_);
+  }
 
   [[nodiscard]] const Env& env() const { return *env_; }
 
@@ -33,6 +45,7 @@ class EnvSlot {
 
   std::unique_ptr<Env> env_;
   Generator generator_{0};
+  StateOrigin origin_ = StateOrigin::kAfterReset;
 };
 
 }  // namespace detail

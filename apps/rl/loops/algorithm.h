@@ -9,12 +9,14 @@
 //   ALG-1  round() that throws CancelledError (Ctrl-C) leaves its round open: the next call finishes it, so that the
 //          learner, the log and a checkpoint agree.
 //   ALG-2  save() between two rounds, and make_algorithm with what it gave, go on as if nothing had been: bit for bit
-//          where the loop is synchronous and its environments can be saved, else with episodes begun anew.
+//          where the loop is synchronous and its environments can be saved (BE-8), else with episodes begun anew, and
+//          resume_note() says so.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <troupe/result.h>
@@ -50,6 +52,8 @@ class Algorithm {
   [[nodiscard]] virtual Weights weights() = 0;
   /// GetTimeoutError when an actor does not answer in time.
   [[nodiscard]] virtual troupe::Result<AlgorithmState> save() = 0;
+  /// What is not as it was before the run was resumed; empty: all is.
+  [[nodiscard]] virtual std::string resume_note() const { return {}; }
 };
 
 /// From where an algorithm goes on.

@@ -10,6 +10,7 @@ namespace rl {
 
 AsyncLoop::AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed)
     : config_(config), moments_(resumed ? resumed->moments : task.moments) {
+  if (resumed) note_ = "an asynchronous run's environments begin new episodes";
   learner_ = troupe::actor<LearnerActor>.remote(
       config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
   const auto restartable = troupe::actor<FragmentActor>.options(runner_options());

@@ -32,6 +32,7 @@ class AsyncLoop final : public Algorithm {
   Round round() override;
   Weights weights() override;
   troupe::Result<AlgorithmState> save() override;
+  std::string resume_note() const override { return note_; }
 
  private:
   struct Fragment {
@@ -59,6 +60,7 @@ class AsyncLoop final : public Algorithm {
   std::int64_t version_ = 0, thrown_away_ = 0;
   std::deque<Fragment> under_way_;  // in the order of their calls
   Open open_;
+  std::string note_;
 };
 
 }  // namespace rl

@@ -8,6 +8,7 @@
 
 #include "apps/rl/algorithms/philox.h"
 #include "apps/rl/config/runner_options.h"
+#include "apps/rl/loops/saved_runners.h"
 #include "apps/rl/loops/waits.h"
 
 namespace rl {
@@ -47,9 +48,13 @@ OffPolicyLoop::OffPolicyLoop(const RunConfig& config, const Task& task, const st
     shards_.push_back({.actor = troupe::actor<ReplayActor>.remote(
                            options, kept.entries().empty() ? std::nullopt : std::optional(kept))});
   }
+  SavedRunners saved = saved_runners(config, resumed);
+  note_ = std::move(saved.note);
+  if (resumed && !parts.has(kAllotGenerator)) note_ = "the checkpoint has no replay: it fills anew; " + note_;
   const auto restartable = troupe::actor<TransitionActor>.options(runner_options());
   for (std::size_t i = 0; i < config.num_workers; ++i)
-    runners_.push_back(restartable.remote(transition_runner_options(config, task.policy, i, steps_)));
+    runners_.push_back(
+        restartable.remote(transition_runner_options(config, task.policy, i, steps_), saved.states[i]));
 }
 
 std::int64_t OffPolicyLoop::steps_of_a_round() const {
@@ -185,6 +190,7 @@ troupe::Result<AlgorithmState> OffPolicyLoop::save() {
   }
   const Generator::Saved saved = generator_.save();
   out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
+  save_runners(config_, runners_, out.parts);
   return out;
 }
 

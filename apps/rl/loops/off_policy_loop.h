@@ -19,6 +19,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/rl/actors/learner_actor.h"
@@ -35,6 +36,7 @@ class OffPolicyLoop final : public Algorithm {
   Round round() override;
   Weights weights() override;
   troupe::Result<AlgorithmState> save() override;
+  std::string resume_note() const override { return note_; }
 
  private:
   enum class Stage { kPlaying, kLearning, kEnding };
@@ -71,6 +73,7 @@ class OffPolicyLoop final : public Algorithm {
   std::vector<Shard> shards_;
   std::optional<ParamsRef> params_;
   std::optional<Open> open_;
+  std::string note_;
 };
 
 }  // namespace rl

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/rl/config/runner_options.h"
+#include "apps/rl/loops/saved_runners.h"
 #include "apps/rl/loops/waits.h"
 
 namespace rl {
@@ -12,9 +13,11 @@ OnPolicyLoop::OnPolicyLoop(const RunConfig& config, const Task& task, const std:
   learner_ = troupe::actor<LearnerActor>.remote(
       config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
   const auto restartable = troupe::actor<RolloutActor>.options(runner_options());
+  SavedRunners saved = saved_runners(config, resumed);
+  note_ = std::move(saved.note);
   for (std::size_t i = 0; i < config.num_workers; ++i)
     workers_.push_back(restartable.remote(
-        rollout_options(config, std::get<PolicySpec>(task.policy), i, resumed ? resumed->steps : 0)));
+        rollout_options(config, std::get<PolicySpec>(task.policy), i, resumed ? resumed->steps : 0), saved.states[i]));
 }
 
 Round OnPolicyLoop::round() {
@@ -54,7 +57,9 @@ Weights OnPolicyLoop::weights() {
 troupe::Result<AlgorithmState> OnPolicyLoop::save() {
   auto learner = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = kSaveDeadline});
   if (!learner.ok()) return learner.error_ptr();
-  return AlgorithmState{.learner = std::move(*learner), .parts = {}};
+  AlgorithmState out{.learner = std::move(*learner), .parts = {}};
+  save_runners(config_, workers_, out.parts);
+  return out;
 }
 
 }  // namespace rl

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/rl/actors/learner_actor.h"
@@ -25,6 +26,7 @@ class OnPolicyLoop final : public Algorithm {
   Round round() override;
   Weights weights() override;
   troupe::Result<AlgorithmState> save() override;
+  std::string resume_note() const override { return note_; }
 
  private:
   struct Open {
@@ -40,6 +42,7 @@ class OnPolicyLoop final : public Algorithm {
   std::vector<troupe::ActorHandle<RolloutActor>> workers_;
   std::optional<ParamsRef> params_;
   std::optional<Open> open_;
+  std::string note_;
 };
 
 }  // namespace rl

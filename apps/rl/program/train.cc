@@ -81,6 +81,7 @@ class TrainingRun {
     log_.threshold = task_.specs.reward_threshold;
     log_.point_every = config.total_steps / kMostPoints;
     algorithm_ = make_algorithm(config, task_, resume_point(resumed));
+    if (const std::string note = algorithm_->resume_note(); !note.empty()) progress_.note("resumed: " + note);
   }
 
   int run() {

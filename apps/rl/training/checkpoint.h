@@ -15,8 +15,7 @@
 // RCK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a
 //       NotFoundError. Decoding is bounded by the bytes that are there (TST-2). A checkpoint whose network is not the
 //       one that its configuration makes is damaged as well.
-// RCK-3  Training goes on after load_checkpoint as it would have without the stop, except that episodes in play are
-//       lost.
+// RCK-3  Training goes on after load_checkpoint as it would have without the stop, as far as ALG-2 says.
 #pragma once
 
 #include <cstdint>

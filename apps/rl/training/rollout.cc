@@ -127,4 +127,10 @@ void RolloutWorker::record_endings(std::uint32_t step, std::vector<EpisodeEnd>& 
   }
 }
 
+bool RolloutWorker::visit(StateVisitor& visitor) {
+  visitor.generator("generator", generator_), visitor.bytes("last_obs", last_obs_.view());
+  StateVisitor env = visitor.inside("env");
+  return made_.visit(env);
+}
+
 }  // namespace rl

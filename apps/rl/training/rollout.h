@@ -8,6 +8,7 @@
 // ROL-3  Training uses the exact environment (CVE-1, Isa::kReference); only the networks run vectorized.
 // ROL-4  A faulted episode (BE-7) is no return. The row of its fault is no transition: its advantage is 0 and its
 //        return the value that it was given, so the good prefix bootstraps from the observation of that row.
+// ROL-5  After restore_state of what save_state gave, with the same options, it plays as it would have.
 #pragma once
 
 #include <array>
@@ -67,6 +68,8 @@ class RolloutWorker {
   [[nodiscard]] Moments take_deltas() { return made_.take_deltas(); }
   /// Faulted episodes since the last call.
   [[nodiscard]] FaultCounts take_faults() { return std::exchange(faults_, {}); }
+  /// Between two collect() and after take_deltas(): ROL-5.
+  bool visit(StateVisitor& visitor);
 
  private:
   void act(std::size_t begin, const OnPolicyOut& out);

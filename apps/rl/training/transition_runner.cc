@@ -105,4 +105,12 @@ void TransitionRunner::end_faulted() {
   }
 }
 
+bool TransitionRunner::visit(StateVisitor& visitor) {
+  visitor.generator("generator", generator_), visitor.bytes("obs", obs_.view());
+  visitor.part("builder", builder_);
+  if (noise_) noise_->visit(visitor);
+  StateVisitor env = visitor.inside("env");
+  return made_.visit(env);
+}
+
 }  // namespace rl

@@ -13,6 +13,7 @@
 //   TRR-4  A faulted episode (BE-7) is no return. Its good prefix is bootstrapped, or dropped (keep_faulted).
 //   TRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
 //   TRR-6  Noise that stays begins anew with each episode of its environment, and passes in no random step.
+//   TRR-7  After restore_state of what save_state gave, with the same options, it plays as it would have.
 #pragma once
 
 #include <cstddef>
@@ -83,6 +84,8 @@ class TransitionRunner {
   [[nodiscard]] Moments take_deltas() { return made_.take_deltas(); }
   /// Faulted episodes since the last call.
   [[nodiscard]] FaultCounts take_faults() { return std::exchange(faults_, {}); }
+  /// Between two play() and after take_deltas(): TRR-7.
+  bool visit(StateVisitor& visitor);
 
  private:
   void act(std::span<const float> params, std::int64_t done);

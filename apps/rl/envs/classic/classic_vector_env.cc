@@ -306,6 +306,15 @@ EpisodeEnds ClassicVectorEnv::ends() const {
   return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept)};
 }
 
+bool ClassicVectorEnv::visit(StateVisitor& visitor) {
+  visitor.is("env", task_.spec->id);
+  visitor.numbers("state", state_), visitor.numbers("episode_return", episode_return_);
+  visitor.numbers("steps", steps_), visitor.numbers("ended_before", ended_before_);
+  visitor.one("ended_before_count", ended_before_count_);
+  for (std::size_t i = 0; i < size(); ++i) visitor.generator(fmt::format("generator/{}", i), generators_[i]);
+  return true;
+}
+
 // ------------------------------------------------------------------------------------------------------- the inside
 
 std::vector<double> ClassicVectorEnv::state(std::size_t env) const {

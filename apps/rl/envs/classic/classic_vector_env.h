@@ -57,6 +57,7 @@ class ClassicVectorEnv final : public BatchEnv {
   void observe(Rows obs) const override;
   void step(ConstRows actions, const StepOut& out) override;
   [[nodiscard]] EpisodeEnds ends() const override;
+  bool visit(StateVisitor& visitor) override;
 
   /// The inside of one, as Env::state() has it.
   [[nodiscard]] std::vector<double> state(std::size_t env) const;

@@ -80,4 +80,12 @@ void Breakout::observe(std::span<std::uint8_t> board) const {
   bricks_.show(board, channels(), kBrick);
 }
 
+void Breakout::visit(StateVisitor& visitor) {
+  visitor.one("ball_y", ball_.y), visitor.one("ball_x", ball_.x);
+  visitor.one("last_y", last_.y), visitor.one("last_x", last_.x);
+  visitor.one("down", down_), visitor.one("right", right_), visitor.one("paddle", paddle_);
+  visitor.one("inside_bricks", inside_bricks_);
+  bricks_.visit("bricks", visitor);
+}
+
 }  // namespace rl::minatar

@@ -15,6 +15,7 @@ class Breakout final : public Game {
   void reset(Draws& draws) override;
   GameOutcome step(Move move) override;
   void observe(std::span<std::uint8_t> board) const override;
+  void visit(StateVisitor& visitor) override;
 
  private:
   struct Cell {

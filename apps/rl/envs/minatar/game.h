@@ -15,9 +15,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/state/state_visitor.h"
 
 namespace rl::minatar {
 
@@ -43,6 +45,7 @@ class GeneratorDraws final : public Draws {
   int choice(int choices) override {
     return static_cast<int>(generator_.integers(static_cast<std::uint32_t>(choices)));
   }
+  void visit(StateVisitor& visitor) { visitor.generator("generator", generator_); }
 
  private:
   Generator generator_;
@@ -75,6 +78,7 @@ class Plane {
 
   /// Into one channel of a board of [y][x][channels].
   void show(std::span<std::uint8_t> board, std::size_t channels, std::size_t channel) const;
+  void visit(const std::string& name, StateVisitor& visitor) { visitor.numbers(name, std::span<std::uint16_t>(rows_)); }
 
  private:
   static std::size_t index(int y) { return static_cast<std::size_t>(y); }
@@ -99,6 +103,8 @@ class Game {
   virtual void observe(std::span<std::uint8_t> board) const = 0;
   /// How often the game has become harder in this episode.
   [[nodiscard]] virtual int ramp() const { return 0; }
+  /// All that changes in it.
+  virtual void visit(StateVisitor& visitor) = 0;
 };
 
 struct GameOptions {
@@ -119,6 +125,10 @@ class StickyGame {
     return game_->step(last_);
   }
   [[nodiscard]] const Game& game() const { return *game_; }
+  void visit(StateVisitor& visitor) {
+    visitor.one("last", last_);
+    game_->visit(visitor);
+  }
 
  private:
   std::unique_ptr<Game> game_;

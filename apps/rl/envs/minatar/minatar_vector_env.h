@@ -35,6 +35,7 @@ class MinAtarSlot {
   void check(ConstRows actions, std::size_t row) const;
   StepOutcome step(ConstRows actions, std::size_t row);
   void observe(Rows row) const;
+  void visit(StateVisitor& visitor) { game_.visit(visitor), draws_.visit(visitor); }
 
  private:
   minatar::StickyGame game_;

@@ -103,4 +103,12 @@ void SpaceInvaders::observe(std::span<std::uint8_t> board) const {
   enemy_bullets_.show(board, channels(), kEnemyBullet);
 }
 
+void SpaceInvaders::visit(StateVisitor& visitor) {
+  visitor.one("cannon", cannon_), visitor.one("direction", direction_), visitor.one("ramp", ramp_);
+  own_bullets_.visit("own_bullets", visitor), enemy_bullets_.visit("enemy_bullets", visitor);
+  aliens_.visit("aliens", visitor);
+  visitor.one("move_interval", move_interval_), visitor.one("move_timer", move_timer_);
+  visitor.one("enemy_shot_timer", enemy_shot_timer_), visitor.one("own_shot_timer", own_shot_timer_);
+}
+
 }  // namespace rl::minatar

@@ -19,6 +19,7 @@ class SpaceInvaders final : public Game {
   GameOutcome step(Move move) override;
   void observe(std::span<std::uint8_t> board) const override;
   [[nodiscard]] int ramp() const override { return ramp_; }
+  void visit(StateVisitor& visitor) override;
 
  private:
   void move_cannon(Move move);

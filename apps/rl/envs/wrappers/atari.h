@@ -34,6 +34,8 @@ class NoopReset final : public EnvWrapper {
   static troupe::Result<std::unique_ptr<NoopReset>> make(std::unique_ptr<BatchEnv> inner, int noop_max = 30);
   void reset(std::span<const std::uint64_t> seeds) override;
   void reset_one(std::size_t env) override;
+  /// What is inside of it runs elsewhere (gym:).
+  bool visit(StateVisitor&) override { return false; }
 
  private:
   NoopReset(std::unique_ptr<BatchEnv> inner, int noop_max);
@@ -51,6 +53,8 @@ class FireReset final : public EnvWrapper {
   static troupe::Result<std::unique_ptr<FireReset>> make(std::unique_ptr<BatchEnv> inner);
   void reset(std::span<const std::uint64_t> seeds) override;
   void reset_one(std::size_t env) override;
+  /// What is inside of it runs elsewhere (gym:).
+  bool visit(StateVisitor&) override { return false; }
 
  private:
   explicit FireReset(std::unique_ptr<BatchEnv> inner);
@@ -68,6 +72,8 @@ class MaxAndSkip final : public EnvWrapper {
   void reset_one(std::size_t env) override;
   void observe(Rows obs) const override;
   void step(ConstRows actions, const StepOut& out) override;
+  /// What is inside of it runs elsewhere (gym:).
+  bool visit(StateVisitor&) override { return false; }
 
  private:
   MaxAndSkip(std::unique_ptr<BatchEnv> inner, int skip);
@@ -82,6 +88,8 @@ class EpisodicLife final : public EpisodeWrapper {
   /// InvalidArgumentError: not one environment alone with a choice of actions and with lives.
   static troupe::Result<std::unique_ptr<EpisodicLife>> make(std::unique_ptr<BatchEnv> inner);
   void reset(std::span<const std::uint64_t> seeds) override;
+  /// What is inside of it runs elsewhere (gym:).
+  bool visit(StateVisitor&) override { return false; }
 
  private:
   explicit EpisodicLife(std::unique_ptr<BatchEnv> inner);

@@ -25,6 +25,11 @@ class EnvWrapper : public BatchEnv {
   [[nodiscard]] std::span<const std::uint8_t> action_mask() const override { return inner_->action_mask(); }
   [[nodiscard]] std::span<const std::int32_t> lives() const override { return inner_->lives(); }
   [[nodiscard]] std::span<const Fault> faults() const override { return inner_->faults(); }
+  /// Of what is inside; a wrapper that remembers something adds that.
+  bool visit(StateVisitor& visitor) override {
+    StateVisitor inside = visitor.inside("inner");
+    return inner_->visit(inside);
+  }
 
  protected:
   [[nodiscard]] BatchEnv& inner() { return *inner_; }

@@ -22,6 +22,14 @@ class EpisodeWrapper : public EnvWrapper {
   void reset_one(std::size_t env) override;
   void step(ConstRows actions, const StepOut& out) override;
   [[nodiscard]] EpisodeEnds ends() const override { return {ended_, returns_, lengths_, {}}; }
+  bool visit(StateVisitor& visitor) override {
+    for (std::size_t i = 0; i < episodes_.size(); ++i) {
+      StateVisitor inside = visitor.inside(std::to_string(i));
+      inside.one("length", episodes_[i].length), inside.one("return", episodes_[i].episode_return);
+      inside.one("ended", episodes_[i].ended);
+    }
+    return EnvWrapper::visit(visitor);
+  }
 
  protected:
   /// After a step of `env`, the `length`-th of its episode: may raise flags.

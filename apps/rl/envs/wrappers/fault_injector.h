@@ -47,6 +47,14 @@ class FaultInjector final : public EnvWrapper {
   void step(ConstRows actions, const StepOut& out) override;
   [[nodiscard]] EpisodeEnds ends() const override;
   [[nodiscard]] std::span<const Fault> faults() const override { return faults_; }
+  bool visit(StateVisitor& visitor) override {
+    for (std::size_t i = 0; i < episodes_.size(); ++i) {
+      StateVisitor inside = visitor.inside(std::to_string(i));
+      inside.one("rewards", episodes_[i].rewards), inside.one("steps", episodes_[i].steps);
+      inside.generator("draws", draws_[i]);
+    }
+    return EnvWrapper::visit(visitor);
+  }
 
  private:
   FaultInjector(std::unique_ptr<BatchEnv> inner, const FaultRates& rates, FaultDeeds deeds);

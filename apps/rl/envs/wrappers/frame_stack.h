@@ -24,6 +24,10 @@ class FrameStack final : public EnvWrapper {
   void observe(Rows obs) const override;
   void step(ConstRows actions, const StepOut& out) override;
   [[nodiscard]] EpisodeEnds ends() const override;
+  bool visit(StateVisitor& visitor) override {
+    visitor.bytes("stacks", stacks_.view());
+    return EnvWrapper::visit(visitor);
+  }
 
  private:
   FrameStack(std::unique_ptr<BatchEnv> inner, std::size_t frames);

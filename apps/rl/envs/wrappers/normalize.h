@@ -47,6 +47,15 @@ class SharedMoments {
     update();
   }
   [[nodiscard]] const RunningMoments& base() const { return base_; }
+  void visit(StateVisitor& visitor) {
+    for (const auto& [name, moments] : {std::pair<const char*, RunningMoments*>{"base", &base_}, {"own", &own_}}) {
+      std::vector<double> saved = moments->save();
+      visitor.numbers(name, saved);
+      if (visitor.mode() == StateVisitor::Mode::kRestore) *moments = RunningMoments::restore(saved);
+    }
+    visitor.one("seen_any", seen_any_);
+    if (visitor.mode() == StateVisitor::Mode::kRestore && seen_any_) update();
+  }
   /// base and what was seen here since.
   [[nodiscard]] const RunningMoments& now() const { return seen_any_ ? now_ : base_; }
 
@@ -73,6 +82,11 @@ class NormalizeObservation final : public EnvWrapper {
   void observe(Rows obs) const override;
   void step(ConstRows actions, const StepOut& out) override;
   [[nodiscard]] EpisodeEnds ends() const override;
+  bool visit(StateVisitor& visitor) override {
+    StateVisitor inside = visitor.inside("moments");
+    moments_.visit(inside);
+    return EnvWrapper::visit(visitor);
+  }
 
   SharedMoments& moments() { return moments_; }
 
@@ -93,6 +107,12 @@ class NormalizeReward final : public EnvWrapper {
   void reset(std::span<const std::uint64_t> seeds) override;
   void reset_one(std::size_t env) override;
   void step(ConstRows actions, const StepOut& out) override;
+  bool visit(StateVisitor& visitor) override {
+    StateVisitor inside = visitor.inside("moments");
+    moments_.visit(inside);
+    visitor.numbers("returns", returns_);
+    return EnvWrapper::visit(visitor);
+  }
 
   SharedMoments& moments() { return moments_; }
 
