@@ -126,10 +126,22 @@ class SeedsTest(unittest.TestCase):
         running.communicate(timeout=60)
         self.eventually(lambda: not self.processes(), "a process is left")
 
+    def test_a_seed_that_does_not_answer_ctrl_c_is_killed_and_told_of(self):
+        running = self.start("--env", "stall:CartPole-v1", "--env-kwargs", '{"p": 1, "seconds": 1000}', "--seeds", "3",
+                             "--parallel", "2", "--out", "o", "--no-tensorboard")
+        self.eventually(lambda: all(os.path.exists(f"{self.root}/o/seed-{seed}/config.yaml") for seed in (1, 2)),
+                        "two seeds did not begin")
+        running.send_signal(signal.SIGINT)
+        out, _ = self.end(running, 130)
+        self.assertIn("0 of 3 seeds ended", out)
+        self.assertTrue(self.result()["interrupted"])
+        self.eventually(lambda: not self.processes(), "a process is left")
+
     def test_wrong_usage(self):
         for arguments, wrong in ((("--seeds", "2", "--checkpoint", "c"), "no --checkpoint"),
                                  (("--parallel", "2"), "--parallel is for --seeds"),
                                  (("--seeds", "2", "--resume", "nowhere"), "the folder of an earlier --seeds"),
+                                 (("--seeds", "2", "--seed", "18446744073709551615"), "there are no 2 seeds from"),
                                  (("--seeds", "0"), "--seeds")):
             _, err = self.train(2, "--env", "CartPole-v1", *arguments)
             self.assertIn(wrong, err)

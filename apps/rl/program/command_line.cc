@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -190,6 +191,9 @@ troupe::Status complete_seeds(TrainCommand& train) {
     return troupe::InvalidArgumentError("with --seeds each seed has its checkpoint in OUT/seed-S: no --checkpoint");
   if (train.parallel == 0) train.parallel = std::max(1u, std::thread::hardware_concurrency());
   if (train.resume.empty()) return {};
+  if (train.out != TrainCommand{}.out && train.out != train.resume)
+    return troupe::InvalidArgumentError(fmt::format("with --seeds, a run goes on in its folder, {}: not in {}",
+                                                    train.resume.string(), train.out.string()));
   const std::filesystem::path kept = train.resume / "config.yaml";
   if (!std::filesystem::exists(kept))
     return troupe::InvalidArgumentError(fmt::format("with --seeds, --resume names the folder of an earlier --seeds: "
@@ -224,6 +228,9 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
   auto config = config_from(train.given);
   if (!config.ok()) return config.error_ptr();
   train.config = std::move(*config);
+  if (train.seeds > 0 && train.config.seed > std::numeric_limits<std::uint64_t>::max() - (train.seeds - 1))
+    return troupe::InvalidArgumentError(fmt::format("there are no {} seeds from {} on", train.seeds,
+                                                    train.config.seed));
   return {};
 }
 

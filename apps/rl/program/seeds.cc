@@ -26,7 +26,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{100};
-constexpr std::chrono::seconds kStopDeadline{15};  // for a checkpoint: more than the grace of a run's own
+// For a checkpoint: more than kSaveDeadline, and less than the grace of 10 s that the runtime gives this process; behind
+// that it ends without a summary.
+constexpr std::chrono::seconds kStopDeadline{9};
 constexpr std::size_t kTailBytes = 4096;  // of progress.jsonl: more than a line
 
 std::string text_of_file(const std::filesystem::path& path) {
@@ -91,7 +93,8 @@ class SeedRuns {
     std::filesystem::path folder;
     std::optional<ChildProcess> process = {};
     std::optional<int> exit_code = {};
-    std::int64_t steps = 0;
+    bool begun = false;
+    std::int64_t steps = 0, steps_before = 0;  // those of an earlier run, when it goes on
   };
 
   [[nodiscard]] bool all_ended() const {
@@ -119,11 +122,14 @@ class SeedRuns {
       arguments.insert(arguments.end(), {"--resume", checkpoint.string()});
     if (!command_.tensorboard) arguments.emplace_back("--no-tensorboard");
     if (!command_.keep_replay) arguments.emplace_back("--no-replay");
+    if (command_.resume == command_.out) run.steps = run.steps_before = steps_so_far(run.folder);
     std::error_code ignored;  // the log says what is wrong with the folder
+    std::filesystem::remove(run.folder / "result.json", ignored);  // an older run's is not this one's
     std::filesystem::create_directories(run.folder, ignored);
     auto started = ChildProcess::start(arguments, run.folder / "log.txt");
     if (started.ok()) {
       run.process.emplace(std::move(*started));
+      run.begun = true;
       return;
     }
     progress_.note(fmt::format("seed {}: {}", run.seed, started.error().message()));
@@ -133,7 +139,7 @@ class SeedRuns {
   void look() {
     for (Run& run : runs_) {
       if (!run.process) continue;
-      run.steps = steps_so_far(run.folder);
+      run.steps = std::max(run.steps, steps_so_far(run.folder));  // a copy's line names steps that are over
       if (run.process->running()) continue;
       run.exit_code = run.process->exit_code();
       run.process.reset();
@@ -164,17 +170,19 @@ class SeedRuns {
 
   void show(bool last) {
     const std::chrono::duration<double> elapsed = Clock::now() - started_;
-    std::int64_t steps = 0;
+    std::int64_t steps = 0, now = 0;  // now: of this run alone
     std::size_t ended = 0;
     for (const Run& run : runs_) {
-      steps += run.steps;
+      steps += run.steps, now += run.steps - run.steps_before;
       ended += run.exit_code ? 1 : 0;
     }
     const double all = static_cast<double>(command_.config.total_steps) * static_cast<double>(runs_.size());
     const auto line = [&](int bar_width) {
-      const double rate = elapsed.count() > 0 ? static_cast<double>(steps) / elapsed.count() : 0;
-      return fmt::format("{}{} steps of {} seeds  {} ended, {} running  {} steps/s", apps::bar(steps / all, bar_width),
-                         apps::grouped(steps), runs_.size(), ended, running(), apps::short_rate(rate));
+      const double rate = elapsed.count() > 0 ? static_cast<double>(now) / elapsed.count() : 0;
+      const double left = std::max(0.0, all - static_cast<double>(steps));
+      return fmt::format("{}{} steps of {} seeds  {} ended, {} running  {} steps/s  ETA {}",
+                         apps::bar(static_cast<double>(steps) / all, bar_width), apps::grouped(steps), runs_.size(),
+                         ended, running(), apps::short_rate(rate), rate > 0 ? apps::clock_time(left / rate) : "-:--");
     };
     progress_.update(elapsed.count(), line, last);
   }
@@ -182,7 +190,7 @@ class SeedRuns {
   [[nodiscard]] std::vector<SeedOutcome> outcomes() {
     std::vector<SeedOutcome> out;
     for (const Run& run : runs_) {
-      const std::string result = text_of_file(run.folder / "result.json");
+      const std::string result = run.begun ? text_of_file(run.folder / "result.json") : std::string();
       auto read = seed_outcome(run.seed, *run.exit_code, result);
       if (read.ok()) {
         out.push_back(std::move(*read));

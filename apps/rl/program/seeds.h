@@ -6,6 +6,8 @@
 //                                   │ Ctrl-C: passed on once
 //                                   └──▶ writes its checkpoint ──▶ ended (130)
 //
+// The runtime's own flags (--troupe-...) do not reach the seeds; environment variables do.
+//
 // Inside of troupe::run; one thread.
 //
 // SDS-1  A seed that fails takes nothing from the others: their runs go on and are told of.
