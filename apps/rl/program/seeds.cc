@@ -26,8 +26,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{100};
-// For a checkpoint: more than kSaveDeadline, and less than the grace of 10 s that the runtime gives this process; behind
-// that it ends without a summary.
+// For a checkpoint: more than kSaveDeadline, and less than the grace of 10 s that the runtime gives this process, after
+// which it ends without a summary.
 constexpr std::chrono::seconds kStopDeadline{9};
 constexpr std::size_t kTailBytes = 4096;  // of progress.jsonl: more than a line
 
