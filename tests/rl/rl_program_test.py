@@ -151,6 +151,7 @@ class RlTest(unittest.TestCase):
         clone = (*imitate, data)
         out, _ = self.train(0, "whole", *clone, "--steps", "200000")
         self.assertIn("gate 475: passed", out)
+        self.assertNotIn("mean return", out, "it has played nothing itself")
         self.train(0, "half", *clone, "--steps", "100000")
         self.train(0, "half", "--resume", f"{self.root}/half/checkpoint.bin", "--steps", "200000")
         self.assertEqual(self.parameters("whole")[1], self.parameters("half")[1])

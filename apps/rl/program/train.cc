@@ -217,8 +217,8 @@ class TrainingRun {
                  *log_.threshold, log_.solved_steps, log_.solved_seconds);
     } else {
       const char* how = outcome.interrupted ? "interrupted" : succeeded() ? "trained" : "not solved";
-      fmt::print("{}: {} steps, mean return {:.1f}\n", how, log_.steps,
-                 log_.mean_return());
+      if (log_.episodes == 0) fmt::print("{}: {} steps\n", how, log_.steps);  // it played none: bc
+      else fmt::print("{}: {} steps, mean return {:.1f}\n", how, log_.steps, log_.mean_return());
     }
     report_gate();
     if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
