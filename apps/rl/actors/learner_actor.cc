@@ -1,10 +1,27 @@
 #include "apps/rl/actors/learner_actor.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
+
+#include <troupe/collective.h>
 
 namespace rl {
 namespace {
+
+class GroupReducer final : public Reducer {
+ public:
+  explicit GroupReducer(troupe::collective::Group group) : group_(std::move(group)) {}
+
+  static Peers peers(const std::shared_ptr<GroupReducer>& self) {
+    return {static_cast<std::size_t>(self->group_.rank()), static_cast<std::size_t>(self->group_.size()), self};
+  }
+  void sum(std::span<float> numbers) override { group_.all_reduce(numbers); }
+  void sum(std::span<double> numbers) override { group_.all_reduce(numbers); }
+
+ private:
+  troupe::collective::Group group_;
+};
 
 void add_to_means(const std::vector<Metric>& metrics, std::size_t updates_before, std::vector<Metric>& means) {
   if (means.empty()) {
@@ -30,16 +47,52 @@ ParamsRef LearnerActor::publish() const {
   return troupe::put(std::move(builder).seal());
 }
 
-UpdateReply LearnerActor::update(std::vector<troupe::ObjectRef<SampleBatch>> batches) {
-  const std::vector<SampleBatch> messages = troupe::get(batches);
+void LearnerActor::join(std::string group) {
+  auto reducer = std::make_shared<GroupReducer>(troupe::collective::group(group));
+  peers_ = GroupReducer::peers(reducer);
+  learner_->join(peers_);
+}
+
+template <class T>
+std::vector<T> LearnerActor::read(const std::vector<troupe::ObjectRef<T>>& refs) const {
+  if (peers_.alone()) return troupe::get(refs);
+  std::vector<T> own;
+  std::exception_ptr error;
+  try {
+    own = troupe::get(refs);
+  } catch (const troupe::Error&) {
+    error = std::current_exception();
+  }
+  double missing = error ? 1 : 0;
+  peers_.sum(std::span(&missing, 1));
+  if (error) std::rethrow_exception(error);
+  if (missing > 0) troupe::ObjectLostError("another learner could not read what it was to learn from").raise();
+  return own;
+}
+
+UpdateReport LearnerActor::learn(const std::vector<troupe::ObjectRef<SampleBatch>>& batches) {
+  const std::vector<SampleBatch> messages = read(batches);
   std::vector<SampleView> views;
   for (const SampleBatch& message : messages) views.push_back(message.view());
-  UpdateReport report = learner_->update(views);
+  return learner_->update(views);
+}
+
+UpdateReply LearnerActor::update(std::vector<troupe::ObjectRef<SampleBatch>> batches) {
+  UpdateReport report = learn(batches);
   return {.params = publish(), .report = std::move(report)};
 }
 
+void LearnerActor::follow(std::vector<troupe::ObjectRef<SampleBatch>> batches) { (void)learn(batches); }
+void LearnerActor::follow_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards) { (void)learn_each(shards); }
+
 UpdatesReply LearnerActor::update_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards) {
-  const std::vector<DrawnBatches> drawn = troupe::get(shards);
+  UpdatesReply out = learn_each(shards);
+  out.params = publish();
+  return out;
+}
+
+UpdatesReply LearnerActor::learn_each(const std::vector<troupe::ObjectRef<DrawnBatches>>& shards) {
+  const std::vector<DrawnBatches> drawn = read(shards);
   std::vector<std::vector<SampleView>> views;
   for (const DrawnBatches& one : drawn) views.push_back(one.views());
   UpdatesReply out{.params = {}, .report = {}, .errors = std::vector<std::vector<float>>(drawn.size())};
@@ -58,7 +111,6 @@ UpdatesReply LearnerActor::update_each(std::vector<troupe::ObjectRef<DrawnBatche
       error = end;
     }
   }
-  out.params = publish();
   return out;
 }
 

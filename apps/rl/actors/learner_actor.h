@@ -1,4 +1,5 @@
-// The actor that learns: a thin shell around any Learner. Methods run one at a time.
+// The actor that learns: a thin shell around any Learner, alone or as one of a group (loops/learner_group.h). Methods
+// run one at a time.
 //
 // LAC-1  It is not restarted: a run without its optimizer's state would be another run. Its death ends the program with
 //        its error, and the last checkpoint remains.
@@ -6,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "apps/rl/actors/messages.h"
@@ -26,8 +28,21 @@ class LearnerActor {
   UpdatesReply update_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards);
   StateDict save() const { return learner_->save(); }
 
+  /// From now on it learns as one of this collective group; all its members then get the same calls.
+  void join(std::string group);
+  /// update() and update_each() of who is not asked for the result.
+  void follow(std::vector<troupe::ObjectRef<SampleBatch>> batches);
+  void follow_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards);
+
  private:
+  UpdateReport learn(const std::vector<troupe::ObjectRef<SampleBatch>>& batches);
+  UpdatesReply learn_each(const std::vector<troupe::ObjectRef<DrawnBatches>>& shards);
+  /// Throws on all learners when one cannot read them (LGR-1).
+  template <class T>
+  std::vector<T> read(const std::vector<troupe::ObjectRef<T>>& refs) const;
+
   std::unique_ptr<Learner> learner_;
+  Peers peers_;
 };
 
 }  // namespace rl

@@ -6,19 +6,6 @@
 namespace rl {
 namespace {
 
-template <class T>
-void normalize(std::span<const T> in, double epsilon, std::vector<T>& out) {
-  const auto count = static_cast<double>(in.size());
-  double sum = 0;
-  for (T v : in) sum += static_cast<double>(v);
-  const double mean = sum / count;
-  double squares = 0;
-  for (T v : in) squares += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
-  const double deviation = in.size() > 1 ? std::sqrt(squares / (count - 1)) : 0.0;
-  for (std::size_t i = 0; i < in.size(); ++i)
-    out[i] = static_cast<T>((static_cast<double>(in[i]) - mean) / (deviation + epsilon));
-}
-
 struct ValueTerms {
   double squared, squared_clipped, gradient;  // gradient of the chosen form, before coefficient and mean
 };
@@ -38,16 +25,32 @@ ValueTerms value_terms(double value, double old_value, double target, const PpoL
 }  // namespace
 
 template <class T>
+PpoWhole whole_minibatch(std::span<const T> advantage) {
+  const auto count = static_cast<double>(advantage.size());
+  double sum = 0;
+  for (T v : advantage) sum += static_cast<double>(v);
+  const double mean = sum / count;
+  double squares = 0;
+  for (T v : advantage) squares += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
+  return {.rows = advantage.size(),
+          .mean = mean,
+          .deviation = advantage.size() > 1 ? std::sqrt(squares / (count - 1)) : 0.0};
+}
+
+template <class T>
 PpoScalars ppo_loss(const PpoMinibatch<T>& batch, const PpoEvaluation<T>& now, const PpoLossOptions& options,
                     const PpoGradients<T>& gradients, PpoPerSample<T>& samples) {
   const std::size_t count = now.value.size();
   for (auto* column : {&samples.ratio, &samples.normalized_advantage}) column->resize(count);
-  normalize(batch.advantage, options.advantage_epsilon, samples.normalized_advantage);
+  const PpoWhole whole = batch.whole ? *batch.whole : whole_minibatch(batch.advantage);
+  for (std::size_t i = 0; i < count; ++i)
+    samples.normalized_advantage[i] = static_cast<T>((static_cast<double>(batch.advantage[i]) - whole.mean) /
+                                                     (whole.deviation + options.advantage_epsilon));
   const T low = static_cast<T>(1 - options.clip);
   const T high = static_cast<T>(1 + options.clip);
-  const T share = T{1} / static_cast<T>(count);
+  const T share = T{1} / static_cast<T>(whole.rows);
   const T entropy_share = static_cast<T>(options.entropy_coefficient) * share;
-  const double value_share = options.value_coefficient / static_cast<double>(count);
+  const double value_share = options.value_coefficient / static_cast<double>(whole.rows);
 
   PpoScalars sums;
   for (std::size_t i = 0; i < count; ++i) {
@@ -74,7 +77,7 @@ PpoScalars ppo_loss(const PpoMinibatch<T>& batch, const PpoEvaluation<T>& now, c
   }
   for (double* sum : {&sums.policy_loss, &sums.entropy, &sums.value_mse, &sums.value_mse_clipped, &sums.approx_kl_k1,
                       &sums.approx_kl_k3, &sums.clip_fraction}) {
-    *sum /= static_cast<double>(count);
+    *sum /= static_cast<double>(whole.rows);
   }
   const double value_loss =
       options.value_loss == ValueLoss::kFullUnclipped ? sums.value_mse : 0.5 * sums.value_mse_clipped;
@@ -101,6 +104,8 @@ double explained_variance(std::span<const T> value, std::span<const T> returns) 
   return return_squares > 0 ? 1 - error_squares / return_squares : 0.0;
 }
 
+template PpoWhole whole_minibatch<float>(std::span<const float>);
+template PpoWhole whole_minibatch<double>(std::span<const double>);
 template PpoScalars ppo_loss<float>(const PpoMinibatch<float>&, const PpoEvaluation<float>&, const PpoLossOptions&,
                                     const PpoGradients<float>&, PpoPerSample<float>&);
 template PpoScalars ppo_loss<double>(const PpoMinibatch<double>&, const PpoEvaluation<double>&, const PpoLossOptions&,

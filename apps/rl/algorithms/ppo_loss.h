@@ -8,8 +8,11 @@
 // RPL-2  kHalfClipped: 0.5 * mean max((v-R)^2, (v_old + clip(v - v_old, -c, c) - R)^2), CleanRL's convention.
 //       kFullUnclipped: mean (v-R)^2, Stable-Baselines3's.
 // RPL-3  total = policy loss - entropy_coefficient * mean entropy + value_coefficient * value loss.
+// RPL-4  Rows of a larger minibatch give their share of its sums: those of all parts together are the minibatch's.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,9 +28,18 @@ struct PpoLossOptions {
   ValueLoss value_loss = ValueLoss::kFullUnclipped;
 };
 
+/// What rows have to know of the minibatch that they are a part of.
+struct PpoWhole {
+  std::size_t rows = 0;
+  double mean = 0, deviation = 0;  // of its advantages; unbiased, 0 for one row
+};
+template <class T>
+[[nodiscard]] PpoWhole whole_minibatch(std::span<const T> advantage);
+
 template <class T>
 struct PpoMinibatch {
   std::span<const T> old_log_prob, old_value, advantage, returns;
+  std::optional<PpoWhole> whole = {};  // none: these are all of it
 };
 
 /// What the networks say now.
@@ -42,6 +54,7 @@ struct PpoGradients {
   std::span<T> log_prob, entropy, value;
 };
 
+/// Means over the minibatch; of a part, its share of them (RPL-4).
 struct PpoScalars {
   double policy_loss = 0, entropy = 0, value_mse = 0, value_mse_clipped = 0;
   double approx_kl_k1 = 0, approx_kl_k3 = 0, clip_fraction = 0;

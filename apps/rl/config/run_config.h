@@ -150,6 +150,7 @@ struct RunConfig {
   std::uint64_t seed = 1;
   std::uint64_t num_workers = 2;
   std::uint64_t num_envs = 16;  // of each worker
+  std::uint64_t num_learners = 1;
   std::uint64_t horizon = 64;   // steps of each environment between updates
   std::int64_t total_steps = 500'000;
   bool stop_when_solved = true;

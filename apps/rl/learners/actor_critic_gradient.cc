@@ -1,5 +1,6 @@
 #include "apps/rl/learners/actor_critic_gradient.h"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace rl {
@@ -40,7 +41,13 @@ auto ActorCriticGradient<T>::evaluate(std::span<const T> params, ConstRows obs, 
 }
 
 template <class T>
-std::span<const T> ActorCriticGradient<T>::backward(std::span<const T> params) {
+std::span<T> ActorCriticGradient<T>::no_gradients() {
+  std::ranges::fill(grads_, T{});
+  return grads_;
+}
+
+template <class T>
+std::span<T> ActorCriticGradient<T>::backward(std::span<const T> params) {
   d_action_params_.resize(action_params_.size());
   distribution_->backward({action_params_}, actions_, d_log_prob_, d_entropy_, d_action_params_);
   net_.backward(params, d_action_params_, d_value_, grads_);

@@ -39,7 +39,9 @@ class ActorCriticGradient {
   /// Of the last batch; zeros after evaluate().
   [[nodiscard]] Derivatives derivatives() { return {d_log_prob_, d_entropy_, d_value_}; }
   /// Of all parameters.
-  std::span<const T> backward(std::span<const T> params);
+  std::span<T> backward(std::span<const T> params);
+  /// Those of a batch without rows: zeros.
+  std::span<T> no_gradients();
   /// Only the values.
   std::span<const T> values(std::span<const T> params, ConstRows obs);
 

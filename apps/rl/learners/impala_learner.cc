@@ -1,6 +1,7 @@
 #include "apps/rl/learners/impala_learner.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -19,19 +20,19 @@ ImpalaLearner::ImpalaLearner(const ImpalaOptions& options)
 
 UpdateReport ImpalaLearner::update(std::span<const SampleView> batches) {
   const OwnedSamples joined = join_fragments(batches);
-  const FragmentView all = fragment_view(joined.view());
-  const auto transitions = std::ranges::count_if(all.next, [](std::int64_t next) { return next >= 0; });
+  const auto next = joined.view().column("next").as<std::int64_t>();
+  const auto transitions = std::ranges::count_if(next, [](std::int64_t one) { return one >= 0; });
   if (transitions == 0) troupe::InvalidArgumentError("fragments without a transition").raise();
-  const auto now = gradient_.evaluate(params_, all.obs, all.action);
-  targets_.resize(all.rows()), advantages_.resize(all.rows());
-  linked_vtrace<float>({.behaviour_log_prob = all.log_prob,
-                        .target_log_prob = now.log_prob,
-                        .discount = all.discount,
-                        .reward = all.reward,
-                        .value = now.value,
-                        .next = all.next},
-                       options_.vtrace, targets_, advantages_);
-  const Scalars scalars = differentiate(all, now, static_cast<double>(transitions));
+  const OwnedSamples own = peers_.alone() ? OwnedSamples() : chains_of(joined.view(), peers_.rank(), peers_.size());
+  Scalars scalars;
+  std::span<float> grads = gradient_.no_gradients();
+  if (peers_.alone() || own.rows() != 0) {
+    scalars = differentiate(fragment_view(peers_.alone() ? joined.view() : own.view()),
+                            static_cast<double>(transitions));
+    grads = gradient_.backward(params_);
+  }
+  add_up(scalars);
+  peers_.sum(grads);
   const std::int64_t steps = env_steps_ + transitions;
   const double learning_rate = options_.learning_rate.at(steps);
   const auto refuse = [&](double norm) {  // LRN-3
@@ -40,7 +41,7 @@ UpdateReport ImpalaLearner::update(std::span<const SampleView> batches) {
         .raise();
   };
   if (!std::isfinite(scalars.loss)) refuse(0);
-  const double norm = optimizer_.step(params_, gradient_.backward(params_), learning_rate);
+  const double norm = optimizer_.step(params_, grads, learning_rate);
   if (!std::isfinite(norm)) refuse(norm);
   env_steps_ = steps;
   return {.metrics = {{"policy_loss", scalars.policy_loss},
@@ -53,8 +54,22 @@ UpdateReport ImpalaLearner::update(std::span<const SampleView> batches) {
           .td_errors = {}};
 }
 
-ImpalaLearner::Scalars ImpalaLearner::differentiate(const FragmentView& all,
-                                                    const ActorCriticGradient<float>::Evaluation& now, double count) {
+void ImpalaLearner::add_up(Scalars& s) const {
+  std::array all{s.policy_loss, s.value_loss, s.entropy, s.kl, s.loss};
+  peers_.sum(all);
+  s = {.policy_loss = all[0], .value_loss = all[1], .entropy = all[2], .kl = all[3], .loss = all[4]};
+}
+
+ImpalaLearner::Scalars ImpalaLearner::differentiate(const FragmentView& all, double count) {
+  const auto now = gradient_.evaluate(params_, all.obs, all.action);
+  targets_.resize(all.rows()), advantages_.resize(all.rows());
+  linked_vtrace<float>({.behaviour_log_prob = all.log_prob,
+                        .target_log_prob = now.log_prob,
+                        .discount = all.discount,
+                        .reward = all.reward,
+                        .value = now.value,
+                        .next = all.next},
+                       options_.vtrace, targets_, advantages_);
   const auto derivatives = gradient_.derivatives();
   Scalars out;
   for (std::size_t i = 0; i < all.rows(); ++i) {

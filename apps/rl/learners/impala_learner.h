@@ -9,7 +9,7 @@
 // Its metrics: "policy_loss", "value_loss", "loss", "entropy", "kl" (k3, of the policy that played), "grad_norm"
 // (before it is clipped), "learning_rate".
 //
-// Promises: LRN-1 to LRN-3 of learner.h. One thread at a time.
+// Promises: LRN-1 to LRN-4 of learner.h. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -47,12 +47,15 @@ class ImpalaLearner final : public Learner {
   UpdateReport update(std::span<const SampleView> batches) override;
   [[nodiscard]] StateDict save() const override;
   void restore(const StateDict& state) override;
+  void join(const Peers& peers) override { peers_ = peers; }
 
  private:
   struct Scalars {
     double policy_loss = 0, value_loss = 0, entropy = 0, kl = 0, loss = 0;
   };
-  Scalars differentiate(const FragmentView& all, const ActorCriticGradient<float>::Evaluation& now, double count);
+  /// Gives this learner's share of the means and gradients over `count` transitions.
+  Scalars differentiate(const FragmentView& own, double count);
+  void add_up(Scalars& scalars) const;
 
   ImpalaOptions options_;
   ActorCriticGradient<float> gradient_;
@@ -60,6 +63,7 @@ class ImpalaLearner final : public Learner {
   FlatOptimizer optimizer_;
   std::int64_t env_steps_ = 0;
   std::vector<float> targets_, advantages_;
+  Peers peers_;
 };
 
 }  // namespace rl

@@ -9,6 +9,8 @@
 //   LRN-2  save() and restore() carry everything: an update after restore gives the bits of the update without it.
 //   LRN-3  A loss or gradient that is not finite is an InvalidArgumentError that says which; the parameters stay as
 //          they were before that step.
+//   LRN-4  Learners that joined one group and are given the same batches hold the same parameters bit for bit, which are
+//          those of one learner but for the rounding of sums. What fails fails on all of them.
 #pragma once
 
 #include <span>
@@ -17,6 +19,7 @@
 
 #include <troupe/result.h>
 
+#include "apps/rl/learners/peers.h"
 #include "apps/rl/state/state_dict.h"
 #include "apps/rl/samples/sample_batch.h"
 
@@ -43,6 +46,8 @@ class Learner {
   [[nodiscard]] virtual StateDict save() const = 0;
   /// SerializationError (thrown) when it is the state of something else; nothing has changed then.
   virtual void restore(const StateDict& state) = 0;
+  /// From now on it shares its updates with them (LRN-4). InvalidArgumentError, thrown, where it can only learn alone.
+  virtual void join(const Peers& peers);
 };
 
 }  // namespace rl

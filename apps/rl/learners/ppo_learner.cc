@@ -10,6 +10,20 @@
 #include <fmt/format.h>
 
 namespace rl {
+namespace {
+
+/// The scalars of all parts of a minibatch (RPL-4).
+void add_up(PpoScalars& s, const Peers& peers) {
+  if (peers.alone()) return;
+  std::array all{&s.policy_loss,  &s.entropy,      &s.value_mse,     &s.value_mse_clipped,
+                 &s.approx_kl_k1, &s.approx_kl_k3, &s.clip_fraction, &s.total_loss};
+  std::array<double, all.size()> sums{};
+  std::ranges::transform(all, sums.begin(), [](const double* one) { return *one; });
+  peers.sum(sums);
+  for (std::size_t i = 0; i < all.size(); ++i) *all[i] = sums[i];
+}
+
+}  // namespace
 
 class PpoLearner::Means {
  public:
@@ -61,14 +75,13 @@ UpdateReport PpoLearner::update(std::span<const SampleView> batches) {
   Means means;
   for (int epoch = 0; epoch < options_.epochs; ++epoch) {
     if (options_.minibatch >= samples) {
-      step(all, loss, learning_rate, means);
+      learn_rows(all, order_, loss, learning_rate, means);
     } else {
       for (std::size_t i = samples; i > 1; --i)
         std::swap(order_[i - 1], order_[generator_.integers(static_cast<std::uint32_t>(i))]);
       for (std::size_t begin = 0; begin < samples; begin += options_.minibatch) {
         const std::size_t rows = std::min(options_.minibatch, samples - begin);
-        gather_minibatch(all, std::span(order_).subspan(begin, rows));
-        step(on_policy_view(minibatch_.view()), loss, learning_rate, means);
+        learn_rows(all, std::span(order_).subspan(begin, rows), loss, learning_rate, means);
       }
     }
     if (options_.target_kl > 0 && means.last_kl() > 1.5 * options_.target_kl) break;  // as Spinning Up and CleanRL
@@ -78,6 +91,24 @@ UpdateReport PpoLearner::update(std::span<const SampleView> batches) {
   report.metrics.push_back({"learning_rate", learning_rate});
   report.metrics.push_back({"clip", loss.clip});
   return report;
+}
+
+void PpoLearner::learn_rows(const OnPolicyView& all, std::span<const std::uint32_t> rows, const PpoLossOptions& loss,
+                            double learning_rate, Means& means) {
+  if (peers_.alone() && rows.size() == all.rows()) {
+    step(all, whole_minibatch(all.advantage), loss, learning_rate, means);
+    return;
+  }
+  const Peers::Part part = peers_.part(rows.size());
+  gather_minibatch(all, rows.subspan(part.begin, part.size));
+  const OnPolicyView own = on_policy_view(minibatch_.view());
+  if (peers_.alone()) {
+    step(own, whole_minibatch(own.advantage), loss, learning_rate, means);
+    return;
+  }
+  advantages_.resize(rows.size());
+  std::ranges::transform(rows, advantages_.begin(), [&](std::uint32_t row) { return all.advantage[row]; });
+  step(own, whole_minibatch<float>(advantages_), loss, learning_rate, means);
 }
 
 void PpoLearner::gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows) {
@@ -95,15 +126,21 @@ void PpoLearner::gather_minibatch(const OnPolicyView& all, std::span<const std::
   numbers(all.advantage, out.advantage), numbers(all.returns, out.returns);
 }
 
-void PpoLearner::step(const OnPolicyView& minibatch, const PpoLossOptions& loss, double learning_rate,
-                      Means& means) {
-  const auto now = gradient_.evaluate(params_, minibatch.obs, minibatch.action);
+PpoScalars PpoLearner::differentiate(const OnPolicyView& own, const PpoWhole& whole, const PpoLossOptions& loss) {
+  const auto now = gradient_.evaluate(params_, own.obs, own.action);
   const auto derivatives = gradient_.derivatives();
-  const PpoScalars scalars =
-      ppo_loss<float>({minibatch.log_prob, minibatch.value, minibatch.advantage, minibatch.returns},
-                      {now.log_prob, now.entropy, now.value}, loss,
-                      {derivatives.log_prob, derivatives.entropy, derivatives.value}, samples_);
-  const std::span<const float> grads = gradient_.backward(params_);
+  return ppo_loss<float>({own.log_prob, own.value, own.advantage, own.returns, whole},
+                         {now.log_prob, now.entropy, now.value}, loss,
+                         {derivatives.log_prob, derivatives.entropy, derivatives.value}, samples_);
+}
+
+void PpoLearner::step(const OnPolicyView& own, const PpoWhole& whole, const PpoLossOptions& loss,
+                      double learning_rate, Means& means) {
+  const bool rows = own.rows() != 0;
+  PpoScalars scalars = rows ? differentiate(own, whole, loss) : PpoScalars();
+  const std::span<float> grads = rows ? gradient_.backward(params_) : gradient_.no_gradients();
+  peers_.sum(grads);
+  add_up(scalars, peers_);
   const double norm = troupe::kernels::global_norm<float>(grads);
   if (!std::isfinite(scalars.total_loss) || !std::isfinite(norm))  // LRN-3
     troupe::InvalidArgumentError(

@@ -3,7 +3,7 @@
 // Its metrics: "policy_loss", "value_loss", "loss", "entropy", "kl" (k3), "clip_fraction", "grad_norm" (before it is
 // clipped), "explained_variance" (of the values that acted), "learning_rate", "clip".
 //
-// Promises: LRN-1 to LRN-3 of learner.h. One thread at a time.
+// Promises: LRN-1 to LRN-4 of learner.h. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -49,6 +49,7 @@ class PpoLearner final : public Learner {
   UpdateReport update(std::span<const SampleView> batches) override;
   [[nodiscard]] StateDict save() const override;
   void restore(const StateDict& state) override;
+  void join(const Peers& peers) override { peers_ = peers; }
 
   /// Samples learned from; drives the schedules.
   [[nodiscard]] std::int64_t env_steps() const { return env_steps_; }
@@ -57,7 +58,12 @@ class PpoLearner final : public Learner {
   class Means;  // of the minibatches of an update
 
   void gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows);
-  void step(const OnPolicyView& minibatch, const PpoLossOptions& loss, double learning_rate, Means& means);
+  void learn_rows(const OnPolicyView& all, std::span<const std::uint32_t> rows, const PpoLossOptions& loss,
+                  double learning_rate, Means& means);
+  /// `own`: the rows that are this learner's of the minibatch `whole`.
+  void step(const OnPolicyView& own, const PpoWhole& whole, const PpoLossOptions& loss, double learning_rate,
+            Means& means);
+  PpoScalars differentiate(const OnPolicyView& own, const PpoWhole& whole, const PpoLossOptions& loss);
 
   PpoOptions options_;
   ActorCriticGradient<float> gradient_;
@@ -67,6 +73,8 @@ class PpoLearner final : public Learner {
   OwnedSamples minibatch_;
   std::vector<std::uint32_t> order_;
   PpoPerSample<float> samples_;
+  Peers peers_;
+  std::vector<float> advantages_;  // of a minibatch that is shared
 };
 
 }  // namespace rl

@@ -81,7 +81,7 @@ SacCriticScalars SacGradient<T>::critic(std::span<const T> critics, std::span<co
   }
   join(batch.obs, batch.action);
   values(critics);
-  const auto count = static_cast<double>(rows);
+  const double count = batch.count();
   SacCriticScalars out;
   for (std::size_t row = 0; row < rows; ++row) {
     const double weight = batch.weight.empty() ? 1 : static_cast<double>(batch.weight[row]);
@@ -103,7 +103,7 @@ template <class T>
 double SacGradient<T>::actor(std::span<const T> actor, std::span<const T> critics, const SacBatch<T>& batch,
                              double alpha, std::span<T> grads) {
   const std::size_t rows = batch.rows(), width = inputs_ + dimensions_;
-  const auto count = static_cast<double>(rows);
+  const double count = batch.count();
   join(batch.obs, action_);
   values(critics);
   for (std::size_t row = 0; row < rows; ++row) {
@@ -121,7 +121,7 @@ double SacGradient<T>::actor(std::span<const T> actor, std::span<const T> critic
   }
   squash_backward<T>(dimensions_, outputs_, noise_, action_, d_action_, alpha / count, d_outputs_);
   actor_->backward(actor, d_outputs_, grads);
-  return sac_actor_loss(log_prob_, wide_q_[0], wide_q_[1], alpha);
+  return sac_actor_loss(log_prob_, wide_q_[0], wide_q_[1], alpha) * static_cast<double>(rows) / count;
 }
 
 template class SacGradient<float>;

@@ -18,6 +18,8 @@
 //          in actor(), which makes no gradients of the critics' parameters.
 //   SCG-3  A row with discount 0 does not look at its next observation (SAC-3).
 //   SCG-4  Importance weights are the critics'; the actor and the temperature see all rows alike.
+//   SCG-5  Rows of a larger minibatch give their share of its means and gradients: all parts together are the
+//          minibatch's.
 #pragma once
 
 #include <array>
@@ -36,8 +38,11 @@ struct SacBatch {
   std::span<const T> action;           // in [-1, 1]
   std::span<const T> reward, discount;
   std::span<const T> weight = {};      // empty: 1
+  std::size_t whole = 0;               // rows of the minibatch that these are a part of; 0: these are all
 
   [[nodiscard]] std::size_t rows() const { return reward.size(); }
+  /// What means are over.
+  [[nodiscard]] double count() const { return static_cast<double>(whole == 0 ? rows() : whole); }
 };
 
 struct SacNetworks {

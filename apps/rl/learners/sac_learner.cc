@@ -1,6 +1,7 @@
 #include "apps/rl/learners/sac_learner.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -74,32 +75,70 @@ void SacLearner::draw_noise(std::size_t rows) {
   }
 }
 
+SacBatch<float> SacLearner::own_rows(const SacBatch<float>& all, Peers::Part part) const {
+  const auto rows = [&](std::span<const float> of, std::size_t width) {
+    return of.subspan(part.begin * width, part.size * width);
+  };
+  const std::size_t inputs = networks_.actor.inputs();
+  return {.obs = rows(all.obs, inputs),
+          .next_obs = rows(all.next_obs, inputs),
+          .action = rows(all.action, networks_.dimensions()),
+          .reward = rows(all.reward, 1),
+          .discount = rows(all.discount, 1),
+          .weight = all.weight.empty() ? all.weight : rows(all.weight, 1),
+          .whole = all.rows()};
+}
+
+void SacLearner::fill_from_peers(std::span<double> numbers, Peers::Part part) const {
+  if (peers_.alone()) return;
+  std::ranges::fill(numbers.first(part.begin), 0.0);
+  std::ranges::fill(numbers.subspan(part.begin + part.size), 0.0);
+  peers_.sum(numbers);  // zeros change no bit
+}
+
 UpdateReport SacLearner::step(const SampleView& samples) {
   const TransitionView all =
       transition_view(samples, options_.policy.observation_space, options_.policy.action_space);
   if (all.rows() == 0) troupe::InvalidArgumentError("a minibatch without rows").raise();
-  const SacBatch<float> batch = read(all);
+  if (all.rows() < peers_.size())
+    troupe::InvalidArgumentError(fmt::format("SAC: a minibatch of {} rows for {} learners", all.rows(), peers_.size()))
+        .raise();
+  const Peers::Part part = peers_.part(all.rows());
+  const SacBatch<float> batch = own_rows(read(all), part);
+  const std::size_t dimensions = networks_.dimensions();
   draw_noise(all.rows());
-  errors_.resize(all.rows());
+  const auto own_noise = [&](const std::vector<double>& noise) {
+    return std::span(noise).subspan(part.begin * dimensions, part.size * dimensions);
+  };
+  errors_.resize(all.rows()), log_prob_.resize(all.rows());
   const double alpha = this->alpha(), learning_rate = options_.learning_rate.at(updates_);
 
-  gradient_.act(actor_.params, batch, noise_, next_noise_);
-  const double d_log_alpha = sac_temperature_gradient(gradient_.log_prob(), target_entropy_);
+  gradient_.act(actor_.params, batch, own_noise(noise_), own_noise(next_noise_));
+  std::ranges::copy(gradient_.log_prob(), log_prob_.begin() + static_cast<std::ptrdiff_t>(part.begin));
+  fill_from_peers(log_prob_, part);
+  const double d_log_alpha = sac_temperature_gradient(log_prob_, target_entropy_);
   const double alpha_loss = options_.temperature.fixed ? 0 : log_alpha_ * d_log_alpha;
-  const SacCriticScalars critic =
-      gradient_.critic(critics_.params, targets_, batch, alpha, critics_.grads, errors_);
+  SacCriticScalars critic = gradient_.critic(critics_.params, targets_, batch, alpha, critics_.grads,
+                                             std::span(errors_).subspan(part.begin, part.size));
+  fill_from_peers(errors_, part);
+  peers_.sum(critics_.grads);
+  std::array scalars{critic.loss, critic.q, critic.target};
+  peers_.sum(scalars);
+  critic = {.loss = scalars[0], .q = scalars[1], .target = scalars[2]};
   check_finite("the critics'", critic.loss + d_log_alpha, critics_.grads);
   ++updates_;
   if (!options_.temperature.fixed) step_temperature(d_log_alpha, learning_rate);
   step_network(critics_, learning_rate);
 
-  const double actor_loss = gradient_.actor(actor_.params, critics_.params, batch, alpha, actor_.grads);
+  double actor_loss = gradient_.actor(actor_.params, critics_.params, batch, alpha, actor_.grads);
+  peers_.sum(actor_.grads);
+  peers_.sum(std::span(&actor_loss, 1));
   check_finite("the actor's", actor_loss, actor_.grads);
   step_network(actor_, learning_rate);
   if (updates_ % options_.target_interval == 0) polyak(targets_, std::span<const float>(critics_.params), options_.tau);
 
   double entropy = 0;
-  for (const double one : gradient_.log_prob()) entropy -= one / static_cast<double>(all.rows());
+  for (const double one : log_prob_) entropy -= one / static_cast<double>(all.rows());
   UpdateReport report{.metrics = {{"critic_loss", critic.loss},
                                   {"actor_loss", actor_loss},
                                   {"alpha", alpha},

@@ -64,6 +64,7 @@ class SacLearner final : public Learner {
   UpdateReport update(std::span<const SampleView> batches) override;
   [[nodiscard]] StateDict save() const override;
   void restore(const StateDict& state) override;
+  void join(const Peers& peers) override { peers_ = peers; }
 
   [[nodiscard]] double alpha() const;
   [[nodiscard]] std::int64_t updates() const { return updates_; }
@@ -77,6 +78,10 @@ class SacLearner final : public Learner {
   UpdateReport step(const SampleView& samples);
   [[nodiscard]] SacBatch<float> read(const TransitionView& all);
   void draw_noise(std::size_t rows);
+  /// This learner's rows of a minibatch that is shared, and its noise.
+  [[nodiscard]] SacBatch<float> own_rows(const SacBatch<float>& all, Peers::Part part) const;
+  /// What each peer has of `numbers` at its own rows, at all of them.
+  void fill_from_peers(std::span<double> numbers, Peers::Part part) const;
   void step_temperature(double gradient, double learning_rate);
   void step_network(Learned& learned, double learning_rate) const;
   void check_finite(const char* whose, double loss, std::span<const float> grads) const;
@@ -93,7 +98,8 @@ class SacLearner final : public Learner {
   double log_alpha_, alpha_first_ = 0, alpha_second_ = 0;
   std::int64_t updates_ = 0;
   std::vector<float> obs_, next_obs_, action_;
-  std::vector<double> noise_, next_noise_, errors_;
+  std::vector<double> noise_, next_noise_, errors_, log_prob_;
+  Peers peers_;
 };
 
 }  // namespace rl

@@ -9,10 +9,10 @@
 namespace rl {
 
 AsyncLoop::AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed)
-    : config_(config), moments_(resumed ? resumed->moments : task.moments) {
+    : config_(config),
+      moments_(resumed ? resumed->moments : task.moments),
+      learners_(config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt) {
   if (resumed) note_ = "an asynchronous run's environments begin new episodes";
-  learner_ = troupe::actor<LearnerActor>.remote(
-      config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
   const auto restartable = troupe::actor<FragmentActor>.options(runner_options());
   for (std::size_t i = 0; i < config.num_workers; ++i)
     runners_.push_back(restartable.remote(
@@ -21,7 +21,7 @@ AsyncLoop::AsyncLoop(const RunConfig& config, const Task& task, const std::optio
 
 Round AsyncLoop::round() {
   if (!params_) {
-    params_ = troupe::get(learner_.call<&LearnerActor::publish>());
+    params_ = troupe::get(learners_.publish());
     for (std::uint64_t turn = 0; turn < config_.impala.max_outstanding; ++turn)
       for (std::size_t i = 0; i < runners_.size(); ++i) order_from(i);
   }
@@ -55,7 +55,7 @@ void AsyncLoop::choose() {
   }
   std::vector<troupe::ObjectRef<SampleBatch>> batches;
   for (const Fragment& fragment : open_.chosen) batches.push_back(fragment.batch);
-  open_.update = learner_.call<&LearnerActor::update>(batches);
+  open_.update = learners_.update(batches);
 }
 
 Round AsyncLoop::end() {
@@ -77,12 +77,12 @@ Round AsyncLoop::end() {
 }
 
 Weights AsyncLoop::weights() {
-  return {.params = fetch(params_ ? *params_ : troupe::get(learner_.call<&LearnerActor::publish>())),
+  return {.params = fetch(params_ ? *params_ : troupe::get(learners_.publish())),
           .moments = moments_};
 }
 
 troupe::Result<AlgorithmState> AsyncLoop::save() {
-  auto learner = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = kSaveDeadline});
+  auto learner = troupe::try_get(learners_.save(), {.timeout = kSaveDeadline});
   if (!learner.ok()) return learner.error_ptr();
   return AlgorithmState{.learner = std::move(*learner), .parts = {}};
 }

@@ -19,9 +19,9 @@
 #include <optional>
 #include <vector>
 
-#include "apps/rl/actors/learner_actor.h"
 #include "apps/rl/actors/runners.h"
 #include "apps/rl/loops/algorithm.h"
+#include "apps/rl/loops/learner_group.h"
 
 namespace rl {
 
@@ -54,7 +54,7 @@ class AsyncLoop final : public Algorithm {
 
   RunConfig config_;
   Moments moments_;
-  troupe::ActorHandle<LearnerActor> learner_;
+  LearnerGroup learners_;
   std::vector<troupe::ActorHandle<FragmentActor>> runners_;
   std::optional<ParamsRef> params_;
   std::int64_t version_ = 0, thrown_away_ = 0;

@@ -31,15 +31,14 @@ OffPolicyLoop::OffPolicyLoop(const RunConfig& config, const Task& task, const st
     : config_(config),
       moments_(resumed ? resumed->moments : task.moments),
       steps_(resumed ? resumed->steps : 0),
-      generator_(own_seed(config, kAllotStream, steps_)) {
+      generator_(own_seed(config, kAllotStream, steps_)),
+      learners_(config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt) {
   const StateDict parts = resumed ? resumed->state.parts : StateDict();
   if (parts.has(kAllotGenerator)) {
     Generator::Saved saved;
     std::ranges::copy(parts.get<std::uint64_t>(kAllotGenerator, saved.size()), saved.begin());
     generator_.restore(saved);
   }
-  learner_ = troupe::actor<LearnerActor>.remote(
-      config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
   for (std::size_t i = 0; i < config.replay.shards; ++i) {
     const StateDict kept = parts.get_all(shard_name(i));
     const ReplayActorOptions options{
@@ -62,7 +61,7 @@ std::int64_t OffPolicyLoop::steps_of_a_round() const {
 }
 
 Round OffPolicyLoop::round() {
-  if (!params_) params_ = troupe::get(learner_.call<&LearnerActor::publish>());
+  if (!params_) params_ = troupe::get(learners_.publish());
   if (!open_) play();
   if (open_->stage == Stage::kPlaying) {
     read_masses();
@@ -126,7 +125,7 @@ void OffPolicyLoop::draw() {
   open_->drawn.clear();
   for (std::size_t i = 0; i < shards_.size(); ++i)
     open_->drawn.push_back(shards_[i].actor.call<&ReplayActor::draw>(orders[i]));
-  open_->update = learner_.call<&LearnerActor::update_each>(open_->drawn);
+  open_->update = learners_.update_each(open_->drawn);
 }
 
 void OffPolicyLoop::learn() {
@@ -171,13 +170,13 @@ Round OffPolicyLoop::end() {
 }
 
 Weights OffPolicyLoop::weights() {
-  if (!params_) params_ = troupe::get(learner_.call<&LearnerActor::publish>());
+  if (!params_) params_ = troupe::get(learners_.publish());
   return {.params = fetch(*params_), .moments = moments_};
 }
 
 troupe::Result<AlgorithmState> OffPolicyLoop::save() {
   std::vector<troupe::ObjectRef<StateDict>> replay;
-  const auto learner_state = learner_.call<&LearnerActor::save>();
+  const auto learner_state = learners_.save();
   for (const Shard& shard : shards_) replay.push_back(shard.actor.call<&ReplayActor::save>());
   AlgorithmState out;
   auto learner = troupe::try_get(learner_state, {.timeout = kSaveDeadline});

@@ -22,10 +22,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/rl/actors/learner_actor.h"
 #include "apps/rl/actors/replay_actor.h"
 #include "apps/rl/actors/runners.h"
 #include "apps/rl/loops/algorithm.h"
+#include "apps/rl/loops/learner_group.h"
 
 namespace rl {
 
@@ -68,7 +68,7 @@ class OffPolicyLoop final : public Algorithm {
   Moments moments_;
   std::int64_t steps_ = 0;  // of the rounds that are over
   Generator generator_;     // which shard gives how many rows
-  troupe::ActorHandle<LearnerActor> learner_;
+  LearnerGroup learners_;
   std::vector<troupe::ActorHandle<TransitionActor>> runners_;
   std::vector<Shard> shards_;
   std::optional<ParamsRef> params_;

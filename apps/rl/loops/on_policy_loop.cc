@@ -9,9 +9,9 @@
 namespace rl {
 
 OnPolicyLoop::OnPolicyLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed)
-    : config_(config), moments_(resumed ? resumed->moments : task.moments) {
-  learner_ = troupe::actor<LearnerActor>.remote(
-      config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
+    : config_(config),
+      moments_(resumed ? resumed->moments : task.moments),
+      learners_(config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt) {
   const auto restartable = troupe::actor<RolloutActor>.options(runner_options());
   SavedRunners saved = saved_runners(config, resumed);
   note_ = std::move(saved.note);
@@ -21,7 +21,7 @@ OnPolicyLoop::OnPolicyLoop(const RunConfig& config, const Task& task, const std:
 }
 
 Round OnPolicyLoop::round() {
-  if (!params_) params_ = troupe::get(learner_.call<&LearnerActor::publish>());
+  if (!params_) params_ = troupe::get(learners_.publish());
   if (!open_) begin();
   return end();
 }
@@ -34,7 +34,7 @@ void OnPolicyLoop::begin() {
     batches.push_back(batch);
     open.reports.push_back(report);
   }
-  open.update = learner_.call<&LearnerActor::update>(batches);
+  open.update = learners_.update(batches);
   open_ = std::move(open);
 }
 
@@ -50,12 +50,12 @@ Round OnPolicyLoop::end() {
 }
 
 Weights OnPolicyLoop::weights() {
-  if (!params_) params_ = troupe::get(learner_.call<&LearnerActor::publish>());
+  if (!params_) params_ = troupe::get(learners_.publish());
   return {.params = fetch(*params_), .moments = moments_};
 }
 
 troupe::Result<AlgorithmState> OnPolicyLoop::save() {
-  auto learner = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = kSaveDeadline});
+  auto learner = troupe::try_get(learners_.save(), {.timeout = kSaveDeadline});
   if (!learner.ok()) return learner.error_ptr();
   AlgorithmState out{.learner = std::move(*learner), .parts = {}};
   save_runners(config_, workers_, out.parts);

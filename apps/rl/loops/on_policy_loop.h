@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/rl/actors/learner_actor.h"
 #include "apps/rl/actors/runners.h"
 #include "apps/rl/loops/algorithm.h"
+#include "apps/rl/loops/learner_group.h"
 
 namespace rl {
 
@@ -38,7 +38,7 @@ class OnPolicyLoop final : public Algorithm {
 
   RunConfig config_;
   Moments moments_;
-  troupe::ActorHandle<LearnerActor> learner_;
+  LearnerGroup learners_;
   std::vector<troupe::ActorHandle<RolloutActor>> workers_;
   std::optional<ParamsRef> params_;
   std::optional<Open> open_;

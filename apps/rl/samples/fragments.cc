@@ -1,5 +1,11 @@
 #include "apps/rl/samples/fragments.h"
 
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <troupe/error.h>
+
 namespace rl {
 
 std::vector<Column> fragment_columns(const Space& observation_space, const Space& action_space) {
@@ -36,6 +42,33 @@ OwnedSamples join_fragments(std::span<const SampleView> parts) {
       if (one >= 0) one += static_cast<std::int64_t>(begin);
     begin += part.rows();
   }
+  return out;
+}
+
+OwnedSamples chains_of(const SampleView& samples, std::size_t part, std::size_t parts) {
+  const std::span<const std::int64_t> next = fragment_view(samples).next;
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> chain(next.size(), kNone);  // of each row
+  std::vector<std::uint32_t> rows;
+  std::vector<std::int64_t> new_row(next.size(), -1);
+  std::size_t chains = 0;
+  for (std::size_t row = 0; row < next.size(); ++row) {
+    if (chain[row] == kNone) chain[row] = chains++;
+    if (next[row] >= 0) {
+      const auto to = static_cast<std::size_t>(next[row]);
+      if (to < row || to >= next.size())
+        troupe::InvalidArgumentError(fmt::format("row {} of a fragment names row {} as its next", row, to)).raise();
+      chain[to] = chain[row];
+    }
+    if (chain[row] % parts != part) continue;
+    new_row[row] = static_cast<std::int64_t>(rows.size());
+    rows.push_back(static_cast<std::uint32_t>(row));
+  }
+  const std::span<const Column> columns = samples.layout.columns();
+  OwnedSamples out({columns.begin(), columns.end()}, rows.size());
+  for (const Column& column : columns) gather(samples.column(column.name), rows, out.column(column.name));
+  for (std::int64_t& one : out.column("next").as<std::int64_t>())
+    if (one >= 0) one = new_row[static_cast<std::size_t>(one)];
   return out;
 }
 

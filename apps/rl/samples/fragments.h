@@ -8,7 +8,9 @@
 //   next             int64: the row that shows what came behind it (algorithms/linked_vtrace.h); -1: the row is no
 //                    transition, it only shows what came last. Its action is an element of the space and means nothing.
 //
-// FRG-1  join() of fragments is one: each `next` points into the part that it came from.
+// FRG-1  join_fragments() of fragments is one: each `next` points into the part that it came from.
+// FRG-2  chains_of() of all parts together are the rows, each once; a row and the one that its `next` names are in one
+//        part.
 #pragma once
 
 #include <cstdint>
@@ -39,5 +41,8 @@ struct FragmentView {
 [[nodiscard]] FragmentOut fragment_out(const SampleLayout& layout, std::byte* memory);
 [[nodiscard]] FragmentView fragment_view(const SampleView& samples);
 [[nodiscard]] OwnedSamples join_fragments(std::span<const SampleView> parts);
+/// Every `parts`-th chain of rows that name each other, from chain number `part` on: what one of several learners works
+/// on. May have no rows.
+[[nodiscard]] OwnedSamples chains_of(const SampleView& samples, std::size_t part, std::size_t parts);
 
 }  // namespace rl

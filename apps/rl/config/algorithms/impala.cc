@@ -10,6 +10,7 @@ namespace {
 std::vector<Setting> impala_settings(RunConfig& c) {
   ImpalaSettings& i = c.impala;
   return {
+      learners_setting(c),
       convolutions_setting(c),
       initial_log_std_setting(c),
       {.name = "gamma", .help = "Discount", .value = &i.gamma, .least = 0, .most = 1},

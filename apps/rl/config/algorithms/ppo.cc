@@ -10,6 +10,7 @@ namespace {
 std::vector<Setting> ppo_settings(RunConfig& c) {
   PpoSettings& p = c.ppo;
   return {
+      learners_setting(c),
       convolutions_setting(c),
       initial_log_std_setting(c),
       {.name = "gamma", .help = "Discount", .value = &p.gamma, .least = 0, .most = 1},

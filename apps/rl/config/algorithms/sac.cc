@@ -11,6 +11,7 @@ std::vector<Setting> sac_settings(RunConfig& c) {
   SacSettings& s = c.sac;
   std::vector<Setting> out = replay_settings(c);
   const std::vector<Setting> more{
+      learners_setting(c),
       {.name = "learning_rate", .help = "At the start; falls linearly over all updates", .value = &s.learning_rate,
        .least = 0},
       {.name = "learning_rate_last", .help = "At the last update", .value = &s.learning_rate_last, .least = 0},

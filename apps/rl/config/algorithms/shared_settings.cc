@@ -18,6 +18,11 @@ Setting initial_log_std_setting(RunConfig& c) {
           .value = &c.network.initial_log_std, .least = -20, .most = 2};
 }
 
+Setting learners_setting(RunConfig& c) {
+  return {.name = "learners", .help = "Actors that share every update over a collective group",
+          .value = &c.num_learners, .least = 1, .most = most::kLearners};
+}
+
 std::vector<Setting> replay_settings(RunConfig& c) {
   ReplaySettings& r = c.replay;
   return {

@@ -13,11 +13,14 @@ namespace rl {
 /// Most that a setting may be: far above what anybody needs, far below what overflows.
 namespace most {
 inline constexpr double kWorkers = 1024, kEnvs = 65536, kHorizon = 65536, kUnits = 1 << 20, kSteps = 0x1p52,
-                        kEpochs = 1000, kMinibatch = 1 << 24, kNStep = 1000, kCapacity = 0x1p31, kEpisodes = 1'000'000;
+                        kEpochs = 1000, kMinibatch = 1 << 24, kNStep = 1000, kCapacity = 0x1p31, kEpisodes = 1'000'000,
+                        kLearners = 64;
 }
 
 [[nodiscard]] Setting convolutions_setting(RunConfig& config);
 [[nodiscard]] Setting initial_log_std_setting(RunConfig& config);
+/// Of algorithms whose learners can share an update.
+[[nodiscard]] Setting learners_setting(RunConfig& config);
 /// Of algorithms that learn from a replay.
 [[nodiscard]] std::vector<Setting> replay_settings(RunConfig& config);
 
