@@ -170,13 +170,32 @@ TEST(Learners, LRN4_PpoIsThatOfOneLearner) {
   expect_the_same(config, {one.view(), two.view()}, {2});
 }
 
-TEST(Learners, LRN4_SacIsThatOfOneLearner) {
-  RunConfig config = config_of("sac");
+OwnedSamples transitions_for(const RunConfig& config, std::size_t rows) {
   const Task task = task_of(config).value();
-  OwnedSamples batch(transition_columns(task.specs.observation_space, task.specs.action_space), 33);
+  OwnedSamples out(transition_columns(task.specs.observation_space, task.specs.action_space), rows);
   Generator random(1);
-  fill(batch, {"obs", "next_obs", "reward", "action"}, random);
-  for (float& x : batch.column("discount").as<float>()) x = random.random() < 0.1 ? 0.0f : 0.99f;
+  fill(out, {"obs", "next_obs", "reward"}, random);
+  for (float& x : out.column("discount").as<float>()) x = random.random() < 0.1 ? 0.0f : 0.99f;
+  return out;
+}
+
+TEST(Learners, LRN4_DqnIsThatOfOneLearner) {
+  RunConfig config = config_of("dqn");
+  config.dqn.target_interval = 2;
+  OwnedSamples batch = transitions_for(config, 33);
+  Generator random(2);
+  for (std::int64_t& x : batch.column("action").as<std::int64_t>()) x = random.integers(2);
+  expect_the_same(config, {batch.view()}, {2, 3});
+  batch.column("action").as<std::int64_t>()[1] = 7;  // of the first rank's rows
+  for (const Learned& each : learn(config, 2, {batch.view()}, 1))
+    EXPECT_NE(each.error.find("7 is none of 2 actions"), std::string::npos) << each.error;
+}
+
+TEST(Learners, LRN4_SacIsThatOfOneLearner) {
+  const RunConfig config = config_of("sac");
+  OwnedSamples batch = transitions_for(config, 33);
+  Generator random(2);
+  fill(batch, {"action"}, random);
   expect_the_same(config, {batch.view()}, {2, 3});
   for (const Learned& each : learn(config, 34, {batch.view()}, 1))
     EXPECT_NE(each.error.find("33 rows for 34 learners"), std::string::npos) << each.error;
@@ -212,7 +231,7 @@ TEST(Learners, LRN3_LRN4_WhatIsNotFiniteFailsOnAllOfThem) {
 }
 
 TEST(Learners, OnlySomeAlgorithmsHaveSeveral) {
-  for (const char* algo : {"dqn", "a2c", "ars"}) {
+  for (const char* algo : {"a2c", "ars"}) {
     const RunConfig config = config_of(algo);
     const auto learner = make_learner(config, task_of(config).value().policy);
     EXPECT_THROW(learner->join(Peers(0, 2, nullptr)), troupe::InvalidArgumentError) << algo;

@@ -50,13 +50,18 @@ std::size_t DqnGradient<T>::taken(std::int64_t action) const {
 }
 
 template <class T>
+void DqnGradient<T>::check_actions(std::span<const std::int64_t> actions) const {
+  for (const std::int64_t action : actions) (void)taken(action);
+}
+
+template <class T>
 TdScalars DqnGradient<T>::evaluate(std::span<const T> online, std::span<const T> target, const TdBatch<T>& batch,
                                    std::span<T> grads, std::span<double> errors) {
   targets(online, target, batch);
   net_.forward(online, batch.obs, q_);  // last: backward needs it
   dq_.assign(q_.size(), T{0});
   const std::size_t rows = batch.reward.size();
-  const auto count = static_cast<double>(rows);
+  const auto count = static_cast<double>(batch.whole == 0 ? rows : batch.whole);
   TdScalars out;
   for (std::size_t row = 0; row < rows; ++row) {
     const std::size_t at = row * net_.actions() + taken(batch.action[row]);

@@ -9,6 +9,7 @@
 //
 // DQG-1  The gradient is that of the loss with the targets held fixed.
 // DQG-2  A row's error, target - Q, is of that row alone; its importance weight is not in it.
+// DQG-3  Rows of a larger minibatch give their share of its means and gradients.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +30,7 @@ struct TdBatch {
   std::span<const std::int64_t> action;  // elements of the action space
   std::span<const T> reward, discount;
   std::span<const T> weight = {};        // empty: 1
+  std::size_t whole = 0;                 // rows of the minibatch that these are a part of; 0: these are all
 };
 
 /// Means over the minibatch.
@@ -50,6 +52,9 @@ class DqnGradient {
   /// Writes the gradients and target - Q of each row. InvalidArgumentError, thrown, for an action that is none.
   TdScalars evaluate(std::span<const T> online, std::span<const T> target, const TdBatch<T>& batch,
                      std::span<T> grads, std::span<double> errors);
+
+  /// InvalidArgumentError, thrown, when one of them is none.
+  void check_actions(std::span<const std::int64_t> actions) const;
 
  private:
   void targets(std::span<const T> online, std::span<const T> target, const TdBatch<T>& batch);

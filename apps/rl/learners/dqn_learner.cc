@@ -41,20 +41,43 @@ UpdateReport DqnLearner::update(std::span<const SampleView> batches) {
   return step(concatenate(batches).view());
 }
 
+TdScalars DqnLearner::differentiate(const TransitionView& all) {
+  if (all.rows() < peers_.size())
+    troupe::InvalidArgumentError(fmt::format("DQN: a minibatch of {} rows for {} learners", all.rows(), peers_.size()))
+        .raise();
+  const std::span<const std::int64_t> action = all.action.as<std::int64_t>();
+  gradient_.check_actions(action);  // all learners see a wrong one
+  const Peers::Part part = peers_.part(all.rows());
+  const auto own = [&](auto numbers) { return numbers.subspan(part.begin, part.size); };
+  const std::size_t inputs = options_.policy.network.inputs();
+  const auto own_obs = [&](std::span<const float> obs) {
+    return obs.subspan(part.begin * inputs, part.size * inputs);
+  };
+  errors_.assign(all.rows(), 0);
+  const TdScalars s = gradient_.evaluate(params_, target_,
+                                         {.obs = own_obs(encoder_.encode(all.obs, obs_)),
+                                          .next_obs = own_obs(encoder_.encode(all.next_obs, next_obs_)),
+                                          .action = own(action),
+                                          .reward = own(all.reward),
+                                          .discount = own(all.discount),
+                                          .weight = all.weight.empty() ? all.weight : own(all.weight),
+                                          .whole = all.rows()},
+                                         grads_, own(std::span(errors_)));
+  if (peers_.alone()) return s;
+  errors_.insert(errors_.end(), {s.loss, s.abs_error, s.q, s.target});  // one sum for all: zeros change no bit
+  peers_.sum(errors_);
+  peers_.sum(grads_);
+  const auto sums = std::span(errors_).last(4);
+  const TdScalars out{.loss = sums[0], .abs_error = sums[1], .q = sums[2], .target = sums[3]};
+  errors_.resize(all.rows());
+  return out;
+}
+
 UpdateReport DqnLearner::step(const SampleView& samples) {
   const TransitionView all =
       transition_view(samples, options_.policy.observation_space, options_.policy.action_space);
   if (all.rows() == 0) troupe::InvalidArgumentError("a minibatch without rows").raise();
-  errors_.resize(all.rows());
-  const TdScalars scalars =
-      gradient_.evaluate(params_, target_,
-                         {.obs = encoder_.encode(all.obs, obs_),
-                          .next_obs = encoder_.encode(all.next_obs, next_obs_),
-                          .action = all.action.as<std::int64_t>(),
-                          .reward = all.reward,
-                          .discount = all.discount,
-                          .weight = all.weight},
-                         grads_, errors_);
+  const TdScalars scalars = differentiate(all);
   const double norm = troupe::kernels::global_norm<float>(grads_);
   if (!std::isfinite(scalars.loss) || !std::isfinite(norm))  // LRN-3
     troupe::InvalidArgumentError(

@@ -5,7 +5,7 @@
 // Its metrics: "loss", "td_error" (mean of absolutes), "q" (of the actions taken), "target", "learning_rate",
 // "grad_norm" (before it is clipped).
 //
-// Promises: LRN-1 to LRN-3 of learner.h. One thread at a time.
+// Promises: LRN-1 to LRN-4 of learner.h. One thread at a time.
 //
 // DQL-1  The target network becomes the online one (or, with a tau, moves towards it) after every target.interval
 //        updates; at first it is the online one.
@@ -19,6 +19,7 @@
 #include "apps/rl/algorithms/schedule.h"
 #include "apps/rl/learners/dqn_gradient.h"
 #include "apps/rl/learners/learner.h"
+#include "apps/rl/samples/transitions.h"
 #include "apps/rl/policies/observation_encoder.h"
 #include "apps/rl/policies/q_network.h"
 
@@ -51,11 +52,13 @@ class DqnLearner final : public Learner {
   UpdateReport update(std::span<const SampleView> batches) override;
   [[nodiscard]] StateDict save() const override;
   void restore(const StateDict& state) override;
+  void join(const Peers& peers) override { peers_ = peers; }
 
   [[nodiscard]] std::int64_t updates() const { return updates_; }
 
  private:
   UpdateReport step(const SampleView& samples);
+  TdScalars differentiate(const TransitionView& all);
 
   DqnOptions options_;
   DqnGradient<float> gradient_;
@@ -64,6 +67,7 @@ class DqnLearner final : public Learner {
   std::int64_t updates_ = 0;
   std::vector<float> obs_, next_obs_, grads_;
   std::vector<double> errors_;
+  Peers peers_;
 };
 
 }  // namespace rl

@@ -9,8 +9,8 @@
 //   LRN-2  save() and restore() carry everything: an update after restore gives the bits of the update without it.
 //   LRN-3  A loss or gradient that is not finite is an InvalidArgumentError that says which; the parameters stay as
 //          they were before that step.
-//   LRN-4  Learners that joined one group and are given the same batches hold the same parameters bit for bit, which are
-//          those of one learner but for the rounding of sums. What fails fails on all of them.
+//   LRN-4  Learners that joined one group and are given the same batches hold the same parameters bit for bit, those
+//          of one learner but for the rounding of sums. What fails fails on all of them.
 #pragma once
 
 #include <span>

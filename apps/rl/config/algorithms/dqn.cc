@@ -11,6 +11,7 @@ std::vector<Setting> dqn_settings(RunConfig& c) {
   DqnSettings& d = c.dqn;
   std::vector<Setting> out = replay_settings(c);
   const std::vector<Setting> more{
+      learners_setting(c),
       convolutions_setting(c),
       {.name = "learning_rate", .help = "At the start; falls linearly over all updates", .value = &d.learning_rate,
        .least = 0},
