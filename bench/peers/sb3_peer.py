@@ -10,11 +10,12 @@ import json
 import os
 import re
 import statistics
+import subprocess
 import sys
 import time
 
 PEER = "SB3"
-PACKAGES = ["stable_baselines3==@VERSION@", "gymnasium==@GYM@", "numpy"]
+PACKAGES = ["stable_baselines3==2.9.2", "gymnasium==1.2.2", "numpy==2.4.6", "torch==2.15.0"]
 UNITS_LOWER = {"rl/ppo_cartpole_wall"}
 
 
@@ -73,8 +74,8 @@ def rollout(quick):
     return steps / (time.perf_counter() - start)
 
 
-def wall(quick):
-    """Seconds until the mean of the last 100 episodes is 475: the median of the seeds. Starting Python is not counted."""
+def solve(seed):
+    """Whether PPO brings the mean of 100 episodes to 475."""
     from stable_baselines3 import PPO
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
@@ -84,15 +85,23 @@ def wall(quick):
             recent = self.model.ep_info_buffer
             return len(recent) < 100 or statistics.fmean(one["r"] for one in recent) < 475
 
+    solved = Solved()
+    PPO("MlpPolicy", make_vec_env("CartPole-v1", 8, seed=seed), n_steps=32, batch_size=256, n_epochs=20, gamma=0.98,
+        gae_lambda=0.8, ent_coef=0.0, learning_rate=lambda left: left * 1e-3, clip_range=lambda left: left * 0.2,
+        device="cpu", seed=seed).learn(300_000, callback=solved)
+    return solved.num_timesteps < 300_000
+
+
+def wall(quick):
+    """Seconds from the start of a process to its end, as ours: the median of the seeds."""
+    import torch
     times = []
     for seed in range(2001, 2003 if quick else 2011):
         start = time.perf_counter()
-        solved = Solved()
-        PPO("MlpPolicy", make_vec_env("CartPole-v1", 8, seed=seed), n_steps=32, batch_size=256, n_epochs=20, gamma=0.98,
-            gae_lambda=0.8, ent_coef=0.0, learning_rate=lambda left: left * 1e-3, clip_range=lambda left: left * 0.2,
-            device="cpu", seed=seed).learn(300_000, callback=solved)
+        done = subprocess.run([sys.executable, os.path.abspath(__file__), "--solve", str(seed), "--threads",
+                               str(torch.get_num_threads())], check=False)
         taken = time.perf_counter() - start
-        times.append(taken if solved.num_timesteps < 300_000 else max(taken, 1000.0))
+        times.append(taken if done.returncode == 0 else max(taken, 1000.0))
     return statistics.median(times)
 
 
@@ -122,7 +131,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--solve", type=int, metavar="SEED", help="only this: PPO on CartPole; 0 when it is solved")
+    parser.add_argument("--threads", type=int, default=1)
     wish = parser.parse_args()
+    if wish.solve is not None:
+        torch.set_num_threads(wish.threads)
+        return 0 if solve(wish.solve) else 1
     for row, run in ROWS.items():
         if not re.search(wish.only, row):
             continue

@@ -22,12 +22,14 @@ import collective_peer  # noqa: E402
 import common  # noqa: E402
 import env_peer  # noqa: E402
 import ray_peer  # noqa: E402
+import sb3_peer  # noqa: E402
 
 # What the commands bench/NAME are: the families of rows, and the measures that print them.
 FAMILIES = {
     "collectives": (("collective", "machine"), ("machine", "collectives", "collective_actors")),
     "train": (("train", "machine"), ("machine", "train_gpt")),
     "kernels": (("kernels", "machine"), ("machine", "kernels")),
+    "rl": (("rl", "machine"), ("machine", "rl_ppo", "rl_steps", "rl_actors", "rl_env_steps")),
 }
 
 
@@ -85,7 +87,7 @@ def measures(preset, family, torch=None, libraries=None):
     folder = os.path.join(out, "bench", "measures")
     names = sorted(os.listdir(folder), key=lambda name: (name != "machine", name)) if os.path.isdir(folder) else []
     commands = {name: [os.path.join(folder, name)] for name in names}
-    for name, program, more in (("rl_ppo", "ppo", []),
+    for name, program, more in (("rl_ppo", "ppo", []), ("rl_steps", "rl", []),
                                 ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] +
                                  (["--torch", torch] if torch else []))):
         path = find(os.path.join(out, "apps"), program)
@@ -161,4 +163,6 @@ def all_peers(only, wish, known):
         peers.update(ray_peer.measure(PEERS, only, wish.quick, say)[0])
     if set(wanted) & set(env_peer.ROWS):
         peers.update(env_peer.measure(PEERS, only, wish.quick, say))
+    if set(wanted) & set(sb3_peer.ROWS):
+        peers.update(sb3_peer.measure(PEERS, only, wish.quick, say))
     return peers
