@@ -1,5 +1,6 @@
-"""Training by `rl train`, two learners where the algorithm has several: environment steps a second once learning has begun, one row an algorithm; and the time from
-the start of the process to a CartPole that is solved, the median of ten seeds.
+"""Training by `rl train`, two learners where the algorithm has several: environment steps a second once learning has
+begun, one row an algorithm; and the time from the start of the process to a CartPole that is solved, the median of ten
+seeds.
 
 Prints rows as the other measures do.
 """
@@ -50,7 +51,8 @@ def rates(program, row, quick):
     arguments, total, warm_up = STEPS[row]
     total = total // 4 if quick else total
     flags = ["--keep-going", "--evaluate-every", "0", "--total-steps", str(total)]
-    return [steady(train(program, arguments + flags, seed)[1], warm_up) for seed in range(1, 2 if quick else 1 + TRIALS)]
+    seeds = range(1, 2 if quick else 1 + TRIALS)
+    return [steady(train(program, arguments + flags, seed)[1], warm_up) for seed in seeds]
 
 
 def walls(program, quick):
@@ -72,7 +74,8 @@ def main():
         if not re.search(wish.only, row):
             continue
         seen = walls(wish.program, wish.quick) if row == WALL else rates(wish.program, row, wish.quick)
-        fields = {"row": row, "value": statistics.median(seen), "spread": statistics.stdev(seen) if len(seen) > 1 else 0}
+        spread = statistics.stdev(seen) if len(seen) > 1 else 0
+        fields = {"row": row, "value": statistics.median(seen), "spread": spread}
         print(json.dumps(fields) if wish.json else f"{row:36s} {fields['value']:14.5g}  +- {fields['spread']:.2g}",
               flush=True)
     return 0

@@ -21,8 +21,8 @@ FAMILY_ABOUT = {
              "PyTorch.",
     "kernels": "The CPU kernels, in GB/s and GFLOP/s, beside the machine's ceilings and, with --peers, OpenBLAS and "
                "oneDNN.",
-    "rl": "Reinforcement learning: environments, rollouts and training, in steps a second, and, with --peers, Gymnasium, "
-          "EnvPool and Stable-Baselines3.",
+    "rl": "Reinforcement learning: environments, rollouts and training, in steps a second, and, with --peers, "
+          "Gymnasium, EnvPool and Stable-Baselines3.",
 }
 
 
@@ -37,7 +37,8 @@ def parse(arguments):
     parser.add_argument("--only", metavar="REGEX", default="", help="only rows whose name matches")
     parser.add_argument(
         "--peers", action="store_true",
-        help="also the peers: Ray, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN, EnvPool, SB3 (installed under build/peers)")
+        help="also the peers: Ray, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN, EnvPool, Stable-Baselines3 (installed "
+             "under build/peers)")
     parser.add_argument("--json", metavar="FILE", help="write the rows as a JSON array")
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a look")
     parser.add_argument("--strict", action="store_true", help="a 'must' that is not met is a failure")

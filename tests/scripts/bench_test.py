@@ -179,7 +179,8 @@ class RowsJsonTest(unittest.TestCase):
         for row in fixed_rows():
             self.assertLessEqual(set(row.get("over", {})), names)
             self.assertLessEqual(set(row.get("ratios", {})),
-                                 {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES, *env_peer.PEERS, sb3_peer.PEER})
+                                 {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES, *env_peer.PEERS,
+                                  sb3_peer.PEER})
             self.assertIn(row.get("scaled_by", "copy_gb_s"), rows.STANDARD)
 
     def test_peers_measure_fixed_rows(self):

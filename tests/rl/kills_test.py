@@ -1,0 +1,119 @@
+"""Every worker process of a training run is killed in its middle, one a run, whoever it is: a runner, a shard of the
+replay, a learner, an idle one.
+
+ASL-1 and ROL: steps of a run are those that were consumed, whoever died. LAC-1, LGR-2: only a learner's death ends the
+run, and it is named.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+RL = None
+
+
+class KillsTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="tk-")
+        self.root = self.temporary.name
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TROUPE_")}
+        self.environment["TROUPE_SESSION_ROOT"] = self.root
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def workers(self):
+        """The worker processes of this test's cluster, in the order of their start."""
+        found, mark = [], f"TROUPE_SESSION_ROOT={self.root}".encode()
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ",
+                                                                                "rb") as environment:
+                    if comm.read().strip() == "troupe-worker" and mark in environment.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                pass
+        return sorted(found)
+
+    def lines(self, folder):
+        try:
+            with open(f"{folder}/progress.jsonl", encoding="utf-8") as file:
+                return file.read().splitlines()
+        except OSError:
+            return []
+
+    @staticmethod
+    def processor_time(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[11])
+
+    def run_and_kill(self, name, whom, arguments):
+        """Kills whom(workers) after some rounds, Ctrl-C when it names none: (the victim, exit code, messages, folder)."""
+        folder = f"{self.root}/{name}"
+        command = [RL, "train", "--out", folder, "--no-tensorboard", "--keep-going", *arguments]
+        with subprocess.Popen(command, env=self.environment, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            deadline = time.monotonic() + 60
+            while len(self.lines(folder)) < 6:
+                self.assertLess(time.monotonic(), deadline, "no progress")
+                self.assertIsNone(running.poll(), "it ended before anybody was killed")
+                time.sleep(0.005)
+            victim = whom(self.workers())
+            if victim is not None:
+                os.kill(victim, signal.SIGKILL)
+            else:
+                running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=120)
+        return victim, running.returncode, out + err, folder
+
+    def check_steps(self, folder, steps_of_a_round, total):
+        rounds = [json.loads(line)["steps"] for line in self.lines(folder)]
+        self.assertEqual(rounds, list(range(steps_of_a_round, total + 1, steps_of_a_round)))
+        with open(f"{folder}/result.json", encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["steps"], total)
+
+    def kill_each(self, steps_of_a_round, total, *arguments):
+        """Who is number i of the workers is chance: a learner may be met or not (the last test meets one)."""
+        survived, number = 0, 0
+        while True:
+            victim, code, said, folder = self.run_and_kill(
+                number, lambda workers: workers[number] if number < len(workers) else None,
+                (*arguments, "--steps", str(total)))
+            if victim is None:
+                break
+            if code == 1:
+                self.assertRegex(said, rf"LearnerActor is dead[^\n]*SIGKILL[^\n]*pid {victim}\b")
+            else:
+                self.assertEqual(code, 3, said)
+                self.check_steps(folder, steps_of_a_round, total)
+                survived += 1
+            number += 1
+        self.assertGreater(survived, 0)
+
+    def test_ppo(self):
+        self.kill_each(512, 163840, "--env", "MountainCar-v0", "--num-envs", "4", "--horizon", "64")
+
+    def test_impala(self):
+        self.kill_each(128, 204800, "--algo", "impala", "--num-envs", "4", "--horizon", "32", "--hidden", "256,256")
+
+    def test_dqn_with_two_shards(self):
+        self.kill_each(128, 51200, "--algo", "dqn", "--hidden", "32,32", "--horizon", "32", "--updates", "8",
+                       "--learning-starts", "200", "--replay-shards", "2", "--num-workers", "2", "--num-envs", "2",
+                       "--prioritized-replay")
+
+    def test_one_of_two_learners(self):
+        for rank in (0, 1):  # of those who have calculated most
+            victim, code, said, _ = self.run_and_kill(
+                f"learner-{rank}", lambda workers: sorted(workers, key=self.processor_time)[-1 - rank],
+                ("--env", "MountainCar-v0", "--hidden", "256,256", "--learners", "2", "--steps", "1000000"))
+            self.assertEqual(code, 1, said)
+            self.assertRegex(said, rf"LearnerActor is dead[^\n]*pid {victim}\b|CollectiveError|rank \d", said)
+
+
+if __name__ == "__main__":
+    RL = sys.argv[1]
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
