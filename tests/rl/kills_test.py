@@ -52,7 +52,7 @@ class KillsTest(unittest.TestCase):
             return int(file.read().rsplit(")", 1)[1].split()[11])
 
     def run_and_kill(self, name, whom, arguments):
-        """Kills whom(workers) after some rounds, Ctrl-C when it names none: (the victim, exit code, messages, folder)."""
+        """Kills whom(workers) after some rounds, or Ctrl-C for None: (the victim, exit code, messages, folder)."""
         folder = f"{self.root}/{name}"
         command = [RL, "train", "--out", folder, "--no-tensorboard", "--keep-going", *arguments]
         with subprocess.Popen(command, env=self.environment, text=True, stdin=subprocess.DEVNULL,

@@ -199,6 +199,28 @@ class RlTest(unittest.TestCase):
         self.train(3, "j", "--resume", f"{self.root}/i/checkpoint.bin", "--steps", "30000", "--surrogate-clip", "0.2")
         self.assertEqual(self.result("j")["resumed_from_steps"], result["steps"])
 
+    LEARNERS = {
+        "ppo": ("--algo", "ppo", "--num-envs", "4", "--horizon", "32", "--steps", "2048"),
+        "dqn": DQN,
+        "sac": SAC,
+    }
+
+    def test_several_learners_are_the_same_again_and_another_number_goes_on(self):
+        for algo, arguments in self.LEARNERS.items():
+            with self.subTest(algo):
+                code = 0 if algo == "sac" else 3
+                for run in "ab":
+                    self.train(code, algo + run, *arguments, "--learners", "2")
+                self.assertEqual(self.parameters(algo + "a")[1], self.parameters(algo + "b")[1])
+                self.assertEqual(self.result(algo + "a")["config"]["learners"], 2)
+                steps = self.result(algo + "a")["steps"]
+                self.train(code, algo + "c", "--resume", f"{self.root}/{algo}a/checkpoint.bin", "--learners", "1",
+                           "--steps", str(2 * steps))
+                self.assertEqual(self.result(algo + "c")["resumed_from_steps"], steps)
+                self.assertEqual(self.result(algo + "c")["steps"], 2 * steps)
+        _, err = self.train(2, "e", "--algo", "a2c", "--learners", "2")
+        self.assertIn("'learners'", err)
+
     def test_the_replay_in_shards_with_priorities_and_several_runners(self):
         self.train(3, "p", *self.DQN, *self.SHARDS, "--dueling")
         result = self.result("p")
