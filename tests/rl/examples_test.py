@@ -41,6 +41,12 @@ class ExamplesTest(unittest.TestCase):
         for algorithm in ("a2c", "dqn"):
             self.run_program(0, OWN_ENV, "train", "--algo", algorithm, "--env", "Corridor-v0", "--steps", "60000")
 
+    def test_a_callback_ends_a_run(self):
+        out, _ = self.run_program(3, OWN_ENV, "train", "--env", "Corridor-v0", "--env-kwargs", '{"cells": 100}',
+                                  "--steps", "400000", "--learning-rate", "0", "--learning-rate-last", "0")
+        self.assertIn("ended by a callback", out)
+        self.assertEqual(self.result()["steps"], 100352)  # the first whole round of 2,048 behind it
+
     def test_what_is_wrong_with_it_is_said(self):
         _, err = self.run_program(1, OWN_ENV, "train", "--env", "Corridor-v0", "--env-kwargs", '{"cell": 12}')
         self.assertIn("Corridor-v0 takes cells, from 2 to 1000", err)

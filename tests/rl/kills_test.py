@@ -2,10 +2,11 @@
 replay, a learner, an idle one.
 
 ASL-1 and ROL: steps of a run are those that were consumed, whoever died. LAC-1, LGR-2: only a learner's death ends the
-run, and it is named.
+run, and it is named; with a checkpoint the run goes on from there.
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,14 +52,18 @@ class KillsTest(unittest.TestCase):
         with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
             return int(file.read().rsplit(")", 1)[1].split()[11])
 
-    def run_and_kill(self, name, whom, arguments):
+    def until_killed(self, folder):
+        """A few rounds."""
+        return len(self.lines(folder)) >= 6
+
+    def run_and_kill(self, name, whom, arguments, until=None):
         """Kills whom(workers) after some rounds, or Ctrl-C for None: (the victim, exit code, messages, folder)."""
         folder = f"{self.root}/{name}"
         command = [RL, "train", "--out", folder, "--no-tensorboard", "--keep-going", *arguments]
         with subprocess.Popen(command, env=self.environment, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             deadline = time.monotonic() + 60
-            while len(self.lines(folder)) < 6:
+            while not (until or self.until_killed)(folder):
                 self.assertLess(time.monotonic(), deadline, "no progress")
                 self.assertIsNone(running.poll(), "it ended before anybody was killed")
                 time.sleep(0.005)
@@ -82,7 +87,7 @@ class KillsTest(unittest.TestCase):
         while True:
             victim, code, said, folder = self.run_and_kill(
                 number, lambda workers: workers[number] if number < len(workers) else None,
-                (*arguments, "--steps", str(total)))
+                (*arguments, "--steps", str(total), "--max-failures", "0"))
             if victim is None:
                 break
             if code == 1:
@@ -105,11 +110,33 @@ class KillsTest(unittest.TestCase):
                        "--learning-starts", "200", "--replay-shards", "2", "--num-workers", "2", "--num-envs", "2",
                        "--prioritized-replay")
 
+    def test_a_learner_after_a_checkpoint(self):
+        # Enough that it lives for some seconds; the learner is who has calculated most.
+        victim, code, said, folder = self.run_and_kill(
+            "again", lambda workers: max(workers, key=self.processor_time),
+            ("--env", "MountainCar-v0", "--hidden", "256,256", "--steps", str(2048 * 20)),
+            lambda folder: os.path.exists(f"{folder}/checkpoint.bin"))
+        self.assertEqual(code, 3, said)
+        self.assertRegex(said, rf"LearnerActor is dead[^\n]*pid {victim}\b")
+        went_on = int(re.search(r"failure 1 of 3: going on from the checkpoint of (\d+) steps", said)[1])
+        self.assertGreater(went_on, 0)
+        with open(f"{folder}/result.json", encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertEqual((result["steps"], result["resumed_from_steps"]), (2048 * 20, went_on))
+        # Every step once, those after the checkpoint again: the curve is of the run that stands.
+        steps = [json.loads(line)["steps"] for line in self.lines(folder)]
+        back = next((i for i in range(1, len(steps)) if steps[i] <= steps[i - 1]), len(steps))
+        self.assertEqual(steps[:back], list(range(2048, 2048 * back + 1, 2048)))
+        self.assertGreaterEqual(2048 * back, went_on)
+        self.assertEqual(steps[back:], list(range(went_on + 2048, 2048 * 20 + 1, 2048)) if back < len(steps) else [])
+        self.assertEqual(steps[-1], 2048 * 20)
+
     def test_one_of_two_learners(self):
         for rank in (0, 1):  # of those who have calculated most
             victim, code, said, _ = self.run_and_kill(
                 f"learner-{rank}", lambda workers: sorted(workers, key=self.processor_time)[-1 - rank],
-                ("--env", "MountainCar-v0", "--hidden", "256,256", "--learners", "2", "--steps", "1000000"))
+                ("--env", "MountainCar-v0", "--hidden", "256,256", "--learners", "2", "--steps", "1000000",
+                 "--max-failures", "0"))
             self.assertEqual(code, 1, said)
             self.assertRegex(said, rf"LearnerActor is dead[^\n]*pid {victim}\b|CollectiveError|rank \d", said)
 

@@ -8,6 +8,7 @@
 
 #include "apps/rl/envs/batch_of.h"
 #include "apps/rl/program/program.h"
+#include "apps/rl/training/callbacks.h"
 
 namespace {
 
@@ -54,11 +55,15 @@ troupe::Result<std::unique_ptr<rl::BatchEnv>> make_corridor(std::string_view, co
                       options);
 }
 
+/// After every round of training, in the driver: true ends the run.
+bool will_not_learn(const rl::TrainingLog& log) { return log.steps >= 100'000 && log.mean_return() < -500; }
+
 int driver(std::span<char* const> arguments) { return rl::run_program(rl::Program::kRl, arguments); }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   rl::register_env("Corridor-v0", &make_corridor).value();  // here, so that worker processes have it too
+  rl::register_callback(&will_not_learn);
   return troupe::run(argc, argv, &driver);
 }

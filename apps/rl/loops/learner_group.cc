@@ -1,6 +1,7 @@
 #include "apps/rl/loops/learner_group.h"
 
 #include <random>
+#include <stdexcept>
 #include <string>
 
 #include <fmt/format.h>
@@ -32,11 +33,18 @@ void LearnerGroup::form() {
   formed_ = true;
 }
 
-troupe::ObjectRef<ParamsRef> LearnerGroup::publish() { return learners_.front().call<&LearnerActor::publish>(); }
+troupe::ObjectRef<ParamsRef> LearnerGroup::publish() {
+  form();
+  return learners_.front().call<&LearnerActor::publish>();
+}
 troupe::ObjectRef<StateDict> LearnerGroup::save() { return learners_.front().call<&LearnerActor::save>(); }
 
+void LearnerGroup::check_formed() const {
+  if (learners_.size() > 1 && !formed_) throw std::logic_error("LearnerGroup: update before publish");  // LGR-3
+}
+
 troupe::ObjectRef<UpdateReply> LearnerGroup::update(const std::vector<troupe::ObjectRef<SampleBatch>>& batches) {
-  form();
+  check_formed();
   for (std::size_t rank = 1; rank < learners_.size(); ++rank)
     (void)learners_[rank].call<&LearnerActor::follow>(batches);  // what goes wrong there, rank 0 hears of
   return learners_.front().call<&LearnerActor::update>(batches);
@@ -44,7 +52,7 @@ troupe::ObjectRef<UpdateReply> LearnerGroup::update(const std::vector<troupe::Ob
 
 troupe::ObjectRef<UpdatesReply> LearnerGroup::update_each(
     const std::vector<troupe::ObjectRef<DrawnBatches>>& shards) {
-  form();
+  check_formed();
   for (std::size_t rank = 1; rank < learners_.size(); ++rank)
     (void)learners_[rank].call<&LearnerActor::follow_each>(shards);
   return learners_.front().call<&LearnerActor::update_each>(shards);

@@ -12,6 +12,8 @@
 // LGR-2  Any other failure of one learner, its death too, is the update's: a CollectiveError on the rest that names the
 //        rank. No learner is restarted (LAC-1). A frozen one is waited for until the group's timeout, which is the
 //        runtime's default.
+// LGR-3  publish() comes before the first update. It alone may wait, for the group; so a Ctrl-C that ends the wait finds
+//        no round begun.
 #pragma once
 
 #include <optional>
@@ -33,8 +35,9 @@ class LearnerGroup {
   [[nodiscard]] troupe::ObjectRef<StateDict> save();
 
  private:
-  /// Forms the group before the first update.
+  /// Waits until the collective group is there.
   void form();
+  void check_formed() const;
 
   std::vector<troupe::ActorHandle<LearnerActor>> learners_;
   bool formed_ = false;

@@ -126,6 +126,9 @@ void add_training_flags(CLI::App& app, const AllSettings& settings, TrainCommand
   app.add_flag("--no-tensorboard", flags.no_tensorboard, "Writes no OUT/tensorboard");
   app.add_flag("--no-replay", flags.no_replay,
                "Leaves the replay out of checkpoints: smaller, but a run that goes on from one is another run");
+  app.add_option("--max-failures", train.max_failures,
+                 "Deaths of what cannot be replaced, as of a learner, after which it goes on from its last checkpoint")
+      ->capture_default_str();
   app.add_flag("--end-with-input", train.end_with_input,
                "Ends as by Ctrl-C when standard input, a pipe, ends: for a program that starts this one");
   app.add_option("--seeds", train.seeds, "So many runs, of this seed and those behind it, each in OUT/seed-S")

@@ -40,6 +40,7 @@ struct TrainCommand {
   std::filesystem::path resume;      // empty: start anew
   bool tensorboard = true;
   bool keep_replay = true;           // in checkpoints
+  std::uint64_t max_failures = 3;    // deaths after which it goes on from its last checkpoint
   bool end_with_input = false;       // as by Ctrl-C, when standard input, a pipe, ends
   std::uint64_t seeds = 0;           // 0: one run; else so many, from config.seed on, each in OUT/seed-S (seeds.h)
   std::uint64_t parallel = 0;        // of them, so many at a time

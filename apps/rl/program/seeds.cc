@@ -122,6 +122,7 @@ class SeedRuns {
       arguments.insert(arguments.end(), {"--resume", checkpoint.string()});
     if (!command_.tensorboard) arguments.emplace_back("--no-tensorboard");
     if (!command_.keep_replay) arguments.emplace_back("--no-replay");
+    arguments.insert(arguments.end(), {"--max-failures", std::to_string(command_.max_failures)});
     if (command_.resume == command_.out) run.steps = run.steps_before = steps_so_far(run.folder);
     std::error_code ignored;  // the log says what is wrong with the folder
     std::filesystem::remove(run.folder / "result.json", ignored);  // an older run's is not this one's

@@ -19,6 +19,7 @@
 #include "apps/rl/program/exit_codes.h"
 #include "apps/rl/program/journal.h"
 #include "apps/rl/training/chart.h"
+#include "apps/rl/training/callbacks.h"
 #include "apps/rl/training/checkpoint.h"
 #include "apps/rl/training/progress.h"
 #include "apps/rl/training/result_json.h"
@@ -28,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kCheckpointInterval = 10;  // seconds
+constexpr double kFirstCheckpoint = 1, kCheckpointInterval = 10;  // seconds
 constexpr std::int64_t kMostPoints = 2000;  // of a learning curve
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
@@ -54,6 +55,20 @@ std::optional<ResumePoint> resume_point(const std::optional<Checkpoint>& resumed
   return ResumePoint{.steps = resumed->log.steps,
                      .moments = resumed->policy.moments,
                      .state = {.learner = resumed->learner, .parts = resumed->parts}};
+}
+
+/// Somebody is gone whom nobody replaces: going on from a checkpoint helps, where it would not against a mistake.
+bool is_death(const troupe::Error& error) {
+  switch (error.code()) {
+    case troupe::ErrorCode::kWorkerCrashed:
+    case troupe::ErrorCode::kNodeDied:
+    case troupe::ErrorCode::kOutOfMemory:
+    case troupe::ErrorCode::kActorDied:
+    case troupe::ErrorCode::kObjectLost:
+    case troupe::ErrorCode::kOwnerDied:
+    case troupe::ErrorCode::kCollective: return true;
+    default: return false;
+  }
 }
 
 class TrainingRun {
@@ -84,7 +99,8 @@ class TrainingRun {
     if (const std::string note = algorithm_->resume_note(); !note.empty()) progress_.note("resumed: " + note);
   }
 
-  int run() {
+  /// The exit code; none when somebody died and the run can go on from its checkpoint. `failures`: how often it did.
+  std::optional<int> run(std::uint64_t failures) {
     bool interrupted = false;
     try {
       while (!done()) one_round();
@@ -93,6 +109,10 @@ class TrainingRun {
       interrupted = true;  // waits work again during the grace that the runtime gives
       if (in_round_) one_round();  // the learner learns from it before it is saved: the log must know of it, too
     } catch (const troupe::Error& error) {
+      if ((checkpointed_ || failures > 0) && failures < command_.max_failures && is_death(error)) {
+        progress_.note(fmt::format("after {} steps: {}", log_.steps, error.what()));
+        return std::nullopt;
+      }
       return failed(error);
     }
     show(true);
@@ -117,7 +137,7 @@ class TrainingRun {
 
   [[nodiscard]] bool done() const {
     return log_.steps >= config_.total_steps || (config_.stop_when_solved && log_.solved()) ||
-           (config_.evaluation.stop && copies_.gate().state() == GateState::kPassed);
+           (config_.evaluation.stop && copies_.gate().state() == GateState::kPassed) || stopped_;
   }
 
   void one_round() {
@@ -130,6 +150,7 @@ class TrainingRun {
     journal_.add(log_, steps_per_second());
     copies_.after_round(log_.steps, [this] { return policy_now(); });
     show(false);
+    stopped_ = call_callbacks(log_);
     if (elapsed() < checkpoint_at_) return;
     checkpoint_at_ = elapsed() + kCheckpointInterval;
     checkpoint().value();
@@ -164,7 +185,9 @@ class TrainingRun {
     if (!state.ok()) return state.error_ptr();
     Checkpoint out{.policy = policy_now(), .config = config_, .learner = std::move(state->learner), .log = log_};
     if (command_.keep_replay) out.parts = std::move(state->parts);
-    return save_checkpoint(command_.checkpoint, out);
+    troupe::Status saved = save_checkpoint(command_.checkpoint, out);
+    checkpointed_ = checkpointed_ || saved.ok();
+    return saved;
   }
 
   /// What was learned before stays: LRN-3.
@@ -221,6 +244,7 @@ class TrainingRun {
       else fmt::print("{}: {} steps, mean return {:.1f}\n", how, log_.steps, log_.mean_return());
     }
     report_gate();
+    if (stopped_) fmt::print("ended by a callback\n");
     if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
     fmt::print("picture {}\nresult {}\ncheckpoint {}\n", outcome.picture.string(), command_.json.string(),
                command_.checkpoint.string());
@@ -253,8 +277,9 @@ class TrainingRun {
   Clock::time_point started_ = Clock::now();
   TrainingLog log_;
   std::int64_t resumed_from_ = 0;
-  double seconds_before_ = 0, checkpoint_at_ = kCheckpointInterval;
-  bool in_round_ = false;
+  double seconds_before_ = 0, checkpoint_at_ = kFirstCheckpoint;
+  bool in_round_ = false, checkpointed_ = false;
+  bool stopped_ = false;  // by a callback
   apps::ProgressReporter progress_;
   Copies copies_;
   Journal journal_;
@@ -281,7 +306,13 @@ int train(const TrainCommand& command) {
     if (resumed && resumed->policy.spec != task.policy)
       troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();
     apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
-    return TrainingRun(command, config, std::move(task), resumed).run();
+    for (std::uint64_t failures = 0;; ++failures) {
+      if (const auto code = TrainingRun(command, config, task, resumed).run(failures))
+        return *code;
+      resumed = load_checkpoint(command.checkpoint).value();
+      fmt::print(stderr, "failure {} of {}: going on from the checkpoint of {} steps\n", failures + 1,
+                 command.max_failures, resumed->log.steps);
+    }
   } catch (const troupe::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return kExitFailed;
