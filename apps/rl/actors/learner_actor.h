@@ -1,8 +1,8 @@
 // The actor that learns: a thin shell around any Learner, alone or as one of a group (loops/learner_group.h). Methods
 // run one at a time.
 //
-// LAC-1  It is not restarted: a run without its optimizer's state would be another run. Its death ends the loop with its
-//        error; the program goes on from its last checkpoint, with a new one (program/train.cc).
+// LAC-1  It is not restarted: a run without its optimizer's state would be another run. Its death ends the loop with
+//        its error; the program goes on from its last checkpoint, with a new one (program/train.cc).
 #pragma once
 
 #include <memory>

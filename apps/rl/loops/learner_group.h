@@ -12,8 +12,8 @@
 // LGR-2  Any other failure of one learner, its death too, is the update's: a CollectiveError on the rest that names the
 //        rank. No learner is restarted (LAC-1). A frozen one is waited for until the group's timeout, which is the
 //        runtime's default.
-// LGR-3  publish() comes before the first update. It alone may wait, for the group; so a Ctrl-C that ends the wait finds
-//        no round begun.
+// LGR-3  publish() comes before the first update. It alone may wait, for the group, so a Ctrl-C that ends the wait
+//        finds no round begun.
 #pragma once
 
 #include <optional>
