@@ -105,6 +105,7 @@ void measure_scaling(Harness& harness) {
   const rl::Task task = rl::task_of(config).value();
   const auto batch = put(recorded(task, harness.choose<std::size_t>(32'768, 8'192)));
   rl::LearnerGroup one(config, task.policy, std::nullopt), two(learner_config(2), task.policy, std::nullopt);
+  (void)get(one.publish()), (void)get(two.publish());
   Samples ratios;
   for (int turn = 0; turn < harness.choose(12, 4); ++turn) {
     const double alone = seconds_of_update(one, batch), shared = seconds_of_update(two, batch);
