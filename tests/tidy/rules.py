@@ -69,7 +69,9 @@ LAYERS = {
     "collective/cuda":     ["collective/device"],      # inside the CUDA plug-in: the table that device/ declares
     "apps":        ["collective", "kernels"],          # programs like those of any user
     "apps/common":           [],
+    "apps/common/random": [],
     "apps/common/safetensors": [],
+    "apps/common/settings": ["apps/common"],
     "apps/train/model":      ["kernels"],
     "apps/train/data":       [],
     "apps/train/trainer":    ["kernels", "apps/train/model"],

@@ -1,4 +1,4 @@
-#include "apps/rl/config/setting.h"
+#include "apps/common/settings/setting.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 #include "apps/common/nearest_name.h"
 
-namespace rl {
+namespace apps {
 namespace {
 
 namespace json = boost::json;
@@ -232,4 +232,4 @@ troupe::Result<json::object> read_yaml(const std::filesystem::path& path) {
   return parse_yaml({std::istreambuf_iterator<char>(in), {}}, path.string());
 }
 
-}  // namespace rl
+}  // namespace apps
