@@ -78,6 +78,14 @@ LAYERS = {
     "apps/train/checkpoint": ["apps/common/safetensors", "apps/train/trainer"],
     "apps/train/elastic":    ["apps/train/trainer", "apps/train/checkpoint"],
     "apps/train/program":    ["apps/common", "apps/train"],
+    # base <- generators, formats, manifest <- run <- program
+    "apps/datagen/table":      [],
+    "apps/datagen/random":     ["apps/common/random", "kernels"],
+    "apps/datagen/files":      ["apps/common"],
+    "apps/datagen/manifest":   ["apps/common", "apps/datagen/files", "apps/datagen/generators"],
+    "apps/datagen/formats":    ["apps/common", "apps/datagen/files", "apps/datagen/table", "apps/datagen/generators"],
+    "apps/datagen/generators": ["apps/common", "kernels", "apps/datagen/table", "apps/datagen/random", "apps/rl",
+                                "apps/train"],
     "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process",
                     "scheduler", "objectstore", "head", "node", "collective", "kernels", "apps"],  # the layers too
     "tests":       None,                               # anything
