@@ -11,12 +11,12 @@
 namespace datagen {
 namespace {
 
-struct Registry {
+struct FormatRegistry {
   std::mutex mutex;
   std::map<std::string, FormatKind, std::less<>> kinds;
 };
-Registry& registry() {
-  static Registry all;
+FormatRegistry& formats() {
+  static FormatRegistry all;
   return all;
 }
 
@@ -25,26 +25,26 @@ Registry& registry() {
 troupe::Status register_format(FormatKind kind) {
   if (kind.name.empty() || !kind.options)
     return troupe::InvalidArgumentError("a format has a name, and makes its options");
-  const std::lock_guard lock(registry().mutex);
+  const std::lock_guard lock(formats().mutex);
   std::string name = kind.name;
-  if (!registry().kinds.try_emplace(name, std::move(kind)).second)
+  if (!formats().kinds.try_emplace(name, std::move(kind)).second)
     return troupe::InvalidArgumentError(fmt::format("there is a format called '{}' already", name));  // FRG-1
   return {};
 }
 
 troupe::Result<FormatKind> find_format(std::string_view name) {
-  const std::lock_guard lock(registry().mutex);
-  if (const auto found = registry().kinds.find(name); found != registry().kinds.end()) return found->second;
+  const std::lock_guard lock(formats().mutex);
+  if (const auto found = formats().kinds.find(name); found != formats().kinds.end()) return found->second;
   std::vector<std::string> names;
-  for (const auto& [known, kind] : registry().kinds) names.push_back(known);
+  for (const auto& [known, kind] : formats().kinds) names.push_back(known);
   return troupe::NotFoundError(fmt::format("no format is called '{}'; did you mean '{}'? There are: {}", name,
                                            apps::nearest_name(name, names), fmt::join(names, ", ")));
 }
 
 std::vector<FormatKind> format_kinds() {
-  const std::lock_guard lock(registry().mutex);
+  const std::lock_guard lock(formats().mutex);
   std::vector<FormatKind> all;
-  for (const auto& [name, kind] : registry().kinds) all.push_back(kind);
+  for (const auto& [name, kind] : formats().kinds) all.push_back(kind);
   return all;
 }
 

@@ -1,0 +1,14 @@
+#include "apps/datagen/formats/builtin.h"
+
+#include "apps/datagen/formats/format_registry.h"
+#include "apps/datagen/formats/text/jsonl.h"
+
+namespace datagen {
+
+troupe::Status register_builtin_formats() {
+  for (FormatKind (*const kind)() : {&jsonl_format})
+    if (troupe::Status status = register_format(kind()); !status.ok()) return status;
+  return {};
+}
+
+}  // namespace datagen
