@@ -42,6 +42,9 @@ class Stream {
   /// Each as uniform_float().
   void fill_uniform(std::span<float> numbers, troupe::kernels::Isa isa);
 
+  /// The next word is the first of that block: for whoever gives each of its rows some blocks of one stream.
+  void seek(std::uint64_t block) { block_ = block, used_ = 4; }
+
  private:
   void refill();
 

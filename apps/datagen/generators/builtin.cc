@@ -1,0 +1,17 @@
+#include "apps/datagen/generators/builtin.h"
+
+#include "apps/datagen/generators/blobs.h"
+#include "apps/datagen/generators/generator_registry.h"
+#include "apps/datagen/generators/mm1_queue.h"
+#include "apps/datagen/generators/option_prices.h"
+#include "apps/datagen/generators/tabular.h"
+
+namespace datagen {
+
+troupe::Status register_builtin_generators() {
+  for (GeneratorKind (*kind)() : {&option_prices, &mm1_queue, &tabular, &blobs})
+    if (troupe::Status registered = register_generator(kind()); !registered.ok()) return registered;
+  return {};
+}
+
+}  // namespace datagen
