@@ -19,13 +19,14 @@ const std::vector<Space>& some_spaces() {
       MultiDiscrete{.nvec = {3, 2}},
       MultiDiscrete{.nvec = {3, 2}, .start = {0, 5}},
       Box{.dtype = DType::kFloat32, .shape = {2}, .low = {-1, -kInf}, .high = {1, kInf}},
+      Box{.dtype = DType::kFloat32, .shape = {2}, .low = {-4 * 3.14159265F, -0.1}, .high = {9 * 3.14159265F, 0.1}},
       Box{.dtype = DType::kUint8, .shape = {84, 84, 4}, .low = {0}, .high = {255}},
       Box{.dtype = DType::kBool, .shape = {10, 10, 4}, .low = {0}, .high = {1}}};
   return all;
 }
 
 TEST(SpaceTest, SPA1_ShapeTypeAndNumberOfElements) {
-  const std::vector<std::size_t> elements{1, 1, 2, 2, 2, 84 * 84 * 4, 400};
+  const std::vector<std::size_t> elements{1, 1, 2, 2, 2, 2, 84 * 84 * 4, 400};
   for (std::size_t i = 0; i < elements.size(); ++i) {
     SCOPED_TRACE(to_string(some_spaces()[i]));
     EXPECT_TRUE(check_space(some_spaces()[i]).ok());
@@ -33,7 +34,7 @@ TEST(SpaceTest, SPA1_ShapeTypeAndNumberOfElements) {
   }
   EXPECT_EQ(dtype_of(some_spaces()[0]), DType::kInt64);
   EXPECT_EQ(dtype_of(some_spaces()[2]), DType::kInt64);
-  EXPECT_EQ(dtype_of(some_spaces()[5]), DType::kUint8);
+  EXPECT_EQ(dtype_of(some_spaces()[6]), DType::kUint8);
   EXPECT_TRUE(shape_of(some_spaces()[0]).empty());
 }
 

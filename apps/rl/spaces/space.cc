@@ -120,6 +120,16 @@ std::vector<std::int64_t> integers(const json::value& value) {
   return out;
 }
 
+/// Bounds of numbers that are floats are mostly floats; Boost's parser may be off by some last bits of a double, and a
+/// float has fewer.
+void round_to_floats(std::vector<double>& bounds) {
+  constexpr double kOff = 0x1p-48;
+  for (double& one : bounds) {
+    const double rounded = static_cast<float>(one);
+    if (std::abs(rounded - one) <= kOff * std::abs(one)) one = rounded;
+  }
+}
+
 Box box(const json::object& object) {
   const json::string* dtype = member(object, "dtype").if_string();
   if (!dtype) raise("\"dtype\" is a name");
@@ -131,6 +141,7 @@ Box box(const json::object& object) {
   }
   flatten(member(object, "low"), out.low);
   flatten(member(object, "high"), out.high);
+  if (out.dtype == DType::kFloat32) round_to_floats(out.low), round_to_floats(out.high);
   return out;
 }
 
