@@ -84,8 +84,8 @@ LAYERS = {
     "apps/datagen/files":      ["apps/common"],
     "apps/datagen/manifest":   ["apps/common", "apps/datagen/files", "apps/datagen/generators"],
     "apps/datagen/formats":    ["apps/common", "apps/datagen/files", "apps/datagen/table", "apps/datagen/generators"],
-    "apps/datagen/generators": ["apps/common", "kernels", "apps/datagen/table", "apps/datagen/random", "apps/rl",
-                                "apps/train"],
+    "apps/datagen/generators": ["apps/common", "kernels", "apps/datagen/files", "apps/datagen/table",
+                                "apps/datagen/random", "apps/rl", "apps/train"],
     "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process",
                     "scheduler", "objectstore", "head", "node", "collective", "kernels", "apps"],  # the layers too
     "tests":       None,                               # anything

@@ -5,11 +5,12 @@
 #include "apps/datagen/generators/mm1_queue.h"
 #include "apps/datagen/generators/option_prices.h"
 #include "apps/datagen/generators/tabular.h"
+#include "apps/datagen/generators/trajectories/trajectories.h"
 
 namespace datagen {
 
 troupe::Status register_builtin_generators() {
-  for (GeneratorKind (*kind)() : {&option_prices, &mm1_queue, &tabular, &blobs})
+  for (GeneratorKind (*kind)() : {&option_prices, &mm1_queue, &tabular, &blobs, &trajectories})
     if (troupe::Status registered = register_generator(kind()); !registered.ok()) return registered;
   return {};
 }

@@ -43,6 +43,8 @@ class Column {
     check_type(type_for<T>());
     return {reinterpret_cast<T*>(data_.data()), data_.size() / sizeof(T)};
   }
+  /// Numbers only: the bytes of all of them, to be written.
+  [[nodiscard]] std::span<std::byte> mutable_data() { return data_; }
   /// Of text or bytes.
   [[nodiscard]] std::string_view text(std::size_t row) const;
 
