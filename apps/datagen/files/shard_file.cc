@@ -1,0 +1,136 @@
+#include "apps/datagen/files/shard_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "apps/datagen/files/file_error.h"
+
+namespace datagen {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBuffer = 256 << 10;  // a write of this size costs less than a hundredth of hashing it
+
+/// 0 or errno. SHF-1: what is under the name stays.
+int rename_to_free_name(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // A file system without it: a second name for the file, which is refused when it is taken, then without the first.
+  if (::link(from.c_str(), to.c_str()) != 0) return errno;
+  ::unlink(from.c_str());
+  return 0;
+}
+
+}  // namespace
+
+fs::path ShardPlace::aside() const {
+  const fs::path whole = file();
+  return whole.parent_path() /
+         ("." + whole.filename().string() + "." + std::to_string(epoch) + "." + std::to_string(attempt) + ".tmp");
+}
+
+troupe::Result<ShardFile> ShardFile::create(ShardPlace place) {
+  const fs::path aside = place.aside();
+  const auto open = [&] { return ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); };
+  int fd = open();
+  if (fd < 0 && errno == ENOENT && fs::is_directory(place.folder)) {
+    std::error_code error;
+    fs::create_directories(aside.parent_path(), error);
+    if (troupe::Status synced = sync_folder(place.folder); !synced.ok()) return synced.error_ptr();
+    fd = open();
+  }
+  if (fd < 0) return file_error(errno, "cannot write", aside);
+  return ShardFile(std::move(place), apps::Descriptor(fd));
+}
+
+ShardFile::~ShardFile() {
+  if (file_.get() >= 0) ::unlink(place_.aside().c_str());
+}
+
+void ShardFile::write(std::span<const std::byte> bytes) {
+  written_ += bytes.size();
+  if (buffer_.size() + bytes.size() > kBuffer) flush();
+  if (bytes.size() >= kBuffer) {
+    put(bytes);
+    return;
+  }
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+void ShardFile::flush() {
+  put(buffer_);
+  buffer_.clear();
+}
+
+void ShardFile::put(std::span<const std::byte> bytes) {
+  hash_.update(bytes);
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) file_error(errno, "cannot write", place_.aside())->raise();
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+troupe::Result<PublishedShard> ShardFile::publish() {
+  try {
+    flush();
+  } catch (const troupe::Error& error) { return troupe::Error::make(error.record()); }
+  PublishedShard out{.sha256 = hash_.finish(), .bytes = written_};
+  const fs::path aside = place_.aside();
+  if (::fsync(file_.get()) != 0) return file_error(errno, "cannot sync", aside);
+  const int code = rename_to_free_name(aside, place_.file());
+  if (code == EEXIST) return keep_existing(out);
+  if (code != 0) return file_error(code, "cannot rename to", place_.file());
+  file_.reset();  // published: nothing to remove
+  return out;
+}
+
+troupe::Result<PublishedShard> ShardFile::keep_existing(const PublishedShard& ours) {
+  const auto existing = digest_of_file(place_.file());
+  if (!existing.ok()) return existing.error_ptr();
+  if (existing->sha256 != ours.sha256) return nondeterministic_error(place_.name, existing->sha256, ours.sha256);
+  return PublishedShard{.sha256 = ours.sha256, .bytes = ours.bytes, .was_there = true};
+}
+
+troupe::Status sync_folder(const fs::path& folder) {
+  const apps::Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0) return file_error(errno, "cannot open the folder", folder);
+  // Some file systems of networks have nothing to sync there, and say so.
+  if (::fsync(opened.get()) != 0 && errno != EINVAL) return file_error(errno, "cannot sync the folder", folder);
+  return {};
+}
+
+troupe::Result<FileDigest> digest_of_file(const fs::path& path) {
+  const apps::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0 && errno == ENOENT) return troupe::NotFoundError("there is no file " + path.string());
+  if (file.get() < 0) return file_error(errno, "cannot read", path);
+  FileDigest out;
+  Sha256 hash;
+  std::vector<std::byte> buffer(kBuffer);
+  while (true) {
+    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return file_error(errno, "cannot read", path);
+    if (count == 0) break;
+    hash.update(std::span(buffer).first(static_cast<std::size_t>(count)));
+    out.bytes += static_cast<std::uint64_t>(count);
+  }
+  out.sha256 = hash.finish();
+  return out;
+}
+
+troupe::ErrorPtr nondeterministic_error(const std::string& name, const Digest& was, const Digest& now) {
+  return troupe::make_error<troupe::InvalidArgumentError>(
+      "NondeterministicError: the bytes of shard " + name + " are others at the second try: sha-256 was " + hex(was) +
+      ", now " + hex(now) + ". A generator must draw from its sample's stream alone; if the file was damaged instead, "
+      "'datagen verify' says so");
+}
+
+}  // namespace datagen
