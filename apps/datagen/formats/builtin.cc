@@ -2,6 +2,7 @@
 
 #include "apps/datagen/formats/arrays/safetensors_shards.h"
 #include "apps/datagen/formats/format_registry.h"
+#include "apps/datagen/formats/minari/minari.h"
 #include "apps/datagen/formats/parquet/parquet.h"
 #include "apps/datagen/formats/tar/webdataset.h"
 #include "apps/datagen/formats/text/jsonl.h"
@@ -9,7 +10,7 @@
 namespace datagen {
 
 troupe::Status register_builtin_formats() {
-  for (FormatKind (*const kind)() : {&jsonl_format, &parquet_format, &safetensors_format, &webdataset_format})
+  for (FormatKind (*const kind)() : {&jsonl_format, &minari_format, &parquet_format, &safetensors_format, &webdataset_format})
     if (troupe::Status status = register_format(kind()); !status.ok()) return status;
   return {};
 }
