@@ -1,6 +1,6 @@
 // The name of a shard's file: "data/part-00007-of-00100.jsonl". Pure; any thread.
 //
-// SHF-1  The names of a data set's shards have one length, and their order as texts is the order of the shards.
+// SHP-1  The names of a data set's shards have one length, and their order as texts is the order of the shards.
 #pragma once
 
 #include <string>
