@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBuffer = 256 << 10;  // a write of this size costs less than a hundredth of hashing it
 
-/// 0 or errno. SHF-1: what is under the name stays.
+/// 0 or errno. SFL-1: what is under the name stays.
 int rename_to_free_name(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (errno != EINVAL && errno != ENOSYS) return errno;

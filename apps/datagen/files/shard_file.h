@@ -6,11 +6,11 @@
 // One thread at a time. Thread and process of another attempt at the same shard do not disturb this one: it has another
 // name until it is published.
 //
-// SHF-1  A file under its own name is whole and synced; what is there under it is never replaced.
-// SHF-2  When the name is taken, its bytes are compared with ours by their digests: the same ones are kept and ours are
+// SFL-1  A file under its own name is whole and synced; what is there under it is never replaced.
+// SFL-2  When the name is taken, its bytes are compared with ours by their digests: the same ones are kept and ours are
 //        dropped; others are a NondeterministicError, which names shard and digests.
-// SHF-3  An unpublished file is removed when its ShardFile goes, whatever went wrong.
-// SHF-4  No room is an OutOfDiskError, another failure of the file system a RuntimeEnvError.
+// SFL-3  An unpublished file is removed when its ShardFile goes, whatever went wrong.
+// SFL-4  No room is an OutOfDiskError, another failure of the file system a RuntimeEnvError.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct ShardPlace {
 struct PublishedShard {
   Digest sha256{};
   std::uint64_t bytes = 0;
-  bool was_there = false;  ///< SHF-2
+  bool was_there = false;  ///< SFL-2
 };
 
 class ShardFile final : public ByteSink {
@@ -79,7 +79,7 @@ struct FileDigest {
 /// NotFoundError when there is no such file.
 [[nodiscard]] troupe::Result<FileDigest> digest_of_file(const std::filesystem::path& path);
 
-/// What SHF-2 says: an InvalidArgumentError whose text begins with "NondeterministicError".
+/// What SFL-2 says: an InvalidArgumentError whose text begins with "NondeterministicError".
 [[nodiscard]] troupe::ErrorPtr nondeterministic_error(const std::string& name, const Digest& was, const Digest& now);
 
 }  // namespace datagen

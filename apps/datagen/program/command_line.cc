@@ -1,0 +1,317 @@
+#include "apps/datagen/program/command_line.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/common/nearest_name.h"
+#include "apps/common/settings/setting.h"
+#include "apps/datagen/formats/format_registry.h"
+#include "apps/datagen/generators/generator_registry.h"
+#include "apps/datagen/program/exit_codes.h"
+
+namespace datagen {
+namespace {
+
+namespace json = boost::json;
+
+/// What is on the command line besides settings.
+struct Flags {
+  std::optional<std::string> generator, format, isa, name;
+  std::optional<std::uint64_t> samples, samples_per_shard, seed;
+  std::filesystem::path config;
+};
+
+constexpr std::array kOurNames{"generator", "format", "isa",  "name",          "samples", "samples_per_shard", "seed",
+                               "config",    "out",    "help", "shard_timeout", "workers", "retries", "open_bytes"};
+
+std::string type_of(const apps::Setting& setting) {
+  if (!setting.choices.empty()) return fmt::format("{}", fmt::join(setting.choices, "|"));
+  return std::visit(
+      []<class T>(T*) -> std::string {
+        if constexpr (std::is_same_v<T, double>) return "NUMBER";
+        else if constexpr (std::is_same_v<T, std::optional<double>>) return "NUMBER|auto";
+        else if constexpr (std::is_same_v<T, std::string>) return "WORD";
+        else if constexpr (std::is_same_v<T, std::vector<std::size_t>>) return "N,N,...";
+        else return "N";
+      },
+      setting.value);
+}
+
+/// A setting as a user names it: "level", or "jsonl_level" where the name alone would be of several.
+struct NamedSetting {
+  apps::Setting setting;
+  std::string shown;
+  std::string group;
+  json::object* given;  // where its value goes
+};
+
+/// The settings of the generator and the format that were chosen.
+class ChosenSettings {
+ public:
+  /// Of what `generator` and `format` name; an unknown name has none, and is found out later.
+  ChosenSettings(const std::optional<std::string>& generator, const std::optional<std::string>& format) {
+    if (generator)
+      if (const auto kind = find_generator(*generator); kind.ok()) generator_ = kind->options();
+    if (format)
+      if (const auto kind = find_format(*format); kind.ok()) format_ = kind->options();
+    std::vector<apps::Setting> of_generator, of_format;
+    if (generator_) of_generator = generator_->settings();
+    if (format_) of_format = format_->settings();
+    const auto ours = [](const std::string& name) { return std::ranges::find(kOurNames, name) != kOurNames.end(); };
+    const auto has = [](const std::vector<apps::Setting>& list, const std::string& name) {
+      return std::ranges::find(list, name, &apps::Setting::name) != list.end();
+    };
+    const auto prefixed = [](std::string owner, const std::string& name) {
+      std::ranges::replace(owner, '-', '_');
+      return owner + "_" + name;
+    };
+    for (apps::Setting& s : of_generator) {
+      const std::string shown = ours(s.name) ? prefixed(*generator, s.name) : s.name;
+      named_.push_back({std::move(s), shown, "Settings of the generator " + *generator, &generator_given_});
+    }
+    for (apps::Setting& s : of_format) {
+      const std::string shown = ours(s.name) || has(of_generator_names(named_), s.name) ? prefixed(*format, s.name) : s.name;
+      named_.push_back({std::move(s), shown, "Settings of the format " + *format, &format_given_});
+    }
+  }
+  ChosenSettings(const ChosenSettings&) = delete;
+  ChosenSettings& operator=(const ChosenSettings&) = delete;
+
+  [[nodiscard]] const std::vector<NamedSetting>& named() const { return named_; }
+  [[nodiscard]] const json::object& generator_given() const { return generator_given_; }
+  [[nodiscard]] const json::object& format_given() const { return format_given_; }
+
+ private:
+  static std::vector<apps::Setting> of_generator_names(const std::vector<NamedSetting>& named) {
+    std::vector<apps::Setting> out;
+    for (const NamedSetting& n : named)
+      if (n.group.starts_with("Settings of the generator")) out.push_back(n.setting);
+    return out;
+  }
+
+  std::unique_ptr<GeneratorOptions> generator_;
+  std::unique_ptr<FormatOptions> format_;
+  std::vector<NamedSetting> named_;
+  json::object generator_given_, format_given_;
+};
+
+/// The value of a flag, wherever it stands: which settings there are depends on it.
+std::optional<std::string> look_ahead(std::span<char* const> arguments, std::string_view flag) {
+  std::optional<std::string> out;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view word(arguments[i]);
+    if (word == flag && i + 1 < arguments.size()) out = arguments[i + 1];
+    else if (word.starts_with(std::string(flag) + "=")) out = word.substr(flag.size() + 1);
+  }
+  return out;
+}
+
+void add_setting(CLI::App& app, const NamedSetting& named) {
+  const apps::Setting& setting = named.setting;
+  std::string flag = "--" + named.shown;
+  std::ranges::replace(flag, '_', '-');
+  const std::string text = apps::text_of(setting);
+  const std::string help = text.empty() ? setting.help : fmt::format("{} ({})", setting.help, text);
+  json::object& given = *named.given;
+  if (std::holds_alternative<bool*>(setting.value)) {
+    app.add_flag_callback(flag, [&given, name = setting.name] { given[name] = true; }, help)->group(named.group);
+    app.add_flag_callback("--no-" + flag.substr(2), [&given, name = setting.name] { given[name] = false; })->group("");
+    return;
+  }
+  app.add_option_function<std::string>(
+         flag,
+         [&given, &setting, flag](const std::string& word) {
+           if (troupe::Status status = apps::assign_text(setting, word); !status.ok())
+             throw CLI::ValidationError(flag, status.error().message());
+           given[setting.name] = apps::value_of(setting);
+         },
+         help)
+      ->type_name(type_of(setting))
+      ->group(named.group);
+}
+
+void add_job_flags(CLI::App& app, Flags& flags, const ChosenSettings& settings) {
+  app.add_option("--generator", flags.generator, "What is generated; 'datagen list' shows them");
+  app.add_option("--format", flags.format, "How it is written (jsonl)");
+  app.add_option("--samples", flags.samples, "Samples of the data set");
+  app.add_option("--samples-per-shard", flags.samples_per_shard, "Samples in each file (the generator's own number)");
+  app.add_option("--seed", flags.seed, "Another seed, another data set (0)");
+  app.add_option("--isa", flags.isa,
+                 "Instruction set that decides the last bits: auto, avx512, avx2, or portable: the same on every "
+                 "machine (auto)");
+  app.add_option("--config", flags.config, "Settings from this YAML file; flags win over it");
+  for (const NamedSetting& named : settings.named()) add_setting(app, named);
+}
+
+void add_run_flags(CLI::App& app, RunSettings& settings) {
+  app.add_option("--workers", settings.workers, "Shards that are made at a time (one a CPU)")
+      ->check(CLI::Range(1, 100'000));
+  app.add_option("--retries", settings.retries, "Attempts at a shard beside the first one")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  app.add_option_function<double>(
+         "--shard-timeout",
+         [&settings](double seconds) {
+           settings.shard_timeout = std::chrono::duration_cast<troupe::Duration>(std::chrono::duration<double>(seconds));
+         },
+         "Seconds after which a shard counts as hanging, and is tried again (none)")
+      ->check(CLI::Range(0.001, 1e9));
+  app.add_option("--open-bytes", settings.open_bytes, "Bytes of shards under way at a time")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62))
+      ->capture_default_str();
+}
+
+/// The file, below the flags.
+troupe::Status merge_file(const json::object& file, const ChosenSettings& settings, Flags& flags) {
+  json::object generator_below, format_below;
+  for (const auto& [key, value] : file) {
+    const std::string name(key);
+    const auto word = [&](std::optional<std::string>& to) -> troupe::Status {
+      if (!value.is_string()) return troupe::InvalidArgumentError(name + " is a word");
+      if (!to) to = std::string(value.as_string());
+      return {};
+    };
+    const auto number = [&](std::optional<std::uint64_t>& to) -> troupe::Status {
+      boost::system::error_code failed;
+      const auto read = value.is_number() ? value.to_number<std::uint64_t>(failed) : 0;
+      if (!value.is_number() || failed) return troupe::InvalidArgumentError(name + " is a whole number from 0 on");
+      if (!to) to = read;
+      return {};
+    };
+    troupe::Status status;
+    if (name == "generator") status = word(flags.generator);
+    else if (name == "format") status = word(flags.format);
+    else if (name == "isa") status = word(flags.isa);
+    else if (name == "name") status = word(flags.name);
+    else if (name == "samples") status = number(flags.samples);
+    else if (name == "samples_per_shard") status = number(flags.samples_per_shard);
+    else if (name == "seed") status = number(flags.seed);
+    else {
+      const auto at = std::ranges::find(settings.named(), name, &NamedSetting::shown);
+      if (at == settings.named().end()) {
+        std::vector<std::string> names(kOurNames.begin(), kOurNames.begin() + 7);
+        for (const NamedSetting& named : settings.named()) names.push_back(named.shown);
+        return troupe::InvalidArgumentError(fmt::format("there is no setting {}: did you mean {}?", name,
+                                                        apps::nearest_name(name, names)));
+      }
+      if (!at->given->contains(at->setting.name)) (*at->given)[at->setting.name] = value;
+      status = apps::assign(at->setting, value);
+    }
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+troupe::Result<JobChoices> choices_of(Flags& flags, const ChosenSettings& settings, const json::object& file) {
+  if (troupe::Status status = merge_file(file, settings, flags); !status.ok())
+    return troupe::InvalidArgumentError(flags.config.string() + ": " + status.error().message());
+  if (!flags.generator)
+    return troupe::InvalidArgumentError("--generator is missing: 'datagen list' shows them");
+  if (!flags.samples) return troupe::InvalidArgumentError("--samples is missing: how many samples the data set has");
+  if (flags.samples_per_shard && *flags.samples_per_shard == 0)
+    return troupe::InvalidArgumentError("shards of no samples: give --samples-per-shard a number above 0");
+  return JobChoices{.generator = *flags.generator,
+                    .format = flags.format.value_or("jsonl"),
+                    .generator_settings = settings.generator_given(),
+                    .format_settings = settings.format_given(),
+                    .samples = *flags.samples,
+                    .samples_per_shard = flags.samples_per_shard.value_or(0),
+                    .seed = flags.seed.value_or(0),
+                    .isa = flags.isa.value_or("auto")};
+}
+
+/// "did you mean --horizon?" for each flag that the chosen verb does not know.
+void suggest(const CLI::App& app) {
+  std::vector<std::string> known;
+  const CLI::App* chosen = app.get_subcommands().empty() ? &app : app.get_subcommands().front();
+  for (const CLI::Option* option : chosen->get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  for (const std::string& unknown : app.remaining(true))
+    if (unknown.starts_with("--"))
+      fmt::print(stderr, "{}: did you mean {}?\n", unknown, apps::nearest_name(unknown, known));
+}
+
+constexpr const char* kCodes =
+    "Settings of a generator or a format are flags too: 'datagen run --generator NAME --format NAME --help' lists "
+    "them.\nExit codes: 0 done, 1 failed (what is committed stays: 'datagen resume DIR' goes on), 2 wrong usage, 130 "
+    "interrupted\n(go on in the same way). --troupe-help lists the runtime's own flags.";
+
+int wrong_usage(const troupe::Error& error) {
+  fmt::print(stderr, "{}\n", error.message());
+  return kExitUsage;
+}
+
+}  // namespace
+
+Command parse_command_line(std::span<char* const> arguments) {
+  json::object file;
+  if (const auto path = look_ahead(arguments, "--config")) {
+    auto read = apps::read_yaml(*path);
+    if (!read.ok()) return ExitNow{wrong_usage(read.error())};
+    file = *std::move(read);
+  }
+  const auto chosen = [&](const char* flag, const char* key, const char* otherwise) {
+    std::optional<std::string> out = look_ahead(arguments, flag);
+    if (!out && file.contains(key) && file.at(key).is_string()) out = std::string(file.at(key).as_string());
+    if (!out && otherwise != nullptr) out = otherwise;
+    return out;
+  };
+  const ChosenSettings settings(chosen("--generator", "generator", nullptr), chosen("--format", "format", "jsonl"));
+  Flags flags;
+  RunCommand running;
+  ResumeCommand resuming;
+  VerifyCommand verifying;
+  ShowCommand showing;
+  CLI::App app("Makes data sets that are exactly right, whatever dies meanwhile: a pure generator, shards, one manifest.",
+               "datagen");
+  CLI::App* run = app.add_subcommand("run", "Makes a data set; goes on with one that was begun");
+  add_job_flags(*run, flags, settings);
+  run->add_option("--out", running.out, "Folder of the data set")->required();
+  run->add_option("--name", flags.name, "Of the data set (its folder's)");
+  add_run_flags(*run, running.settings);
+  CLI::App* plan = app.add_subcommand("plan", "Shows what 'run' would make, and makes nothing");
+  add_job_flags(*plan, flags, settings);
+  CLI::App* resume = app.add_subcommand("resume", "Goes on with a data set that was begun, with its own settings");
+  resume->add_option("dir", resuming.out, "Folder of the data set")->required();
+  add_run_flags(*resume, resuming.settings);
+  CLI::App* verify = app.add_subcommand("verify", "Recomputes all checksums and makes some shards again");
+  verify->add_option("dir", verifying.out, "Folder of the data set")->required();
+  verify->add_option("--regenerate", verifying.regenerate, "Shards that are made again")->capture_default_str();
+  verify->add_flag("--remove-bad", verifying.remove_bad,
+                   "Removes files that are not what the manifest says: 'resume' makes them again");
+  CLI::App* show = app.add_subcommand("show", "What a data set is, and how far it is");
+  show->add_option("dir", showing.out, "Folder of the data set")->required();
+  show->add_flag("--json", showing.json, "As JSON");
+  CLI::App* list = app.add_subcommand("list", "Generators and formats, with their settings");
+  app.require_subcommand(1);
+  app.footer(kCodes);
+  for (CLI::App* verb : {run, plan}) verb->footer(kCodes);
+  try {
+    app.parse(static_cast<int>(arguments.size()), arguments.data());
+  } catch (const CLI::ExtrasError& error) {
+    suggest(app);
+    return ExitNow{app.exit(error) == 0 ? 0 : kExitUsage};
+  } catch (const CLI::ParseError& error) { return ExitNow{app.exit(error) == 0 ? 0 : kExitUsage}; }
+  if (resume->parsed()) return resuming;
+  if (verify->parsed()) return verifying;
+  if (show->parsed()) return showing;
+  if (list->parsed()) return ListCommand{};
+  auto choices = choices_of(flags, settings, file);
+  if (!choices.ok()) return ExitNow{wrong_usage(choices.error())};
+  if (plan->parsed()) return PlanCommand{*std::move(choices)};
+  running.choices = *std::move(choices);
+  running.name = flags.name.value_or("");
+  return running;
+}
+
+}  // namespace datagen

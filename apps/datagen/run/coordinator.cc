@@ -1,0 +1,102 @@
+#include "apps/datagen/run/coordinator.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <set>
+
+#include <fmt/format.h>
+#include <troupe/context.h>
+
+#include "apps/datagen/config/job_config.h"
+#include "apps/datagen/files/file_error.h"
+#include "apps/datagen/files/shard_file.h"
+#include "apps/datagen/files/temporaries.h"
+
+namespace datagen {
+namespace {
+
+namespace fs = std::filesystem;
+
+Journal::Opened open(const CoordinatorOptions& options, const Plan& plan) {
+  return Journal::take_over(fs::path(options.out) / "manifest",
+                            {.owner = {.job = sha256(options.config), .shards = plan.shards()},
+                             .run = options.run,
+                             .successor_of_itself = troupe::runtime_context().attempt > 0})
+      .value();
+}
+
+bool has_size(const fs::path& path, std::uint64_t bytes) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) == bytes;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const CoordinatorOptions& options)
+    : options_(options), plan_(job_from(options.config).value().plan), opened_(open(options, plan_)) {}
+
+RunStart Coordinator::begin(const std::vector<std::string>& folders) {
+  const fs::path out(options_.out);
+  RunStart start{.epoch = opened_.journal.epoch(),
+                 .done = std::vector<std::uint64_t>(plan_.shards() / 64 + 1),
+                 .notes = opened_.before.notes};
+  std::uint64_t missing = 0;
+  for (const ShardRecord& record : opened_.before.manifest.records()) {
+    const auto shard = plan_.shard_of(record.range);
+    if (!shard) throw troupe::SerializationError(fmt::format("the manifest has a shard, {}, that the plan does not",
+                                                             record.name));
+    if (!has_size(out / record.name, record.bytes)) {
+      ++missing;
+      continue;
+    }
+    start.done[*shard / 64] |= std::uint64_t{1} << (*shard % 64);
+    ++start.shards;
+    start.rows += record.rows;
+    start.bytes += record.bytes;
+  }
+  if (missing > 0)
+    start.notes.push_back(fmt::format("{} shards of the manifest have no file, or one of another size: they are made "
+                                      "again", missing));
+  std::set<fs::path> paths;
+  for (const std::string& folder : folders) paths.insert(out / folder);
+  start.temporaries = sweep_temporaries(paths, start.epoch - 1).value();
+  return start;
+}
+
+void Coordinator::write_delivered(const CommitEntry& entry) const {
+  ShardFile file = ShardFile::create({options_.out, entry.record.name, opened_.journal.epoch(), entry.record.attempt})
+                       .value();
+  file.write(std::as_bytes(entry.bytes.span()));
+  const PublishedShard published = file.publish().value();
+  if (published.sha256 != entry.record.sha256)
+    throw troupe::SerializationError(fmt::format("shard {} arrived with other bytes than it was sent with",
+                                                 entry.record.name));
+}
+
+std::uint64_t Coordinator::commit(const std::vector<CommitEntry>& group) {
+  std::vector<ShardRecord> records;
+  std::set<fs::path> folders;
+  for (const CommitEntry& entry : group) {
+    const bool travelled = !entry.bytes.empty();
+    if (travelled) write_delivered(entry);
+    if (travelled || !entry.folder_synced) folders.insert((fs::path(options_.out) / entry.record.name).parent_path());
+  }
+  for (const fs::path& folder : folders) sync_folder(folder).value();
+  Manifest& manifest = opened_.before.manifest;
+  for (const CommitEntry& entry : group) {
+    if (!plan_.shard_of(entry.record.range))
+      throw troupe::InvalidArgumentError(fmt::format("shard {} is not of the plan", entry.record.name));
+    if (const ShardRecord* before = manifest.find(entry.record.range.begin)) {
+      if (!same_shard(*before, entry.record))
+        nondeterministic_error(entry.record.name, before->sha256, entry.record.sha256)->raise();
+      continue;
+    }
+    records.push_back(entry.record);
+  }
+  opened_.journal.commit(records).value();
+  for (ShardRecord& record : records) manifest.add(std::move(record)).value();
+  return manifest.size();
+}
+
+}  // namespace datagen

@@ -1,0 +1,32 @@
+// The folder of a data set: who it belongs to.
+//
+//   OUT/manifest/job.json      the configuration, its hash, the name of the data set
+//   OUT/manifest/NNNNNN.log    the journal (manifest/journal.h)
+//   OUT/...                    shards, and what the format has beside them
+//
+// Any thread; a folder has one run at a time that begins it.
+//
+// DSF-1  A folder that holds anything else than a data set of this configuration is refused; the differences are named.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include <troupe/result.h>
+
+#include "apps/datagen/config/job_config.h"
+
+namespace datagen {
+
+struct DatasetFolder {
+  JobConfig config;
+  std::string name;  ///< of the data set
+};
+
+/// Begins it, or finds it begun (DSF-1: InvalidArgumentError). An empty name: the folder's own.
+[[nodiscard]] troupe::Result<DatasetFolder> open_dataset(const std::filesystem::path& out, const JobConfig& config,
+                                                         const std::string& name);
+/// NotFoundError: there is none; SerializationError: its job.json is damaged; InvalidArgumentError: of a newer version.
+[[nodiscard]] troupe::Result<DatasetFolder> read_dataset(const std::filesystem::path& out);
+
+}  // namespace datagen

@@ -1,0 +1,117 @@
+#include "apps/datagen/run/shard_task.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <troupe/troupe.h>
+
+#include "apps/datagen/files/memory_sinks.h"
+#include "apps/datagen/files/shard_file.h"
+#include "apps/datagen/run/makers.h"
+#include "apps/datagen/run/run_token.h"
+
+namespace datagen {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Attempts before this one that had begun: each has left its file, the last one perhaps the shard itself.
+std::uint32_t begun_before(ShardPlace place) {
+  std::error_code error;
+  std::uint32_t out = place.attempt > 0 && fs::exists(place.file(), error) ? 1 : 0;
+  while (place.attempt > 0) {
+    --place.attempt;
+    if (fs::exists(place.aside(), error)) ++out;
+  }
+  return out;
+}
+
+void write_file(Maker& maker, const ShardPlace& place, std::uint64_t shard, bool at_home, ShardOutcome& out) {
+  if (place.attempt > 0) out.wasted = begun_before(place);
+  ShardFile file = ShardFile::create(place).value();
+  out.record.rows = maker.write(shard, file).rows;
+  const PublishedShard published = file.publish().value();
+  out.record.bytes = published.bytes;
+  out.record.sha256 = published.sha256;
+  out.was_there = published.was_there;
+  if (at_home) return;  // the coordinator does it, once for many
+  sync_folder(place.file().parent_path()).value();
+  out.folder_synced = true;
+}
+
+void write_memory(Maker& maker, std::uint64_t shard, std::uint32_t attempt, ShardOutcome& out) {
+  MemorySink sink;
+  out.record.rows = maker.write(shard, sink).rows;
+  out.record.bytes = sink.written();
+  out.record.sha256 = sha256(sink.bytes());
+  out.wasted = attempt;
+  troupe::ArrayBuilder<std::uint8_t> memory(sink.bytes().size());
+  std::ranges::transform(sink.bytes(), memory.begin(), [](std::byte byte) { return std::to_integer<std::uint8_t>(byte); });
+  out.bytes = std::move(memory).seal();
+}
+
+}  // namespace
+
+ShardOutcome make_shard(const RunPlace& place, const ShardOrder& order) {
+  const auto started = std::chrono::steady_clock::now();
+  const troupe::RuntimeContext context = troupe::runtime_context();
+  const bool at_home = context.node_id == place.home;
+  LentMaker maker(place.config);
+  const TokenEntry entry = enter_run(place.out, place.token);
+  if (at_home && entry.state == TokenEntry::State::kOther)
+    throw troupe::RuntimeEnvError(fmt::format("another run has taken over {}", place.out));
+  if (entry.state == TokenEntry::State::kEnding || (at_home && entry.state == TokenEntry::State::kNone))
+    throw troupe::CancelledError("the run is over");
+
+  const std::uint32_t attempt = order.first_attempt + static_cast<std::uint32_t>(context.attempt);
+  const ShardInfo info = maker->job().shard(order.shard);
+  ShardOutcome out{.record = {.name = maker->job().format().shard_name(info), .range = info.range, .attempt = attempt},
+                   .node = context.node_id,
+                   .pid = context.pid};
+  if (entry.state == TokenEntry::State::kInside)
+    write_file(*maker.operator->(), {place.out, out.record.name, place.epoch, attempt}, order.shard, at_home, out);
+  else write_memory(*maker.operator->(), order.shard, attempt, out);
+  out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return out;
+}
+
+NodeAnswer answer_for_node(const RunPlace& place) {
+  NodeAnswer out;
+  out.node = troupe::runtime_context().node_id;
+  out.shared = enter_run(place.out, place.token).state == TokenEntry::State::kInside;
+  try {
+    const LentMaker maker(place.config);
+  } catch (const troupe::Error& error) { out.problem = error.message(); }
+  return out;
+}
+
+RemadeShard make_again(const RunPlace& place, std::uint64_t shard) {
+  LentMaker maker(place.config);
+  DigestSink sink;
+  RemadeShard out;
+  out.rows = maker->write(shard, sink).rows;
+  out.bytes = sink.written();
+  out.sha256 = sink.finish();
+  return out;
+}
+
+std::vector<std::string> check_files(const std::string& out, const std::vector<ShardRecord>& records) {
+  std::vector<std::string> problems;
+  for (const ShardRecord& record : records) {
+    const auto found = digest_of_file(fs::path(out) / record.name);
+    if (!found.ok()) problems.push_back(found.error().message());
+    else if (found->bytes != record.bytes)
+      problems.push_back(fmt::format("{} bytes, and the manifest says {}", found->bytes, record.bytes));
+    else if (found->sha256 != record.sha256)
+      problems.push_back(fmt::format("sha-256 {}, and the manifest says {}", hex(found->sha256), hex(record.sha256)));
+    else problems.emplace_back();
+  }
+  return problems;
+}
+
+}  // namespace datagen
