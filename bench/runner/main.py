@@ -23,6 +23,8 @@ FAMILY_ABOUT = {
                "oneDNN.",
     "rl": "Reinforcement learning: environments, rollouts and training, in steps a second, and, with --peers, "
           "Gymnasium, EnvPool and Stable-Baselines3.",
+    "datagen": "Data sets: bytes, steps and shards a second, on tmpfs and on the disk, and, with --peers, pyarrow, Ray "
+               "Data, webdataset and Minari.",
 }
 
 
@@ -37,8 +39,8 @@ def parse(arguments):
     parser.add_argument("--only", metavar="REGEX", default="", help="only rows whose name matches")
     parser.add_argument(
         "--peers", action="store_true",
-        help="also the peers: Ray, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN, EnvPool, Stable-Baselines3 (installed "
-             "under build/peers)")
+        help="also the peers: Ray, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN, EnvPool, Stable-Baselines3, pyarrow, "
+             "webdataset, Minari (installed under build/peers)")
     parser.add_argument("--json", metavar="FILE", help="write the rows as a JSON array")
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a look")
     parser.add_argument("--strict", action="store_true", help="a 'must' that is not met is a failure")

@@ -20,6 +20,7 @@ sys.path.insert(0, os.path.join(BENCH, "peers"))
 import blas_peer  # noqa: E402
 import collective_peer  # noqa: E402
 import common  # noqa: E402
+import data_peer  # noqa: E402
 import env_peer  # noqa: E402
 import ray_peer  # noqa: E402
 import sb3_peer  # noqa: E402
@@ -30,6 +31,7 @@ FAMILIES = {
     "train": (("train", "machine"), ("machine", "train_gpt")),
     "kernels": (("kernels", "machine"), ("machine", "kernels")),
     "rl": (("rl", "machine"), ("machine", "rl_ppo", "rl_steps", "rl_actors", "rl_env_steps")),
+    "datagen": (("datagen", "machine"), ("machine", "datagen_rows")),
 }
 
 
@@ -87,7 +89,9 @@ def measures(preset, family, torch=None, libraries=None):
     folder = os.path.join(out, "bench", "measures")
     names = sorted(os.listdir(folder), key=lambda name: (name != "machine", name)) if os.path.isdir(folder) else []
     commands = {name: [os.path.join(folder, name)] for name in names}
+    rl = find(os.path.join(out, "apps"), "rl")
     for name, program, more in (("rl_ppo", "ppo", []), ("rl_steps", "rl", []),
+                                ("datagen_rows", "datagen", ["--rl", rl or "rl"]),
                                 ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] +
                                  (["--torch", torch] if torch else []))):
         path = find(os.path.join(out, "apps"), program)
@@ -163,6 +167,8 @@ def all_peers(only, wish, known):
         peers.update(ray_peer.measure(PEERS, only, wish.quick, say)[0])
     if set(wanted) & set(env_peer.ROWS):
         peers.update(env_peer.measure(PEERS, only, wish.quick, say))
+    if set(wanted) & {row for _, row, _ in data_peer.ROWS}:
+        peers.update(data_peer.measure(PEERS, only, wish.quick, say))
     if set(wanted) & set(sb3_peer.ROWS):
         peers.update(sb3_peer.measure(PEERS, only, wish.quick, say))
     return peers

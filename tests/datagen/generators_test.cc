@@ -11,6 +11,7 @@
 #include "apps/datagen/generators/generator_registry.h"
 #include "apps/datagen/generators/mm1_queue.h"
 #include "apps/datagen/generators/option_prices.h"
+#include "apps/datagen/generators/scenes/scenes.h"
 #include "apps/datagen/generators/tabular.h"
 #include "apps/datagen/random/stream.h"
 #include "tests/datagen/samples.h"
@@ -35,6 +36,7 @@ std::vector<Case> cases() {
           {"tabular", tabular(), {{"label_noise", "0.3"}}, {0, 20'000}},
           {"tabular_64", tabular(), {{"columns", "64"}}, {(1ull << 40) + 3, (1ull << 40) + 9000}},
           {"tabular_odd", tabular(), {{"columns", "13"}, {"clusters", "1"}, {"classes", "1"}}, {1, 700}},
+          {"scenes", scenes(), {{"width", "24"}, {"height", "16"}}, {5, 105}},
           {"blobs", blobs(), {{"bytes", "1000"}}, {0, 3000}},
           {"blobs_odd", blobs(), {{"bytes", "3"}, {"classes", "1"}}, {7, 70}}};
 }
@@ -176,8 +178,10 @@ TEST(Tabular, RowsLieAroundTheirCentres) {  // TAB-2
     for (std::size_t k = 0; k < 3; ++k) {
       double sum = 0, squares = 0;
       const float centre = centre_of(settings, 4, k)[c];
-      for (std::size_t i = 0; i < values.size(); ++i)
-        if (cluster[i] == static_cast<std::int32_t>(k)) sum += values[i] - centre, squares += std::pow(values[i] - centre, 2);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (cluster[i] != static_cast<std::int32_t>(k)) continue;
+        sum += values[i] - centre, squares += std::pow(values[i] - centre, 2);
+      }
       EXPECT_NEAR(sum / counts[k], 0, 0.025);
       EXPECT_NEAR(std::sqrt(squares / counts[k]), 0.5, 0.02);
     }
@@ -189,7 +193,8 @@ TEST(Tabular, LabelNoiseIsTheShareOfOtherLabels) {
   const auto cluster = column<std::int32_t>(*generator, {0, 20'000}, "cluster");
   const auto label = column<std::int32_t>(*generator, {0, 20'000}, "label");
   std::array<int, 4> off{};
-  for (std::size_t i = 0; i < label.size(); ++i) ++off.at(static_cast<std::size_t>((label[i] - cluster[i] % 4 + 4) % 4));
+  for (std::size_t i = 0; i < label.size(); ++i)
+    ++off.at(static_cast<std::size_t>((label[i] - cluster[i] % 4 + 4) % 4));
   EXPECT_NEAR(off[0], 15'000, 300);
   for (std::size_t k = 1; k < 4; ++k) EXPECT_NEAR(off.at(k), 1667, 180);
 }

@@ -237,7 +237,8 @@ TEST_F(TrajectoriesTest, TheExpertPlaysAsAnEvaluationDoes) {
     episodes[all.episode[row]].second += all.reward[row];
   }
   for (const auto& [episode, one] : episodes) {
-    const auto evaluation = rl::evaluate(policy, {.episodes = 1, .seed = static_cast<std::uint64_t>(one.first)}).value();
+    const auto seed = static_cast<std::uint64_t>(one.first);
+    const auto evaluation = rl::evaluate(policy, {.episodes = 1, .seed = seed}).value();
     EXPECT_EQ(evaluation.returns.at(0), one.second);
   }
 }

@@ -22,6 +22,7 @@ sys.path[:0] = [BENCH, os.path.join(BENCH, "peers")]
 import blas_peer  # noqa: E402
 import collective_peer  # noqa: E402
 import common  # noqa: E402
+import data_peer  # noqa: E402
 import env_peer  # noqa: E402
 import sb3_peer  # noqa: E402
 import train_gpt  # noqa: E402
@@ -180,7 +181,7 @@ class RowsJsonTest(unittest.TestCase):
             self.assertLessEqual(set(row.get("over", {})), names)
             self.assertLessEqual(set(row.get("ratios", {})),
                                  {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES, *env_peer.PEERS,
-                                  sb3_peer.PEER})
+                                  sb3_peer.PEER, *(peer for peer, _, _ in data_peer.ROWS)})
             self.assertIn(row.get("scaled_by", "copy_gb_s"), rows.STANDARD)
 
     def test_peers_measure_fixed_rows(self):
@@ -188,6 +189,7 @@ class RowsJsonTest(unittest.TestCase):
         self.assertLessEqual(set(collective_peer.GLOO_ROWS), names)
         self.assertLessEqual(set(env_peer.ROWS), names)
         self.assertLessEqual(set(sb3_peer.ROWS), names)
+        self.assertLessEqual({row for _, row, _ in data_peer.ROWS}, names)
 
     def test_of_a_peers_runs_the_fastest_calm_one_counts(self):
         choose, calm, restless = collective_peer.choose, collective_peer.CALM, 2 * collective_peer.CALM

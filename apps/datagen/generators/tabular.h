@@ -5,11 +5,11 @@
 //   label           int32: a class; that of the cluster, or with probability label_noise any other
 //   cluster         int32
 //
-// Noise is the sum of two uniform numbers, scaled to the deviation `noise`: a triangle within +- sqrt(6) deviations, from
-// one word a number, in additions and products alone, so that every processor gives the same bits.
+// Noise is the sum of two uniform numbers, scaled to the deviation `noise`: a triangle within +- sqrt(6) deviations,
+// from one word a number, in additions and products alone, so that every processor gives the same bits.
 //
-// TAB-1  A row is a function of settings, seed and its number. Row r has the words of blocks [r * b, (r + 1) * b) of one
-//        Philox stream, b of them for all of its columns, and block r of another stream for its cluster and label.
+// TAB-1  A row is a function of settings, seed and its number. Row r has the words of blocks [r * b, (r + 1) * b) of
+//        one Philox stream, b of them for all of its columns, and block r of another one for its cluster and label.
 // TAB-2  Centres are uniform in [-separation, separation] in each column; centre_of gives them.
 #pragma once
 

@@ -30,7 +30,8 @@ double log_prob_of_any(const rl::Space& space) {
 
 troupe::Status check_behaviour(const rl::AnyPolicySpec& spec, Behaviour behaviour) {
   if (behaviour == Behaviour::kSample && std::holds_alternative<rl::QNetworkSpec>(spec))
-    return troupe::InvalidArgumentError("mixture: a policy of DQN has no probabilities to draw actions by: use epsilon");
+    return troupe::InvalidArgumentError(
+        "mixture: a policy of DQN has no probabilities to draw actions by: use epsilon");
   return {};
 }
 

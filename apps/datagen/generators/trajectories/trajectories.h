@@ -11,8 +11,8 @@
 // Words of the data set (Schema::metadata): env_spec (JSON as of gymnasium.envs.registration.EnvSpec),
 // observation_space and action_space (JSON as rl::to_json), mixture, policy_sha256, medium_sha256.
 //
-// TRJ-1  An episode is a function of settings, policy files, instruction set, seed and its number (EPL-1): three streams
-//        give it its environment's seed, its behaviour, and the seed of its draws of actions.
+// TRJ-1  An episode is a function of settings, policy files, instruction set, seed and its number (EPL-1): three
+//        streams give it its environment's seed, its behaviour, and the seed of its draws of actions.
 // TRJ-2  Digests of the policies' files are in identity() and in the words of the data set (GEN-3).
 // TRJ-3  A policy that does not fit the environment is an InvalidArgumentError that says what it sees or does.
 #pragma once

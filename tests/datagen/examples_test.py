@@ -1,0 +1,70 @@
+"""The template of apps/datagen/examples: a generator of a user's own, under the verbs and a format of datagen."""
+import glob
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+OWN_GENERATOR = None
+
+
+class ExamplesTest(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="tr-")
+        self.root = self.temporary.name
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TROUPE_")}
+        self.environment["TROUPE_SESSION_ROOT"] = self.root
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def run_program(self, code, *arguments):
+        done = subprocess.run([OWN_GENERATOR, *arguments], env=self.environment, text=True, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=120, cwd=self.root)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout, done.stderr
+
+    def make(self, out, *more):
+        self.run_program(0, "run", "--generator", "spirals", "--samples", "2500", "--samples-per-shard", "400",
+                         "--turns", "2", "--noise", "0.01", "--format", "jsonl", "--out", out, *more)
+        with open(f"{self.root}/{out}/result.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def test_a_generator_of_ones_own_makes_its_rows(self):
+        out, _ = self.run_program(0, "list")
+        self.assertIn("spirals", out)
+        result = self.make("one", "--workers", "1")
+        self.assertEqual((result["status"], result["rows"], result["shards"]), ("done", 2500, 7))
+        rows = []
+        for path in sorted(glob.glob(f"{self.root}/one/data/*.jsonl") or glob.glob(f"{self.root}/one/**/*.jsonl",
+                                                                                    recursive=True)):
+            with open(path, encoding="utf-8") as file:
+                rows += [json.loads(line) for line in file]
+        self.assertEqual(len(rows), 2500)
+        for row in rows:  # on its arm, but for the noise
+            x, y = row["x"]
+            radius, angle = math.hypot(x, y), 2 * math.pi * (row["arm"] / 3)
+            angle += 2 * math.pi * 2 * radius
+            away = math.hypot(x - radius * math.cos(angle), y - radius * math.sin(angle))
+            self.assertLess(away, 0.6)  # the noise along the radius turns it too
+        self.assertEqual({row["arm"] for row in rows}, {0, 1, 2})
+
+    def test_two_workers_make_the_data_set_of_one(self):
+        self.assertEqual(self.make("one", "--workers", "1")["digest"], self.make("two", "--workers", "2")["digest"])
+        self.assertNotEqual(self.make("other", "--seed", "1")["digest"], self.make("one", "--workers", "1")["digest"])
+        out, _ = self.run_program(0, "verify", "two")
+        self.assertIn("good", out)
+
+    def test_a_setting_out_of_range_is_refused(self):
+        _, errors = self.run_program(2, "run", "--generator", "spirals", "--samples", "10", "--arms", "0", "--out",
+                                     "no")
+        self.assertIn("--arms", errors)
+        self.assertFalse(os.path.exists(f"{self.root}/no"))
+
+
+if __name__ == "__main__":
+    OWN_GENERATOR = sys.argv.pop(1)
+    unittest.main()
