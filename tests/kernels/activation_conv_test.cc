@@ -1,4 +1,4 @@
-// ACT-1 to ACT-3 and CVL-1 to CVL-3: activations and convolutions of every version against double; convolution also
+// ACT-1 to ACT-4 and CVL-1 to CVL-3: activations and convolutions of every version against double; convolution also
 // against its definition.
 #include "kernels/cpu/activation/activation.h"
 #include "kernels/cpu/conv/conv.h"
@@ -32,6 +32,35 @@ TEST_P(ActivationKernel, ForwardAndBackwardMatchDouble) {
       std::vector<float> in_place = x;
       activation_forward<float>(GetParam(), activation, size, in_place.data(), in_place.data());
       EXPECT_TRUE(std::equal(in_place.begin(), in_place.end(), y.begin())) << "ACT-2";
+    }
+  }
+}
+
+TEST_P(ActivationKernel, ACT4_UnitsAreTheArraysWithTheirBiases) {
+  for (const Activation activation : {Activation::kTanh, Activation::kRelu}) {
+    for (const std::size_t samples : {1u, 7u, 16u, 33u, 128u}) {
+      const UnitShape shape{.units = 5, .samples = samples};
+      const std::size_t size = shape.units * samples;
+      const auto x = random_values<float>(random_, size, 2), bias = random_values<float>(random_, shape.units, 1);
+      const auto slopes = random_values<float>(random_, size, 1);
+      std::vector<float> y = x, dy = slopes, want(size), want_dx(size), dbias(shape.units, 3.0f);
+      y.push_back(77), dy.push_back(77);
+      unit_forward<float>(GetParam(), activation, shape, bias.data(), y.data());
+      for (std::size_t i = 0; i < size; ++i) want[i] = x[i] + bias[i / samples];
+      activation_forward<float>(GetParam(), activation, size, want.data(), want.data());
+      EXPECT_TRUE(std::equal(want.begin(), want.end(), y.begin()));
+      unit_backward<float>(GetParam(), activation, shape, y.data(), dy.data(), dbias.data());
+      activation_backward<float>(GetParam(), activation, size, want.data(), slopes.data(), want_dx.data());
+      EXPECT_TRUE(std::equal(want_dx.begin(), want_dx.end(), dy.begin()));
+      EXPECT_EQ(y.back() + dy.back(), 2 * 77.0f) << "written outside";
+      for (std::size_t u = 0; u < shape.units; ++u) {
+        double sum = 3;  // added to
+        for (std::size_t s = 0; s < samples; ++s) sum += static_cast<double>(want_dx[u * samples + s]);
+        EXPECT_NEAR(dbias[u], sum, 1e-5);
+      }
+      dy.assign(slopes.begin(), slopes.end());
+      unit_backward<float>(GetParam(), activation, shape, y.data(), dy.data(), nullptr);
+      EXPECT_EQ(dy, want_dx);
     }
   }
 }

@@ -1,10 +1,11 @@
-// NET-1 to NET-4, AK-1, OBE-1: networks and what they see, against finite differences and one another.
+// NET-1 to NET-6, AK-1, OBE-1: networks and what they see, against finite differences and one another.
 #include <cmath>
 #include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "apps/rl/networks/column_network.h"
 #include "apps/rl/networks/layered_network.h"
 #include "apps/rl/networks/network.h"
 #include "apps/rl/networks/small_network.h"
@@ -40,38 +41,76 @@ std::vector<Case> cases() {
             .hidden = {5}, .activation = Activation::kTanh, .outputs = 2}}};
 }
 
-TEST(Network, NET2_GradientsMatchFiniteDifferences) {
+void expect_gradients_as_differences(const Case& one, Network<double>& net) {
   constexpr std::size_t kRows = 3;
+  SCOPED_TRACE(one.name);
+  ASSERT_TRUE(check_network(one.spec).ok());
+  Generator random(2);
+  auto params = drawn(random, one.spec.parameter_count()), x = drawn(random, kRows * one.spec.inputs());
+  const auto dy = drawn(random, kRows * one.spec.row_size());
+  std::vector<double> y(dy.size());
+  const auto loss = [&] {
+    net.forward(params, x, y);
+    double sum = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
+    return sum;
+  };
+  loss();
+  std::vector<double> grads(params.size(), 9.0), dx(x.size(), 9.0);  // written, not added to
+  net.backward(params, dy, grads, dx);
+  const auto expect = [&](std::vector<double>& numbers, const std::vector<double>& gradient) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const double kept = numbers[i];
+      numbers[i] = kept + 1e-6;
+      const double above = loss();
+      numbers[i] = kept - 1e-6;
+      const double below = loss();
+      numbers[i] = kept;
+      ASSERT_NEAR(gradient[i], (above - below) / 2e-6, 1e-6) << i;
+    }
+  };
+  expect(params, grads);
+  expect(x, dx);
+}
+
+TEST(Network, NET2_GradientsMatchFiniteDifferences) {
+  for (const Case& one : cases()) {
+    LayeredNetwork<double> layered(one.spec, Isa::kReference);
+    expect_gradients_as_differences(one, layered);
+    if (!ColumnNetwork<double>::can(one.spec)) continue;
+    ColumnNetwork<double> columns(one.spec, Isa::kReference);
+    expect_gradients_as_differences(one, columns);
+  }
+}
+
+// Rows in one part of ColumnNetwork, in several, and none.
+TEST(Network, NET2_NET5_NET6_ColumnsGiveWhatLayersGive) {
   for (const Case& one : cases()) {
     SCOPED_TRACE(one.name);
-    ASSERT_TRUE(check_network(one.spec).ok());
-    Generator random(2);
-    LayeredNetwork<double> net(one.spec, Isa::kReference);
-    auto params = drawn(random, one.spec.parameter_count()), x = drawn(random, kRows * one.spec.inputs());
-    const auto dy = drawn(random, kRows * one.spec.row_size());
-    std::vector<double> y(dy.size());
-    const auto loss = [&] {
-      net.forward(params, x, y);
-      double sum = 0;
-      for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * dy[i];
-      return sum;
-    };
-    loss();
-    std::vector<double> grads(params.size(), 9.0), dx(x.size(), 9.0);  // written, not added to
-    net.backward(params, dy, grads, dx);
-    const auto expect = [&](std::vector<double>& numbers, const std::vector<double>& gradient) {
-      for (std::size_t i = 0; i < numbers.size(); ++i) {
-        const double kept = numbers[i];
-        numbers[i] = kept + 1e-6;
-        const double above = loss();
-        numbers[i] = kept - 1e-6;
-        const double below = loss();
-        numbers[i] = kept;
-        ASSERT_NEAR(gradient[i], (above - below) / 2e-6, 1e-6) << i;
+    EXPECT_EQ(dynamic_cast<ColumnNetwork<double>*>(make_network<double>(one.spec, {.input_gradients = true}).get()) !=
+                  nullptr,
+              one.spec.convolutions.empty());
+    if (!ColumnNetwork<double>::can(one.spec)) continue;
+    for (Isa isa : troupe::kernels::kAllIsas) {
+      if (!isa_supported(isa)) continue;
+      LayeredNetwork<float> layered(one.spec, isa);
+      ColumnNetwork<float> columns(one.spec, isa);
+      Generator random(3);
+      const auto params = drawn<float>(random, one.spec.parameter_count(), 0.5);
+      for (const std::size_t rows : {1u, 33u, 128u, 129u, 300u, 0u}) {
+        const auto x = drawn<float>(random, rows * one.spec.inputs());
+        const auto dy = drawn<float>(random, rows * one.spec.row_size());
+        std::vector<float> y(dy.size()), want(dy.size()), dx(x.size()), want_dx(x.size()), only(x.size());
+        std::vector<float> grads(params.size(), 9.0f), want_grads(params.size());
+        columns.forward(params, x, y), layered.forward(params, x, want);
+        columns.backward(params, dy, grads, dx), layered.backward(params, dy, want_grads, want_dx);
+        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], want[i], 1e-5) << rows;
+        for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], want_dx[i], 1e-5) << rows;
+        for (std::size_t i = 0; i < grads.size(); ++i) ASSERT_NEAR(grads[i], want_grads[i], 1e-4) << rows << ", " << i;
+        columns.backward(params, dy, {}, only);
+        EXPECT_EQ(only, dx);
       }
-    };
-    expect(params, grads);
-    expect(x, dx);
+    }
   }
 }
 

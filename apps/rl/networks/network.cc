@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/rl/networks/column_network.h"
 #include "apps/rl/networks/layered_network.h"
 #include "apps/rl/networks/small_network.h"
 
@@ -175,6 +176,7 @@ void initialize(const NetworkSpec& spec, Generator& generator, std::span<float> 
 template <class T>
 std::unique_ptr<Network<T>> make_network(const NetworkSpec& spec, const NetworkUse& use) {
   if (!use.input_gradients && SmallNetwork<T>::can(spec)) return std::make_unique<SmallNetwork<T>>(spec, use.isa);
+  if (ColumnNetwork<T>::can(spec)) return std::make_unique<ColumnNetwork<T>>(spec, use.isa);
   return std::make_unique<LayeredNetwork<T>>(spec, use.isa);
 }
 

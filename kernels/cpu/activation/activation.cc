@@ -27,9 +27,32 @@ void relu_backward(std::size_t count, const T* y, const T* dy, T* dx) {
   for (std::size_t i = 0; i < count; ++i) dx[i] = y[i] <= T{0} ? T{0} : dy[i];
 }
 
+template <class T, auto kForward>
+void units_forward(const UnitShape& shape, const T* bias, T* y) {
+  for (std::size_t u = 0; u < shape.units; ++u, y += shape.samples) {
+    for (std::size_t s = 0; s < shape.samples; ++s) y[s] += bias[u];
+    kForward(shape.samples, y, y);
+  }
+}
+
+template <class T, auto kBackward>
+void units_backward(const UnitShape& shape, const T* y, T* dy, T* dbias) {
+  for (std::size_t u = 0; u < shape.units; ++u, y += shape.samples, dy += shape.samples) {
+    kBackward(shape.samples, y, dy, dy);
+    if (dbias == nullptr) continue;
+    for (std::size_t s = 0; s < shape.samples; ++s) dbias[u] += dy[s];
+  }
+}
+
 template <class T>
-constexpr detail::ActivationVersion<T> kReference{&tanh_forward<T>, &tanh_backward<T>, &relu_forward<T>,
-                                                  &relu_backward<T>};
+constexpr detail::ActivationVersion<T> kReference{&tanh_forward<T>,
+                                                  &tanh_backward<T>,
+                                                  &relu_forward<T>,
+                                                  &relu_backward<T>,
+                                                  &units_forward<T, &tanh_forward<T>>,
+                                                  &units_backward<T, &tanh_backward<T>>,
+                                                  &units_forward<T, &relu_forward<T>>,
+                                                  &units_backward<T, &relu_backward<T>>};
 
 template <class T>
 const detail::ActivationVersion<T>& activation_version(Isa isa) {
@@ -56,6 +79,22 @@ void activation_backward(Isa isa, Activation activation, std::size_t count, cons
   (activation == Activation::kTanh ? version.tanh_back : version.relu_back)(count, y, dy, dx);
 }
 
+template <class T>
+void unit_forward(Isa isa, Activation activation, const UnitShape& shape, const T* bias, T* y) {
+  const auto& version = activation_version<T>(isa);
+  (activation == Activation::kTanh ? version.tanh_units : version.relu_units)(shape, bias, y);
+}
+
+template <class T>
+void unit_backward(Isa isa, Activation activation, const UnitShape& shape, const T* y, T* dy, T* dbias) {
+  const auto& version = activation_version<T>(isa);
+  (activation == Activation::kTanh ? version.tanh_units_back : version.relu_units_back)(shape, y, dy, dbias);
+}
+
+template void unit_forward<float>(Isa, Activation, const UnitShape&, const float*, float*);
+template void unit_forward<double>(Isa, Activation, const UnitShape&, const double*, double*);
+template void unit_backward<float>(Isa, Activation, const UnitShape&, const float*, float*, float*);
+template void unit_backward<double>(Isa, Activation, const UnitShape&, const double*, double*, double*);
 template void activation_forward<float>(Isa, Activation, std::size_t, const float*, float*);
 template void activation_forward<double>(Isa, Activation, std::size_t, const double*, double*);
 template void activation_backward<float>(Isa, Activation, std::size_t, const float*, const float*, float*);
