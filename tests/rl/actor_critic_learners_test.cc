@@ -1,4 +1,5 @@
-// ACG-1, A2L-1, A2L-2, LVT-1 to LVT-3, FRG-1, FRR-1 to FRR-5, FOP-1, and LRN-1 to LRN-3 of A2C and IMPALA.
+// ACG-1, A2L-1, A2L-2, LVT-1 to LVT-3, FRG-1, FRR-1 to FRR-5, FOP-1, and LRN-1 to LRN-3 and LRN-5 of A2C,
+// IMPALA and PPO.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -276,6 +277,74 @@ TEST(FragmentRunner, FRR4_TheRowOfAFaultIsNoTransition) {
   const OwnedSamples samples = written(runner);
   const auto next = fragment_view(samples.view()).next;
   EXPECT_EQ(std::ranges::count(next.first(200), -1), faults[0]);
+}
+
+// Speeds are 0 where an episode begins and nowhere else; nothing ends before the limit.
+RunConfig faulty_mountain_car(const char* algo, const char* prefix) {
+  RunConfig config = defaults_of(algo).value();
+  config.env = {.id = "throw:MountainCar-v0", .kwargs = R"({"p": 0.02})", .max_episode_steps = 12};
+  config.num_envs = 4, config.horizon = 50;
+  config.network.hidden = {16};
+  config.fault_prefix = prefix;
+  return config;
+}
+bool begins(ConstRows obs, std::size_t row) { return obs.row(row).as<float>()[1] == 0.0f; }
+
+TEST(FragmentRunner, FRR4_APrefixThatIsDroppedHasNoTransitions) {
+  const RunConfig config = faulty_mountain_car("impala", "drop");
+  FragmentRunner kept = runner_for(faulty_mountain_car("impala", "bootstrap")), dropping = runner_for(config);
+  const auto params = params_of(config);
+  std::size_t dropped = 0;
+  for (int turn = 0; turn < 2; ++turn) {
+    (void)kept.play(params), (void)dropping.play(params);
+    const OwnedSamples all = written(kept), fewer = written(dropping);
+    const FragmentView before = fragment_view(all.view()), after = fragment_view(fewer.view());
+    ASSERT_TRUE(std::ranges::equal(before.log_prob, after.log_prob)) << "both play the same";
+    std::vector<bool> wanted(200, false);
+    for (std::size_t row = 0; row < 200; ++row) {
+      if (before.next[row] >= 0) continue;
+      wanted[row] = true;
+      for (std::size_t i = row; !begins(before.obs, i) && i >= 4; i -= 4) wanted[i - 4] = true;
+    }
+    for (std::size_t row = 0; row < 200; ++row) {
+      EXPECT_EQ(after.next[row], wanted[row] ? -1 : before.next[row]) << row;
+      dropped += wanted[row] && before.next[row] >= 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(dropped, 10u);
+  EXPECT_EQ(kept.take_faults(), dropping.take_faults()) << "they are counted either way";
+}
+
+TEST(RolloutWorker, ROL4_APrefixThatIsDroppedIsNotKept) {
+  const auto worker_for = [](const RunConfig& config) {
+    return RolloutWorker(rollout_options(config, std::get<PolicySpec>(task_of(config).value().policy), 0, 0));
+  };
+  const RunConfig config = faulty_mountain_car("ppo", "drop");
+  RolloutWorker whole = worker_for(faulty_mountain_car("ppo", "bootstrap")), dropping = worker_for(config);
+  const auto params = params_of(config);
+  OwnedSamples all(whole.columns(), whole.samples()), same(whole.columns(), whole.samples());
+  (void)whole.collect(params, on_policy_out(all.layout(), all.memory()));
+  const std::size_t ended = dropping.collect(params, on_policy_out(same.layout(), same.memory())).size();
+  EXPECT_EQ(bytes_of(all), bytes_of(same)) << "both play the same";
+  EXPECT_FALSE(whole.kept().has_value());
+  const auto kept = dropping.kept();
+  ASSERT_TRUE(kept.has_value());
+  const OnPolicyView view = on_policy_view(all.view());
+  std::vector<std::uint32_t> wanted;
+  std::vector<bool> dropped(view.rows(), false);
+  for (std::size_t row = 0; row < view.rows(); ++row) {
+    if (view.advantage[row] != 0.0f || view.returns[row] != view.value[row]) continue;  // a fault's
+    dropped[row] = true;
+    for (std::size_t i = row; !begins(view.obs, i) && i >= 4; i -= 4) dropped[i - 4] = true;
+  }
+  for (std::uint32_t row = 0; row < view.rows(); ++row)
+    if (!dropped[row]) wanted.push_back(row);
+  EXPECT_EQ(*kept, wanted);
+  EXPECT_LT(wanted.size(), view.rows() - 10);
+  EXPECT_GT(ended, 0u);
+  OwnedSamples fewer(whole.columns(), kept->size());
+  gather(all.view(), *kept, fewer.layout(), fewer.memory());
+  EXPECT_EQ(on_policy_view(fewer.view()).value[3], view.value[wanted[3]]);
 }
 
 TEST(Fragments, FRG1_JoinedOnesPointIntoTheirOwnPart) {

@@ -145,8 +145,8 @@ TEST(TransitionRunner, TRR4_AFaultIsNoReturnAndItsPrefixIsKeptOrDropped) {
   config.env = {.id = "throw:CartPole-v1", .kwargs = R"({"p": 0.2})"};
   config.replay.n_step = 3;
   const auto params = params_of(config);
-  const auto rows_of = [&](bool keep) {
-    config.replay.keep_faulted = keep;
+  const auto rows_of = [&](const char* prefix) {
+    config.fault_prefix = prefix;
     TransitionRunner runner(cartpole(config));
     (void)runner.play(params, {.steps = 400});
     const FaultCounts faults = runner.take_faults();
@@ -156,7 +156,7 @@ TEST(TransitionRunner, TRR4_AFaultIsNoReturnAndItsPrefixIsKeptOrDropped) {
     for (const float discount : samples.view().column("discount").as<float>()) EXPECT_LE(discount, 1.0f);
     return samples.rows();
   };
-  EXPECT_GT(rows_of(true), rows_of(false)) << "dropped windows give no transitions";
+  EXPECT_GT(rows_of("bootstrap"), rows_of("drop")) << "dropped windows give no transitions";
 }
 
 TEST(TransitionRunner, APolicyForOtherSpacesIsRefused) {

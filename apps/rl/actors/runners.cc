@@ -44,7 +44,12 @@ std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float
   const SampleLayout layout(worker_.columns(), worker_.samples());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), on_policy_out(layout, memory.data()));
-  return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes))};
+  const auto kept = worker_.kept();
+  if (!kept) return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes))};
+  const SampleLayout fewer(worker_.columns(), kept->size());
+  troupe::ArrayBuilder<std::byte> of_kept(fewer.bytes());
+  gather({layout, memory.data()}, *kept, fewer, of_kept.data());
+  return {batch_of(fewer, std::move(of_kept)), report_of(worker_, std::move(episodes))};
 }
 
 FragmentActor::FragmentActor(const FragmentRunnerOptions& options) : runner_(in_this_life(options)) {}

@@ -107,7 +107,6 @@ struct ReplaySettings {
   std::int64_t learning_starts = 1'000; // environment steps by any actions
   std::uint64_t minibatch = 64;
   std::uint64_t updates = 0;            // after each round of `horizon` steps; 0: as many as steps were played
-  bool keep_faulted = true;
   friend bool operator==(const ReplaySettings&, const ReplaySettings&) = default;
 };
 
@@ -157,6 +156,7 @@ struct RunConfig {
   NetworkSettings network = {};
   PpoSettings ppo = {};
   A2cSettings a2c = {};
+  std::string fault_prefix = "bootstrap";
   ImpalaSettings impala = {};
   ArsSettings ars = {};
   BcSettings bc = {};

@@ -9,7 +9,11 @@ NoiseOptions noise_options(const SacSettings& s) {
   const NoiseKind kind = s.noise == "white"     ? NoiseKind::kWhite
                          : s.noise == "colored" ? NoiseKind::kColored
                                                 : NoiseKind::kOrnsteinUhlenbeck;
-  return {.kind = kind, .beta = s.noise_beta, .sigma = s.noise_sigma};
+  return {.kind = kind, .beta = s.noise_beta, .sigma = s.noise_sigma, .interval = s.noise_interval};
+}
+
+FaultPrefix fault_prefix_of(const RunConfig& c) {
+  return c.fault_prefix == "drop" ? FaultPrefix::kDrop : FaultPrefix::kBootstrap;
 }
 
 }  // namespace
@@ -27,6 +31,7 @@ RolloutOptions rollout_options(const RunConfig& config, const PolicySpec& policy
   out.worker = static_cast<std::uint32_t>(worker);
   out.resumed_from = resumed_from;
   return out;
+  out.fault_prefix = fault_prefix_of(config);
 }
 
 FragmentRunnerOptions fragment_runner_options(const RunConfig& c, const PolicySpec& policy, std::size_t runner,
@@ -38,7 +43,8 @@ FragmentRunnerOptions fragment_runner_options(const RunConfig& c, const PolicySp
           .gamma = c.discount().gamma,
           .seed = c.seed,
           .runner = static_cast<std::uint32_t>(runner),
-          .resumed_from = resumed_from};
+          .resumed_from = resumed_from,
+          .fault_prefix = fault_prefix_of(c)};
 }
 
 TransitionRunnerOptions transition_runner_options(const RunConfig& c, const AnyPolicySpec& policy, std::size_t runner,
@@ -54,7 +60,7 @@ TransitionRunnerOptions transition_runner_options(const RunConfig& c, const AnyP
                                            .over_steps = std::max<std::int64_t>(over, 1)}
                              : LinearDecay{.first = 0, .last = 0},
           .random_steps = c.replay.learning_starts,
-          .keep_faulted = c.replay.keep_faulted,
+          .fault_prefix = fault_prefix_of(c),
           .noise = std::holds_alternative<SquashedGaussianSpec>(policy) ? noise_options(c.sac) : NoiseOptions{},
           .seed = c.seed,
           .runner = static_cast<std::uint32_t>(runner),

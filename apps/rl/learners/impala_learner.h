@@ -43,7 +43,7 @@ class ImpalaLearner final : public Learner {
   explicit ImpalaLearner(const ImpalaOptions& options);
 
   [[nodiscard]] std::span<const float> params() const override { return params_; }
-  /// One step on all fragments together. InvalidArgumentError, thrown, when they have no transition.
+  /// One step on all fragments together.
   UpdateReport update(std::span<const SampleView> batches) override;
   [[nodiscard]] StateDict save() const override;
   void restore(const StateDict& state) override;

@@ -73,7 +73,10 @@ void FragmentRunner::take_step(std::uint32_t step, std::vector<EpisodeEnd>& epis
                     .terminated = std::span(terminated_).subspan(first, n),
                     .truncated = std::span(truncated_).subspan(first, n),
                     .is_reset = std::span(is_reset_).subspan(first, n)});
-  for (const Fault& fault : made_.env().faults()) ++faults_.at(static_cast<std::size_t>(fault.kind));
+  for (const Fault& fault : made_.env().faults()) {
+    ++faults_.at(static_cast<std::size_t>(fault.kind));
+    if (options_.fault_prefix == FaultPrefix::kDrop) drop_prefix(first + fault.env);
+  }
   const EpisodeEnds ends = made_.env().ends();
   for (std::size_t k = 0; k < ends.env.size(); ++k) {
     episodes.push_back({.step = step, .episode_return = static_cast<float>(ends.returns[k])});
@@ -81,6 +84,16 @@ void FragmentRunner::take_step(std::uint32_t step, std::vector<EpisodeEnd>& epis
     if (terminated_[row] != 0) continue;
     const ConstRows final_obs = ends.final_obs.row(k);
     finals_.push_back({.row = row, .obs = {final_obs.data(), final_obs.data() + final_obs.bytes()}});
+  }
+}
+
+/// FRR-4: `row` is that of a fault; rows are marked up to the end of the episode before, or the fragment's beginning.
+void FragmentRunner::drop_prefix(std::size_t row) {
+  const std::size_t n = options_.num_envs;
+  while (row >= n) {
+    row -= n;
+    if (terminated_[row] != 0 || truncated_[row] != 0) return;
+    is_reset_[row] = 1;
   }
 }
 

@@ -10,7 +10,8 @@
 //          episode that was truncated: its true last observation.
 //   FRR-3  Episodes continue from one play() to the next; environments reset themselves.
 //   FRR-4  A faulted episode (BE-7) is no return. The row of its fault is no transition: it shows what the last action
-//          was chosen for, so the good prefix bootstraps from it.
+//          was chosen for, so the good prefix bootstraps from it. With FaultPrefix::kDrop the rows of the prefix that
+//          are in this fragment are no transitions either; what earlier fragments had of the episode was given.
 //   FRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
 #pragma once
 
@@ -41,6 +42,7 @@ struct FragmentRunnerOptions {
   std::uint32_t runner = 0;
   std::int64_t resumed_from = 0;
   std::uint32_t life = 0;
+  FaultPrefix fault_prefix = FaultPrefix::kBootstrap;
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
 };
 
@@ -67,6 +69,7 @@ class FragmentRunner {
   };
   [[nodiscard]] std::size_t transitions() const { return options_.num_envs * options_.horizon; }
   void take_step(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
+  void drop_prefix(std::size_t row);
 
   FragmentRunnerOptions options_;
   MadeEnv made_;

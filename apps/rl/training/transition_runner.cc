@@ -100,8 +100,8 @@ void TransitionRunner::reset_noise(const EpisodeEnds& ends) {
 void TransitionRunner::end_faulted() {
   for (const Fault& fault : made_.env().faults()) {
     ++faults_.at(static_cast<std::size_t>(fault.kind));
-    if (options_.keep_faulted) builder_.cut(fault.env, std::as_const(obs_).view().row(fault.env));
-    else builder_.drop(fault.env);
+    if (options_.fault_prefix == FaultPrefix::kDrop) builder_.drop(fault.env);
+    else builder_.cut(fault.env, std::as_const(obs_).view().row(fault.env));
   }
 }
 
