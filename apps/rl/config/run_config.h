@@ -131,6 +131,8 @@ struct SacSettings {
   std::string noise = "white";
   double noise_beta = 1, noise_sigma = 0.5;
   double adam_epsilon = 1e-8;
+  std::uint64_t noise_interval = 64;
+  double gsde_log_std = -3;
   friend bool operator==(const SacSettings&, const SacSettings&) = default;
 };
 

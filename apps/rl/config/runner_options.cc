@@ -8,6 +8,7 @@ namespace {
 NoiseOptions noise_options(const SacSettings& s) {
   const NoiseKind kind = s.noise == "white"     ? NoiseKind::kWhite
                          : s.noise == "colored" ? NoiseKind::kColored
+                         : s.noise == "gsde"    ? NoiseKind::kGsde
                                                 : NoiseKind::kOrnsteinUhlenbeck;
   return {.kind = kind, .beta = s.noise_beta, .sigma = s.noise_sigma, .interval = s.noise_interval};
 }

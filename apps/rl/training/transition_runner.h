@@ -38,11 +38,13 @@ enum class NoiseKind : std::uint8_t {
   kWhite,              // the policy's own draws
   kColored,            // in place of them
   kOrnsteinUhlenbeck,  // beside them
+  kGsde,               // of a matrix that stays: networks/gsde_network.h
 };
 struct NoiseOptions {
   NoiseKind kind = NoiseKind::kWhite;
   double beta = 1;     // of colored noise
   double sigma = 0.5;  // of an Ornstein-Uhlenbeck process
+  std::uint64_t interval = 64;  // ANO-3, of gSDE's matrix
 };
 
 struct TransitionRunnerOptions {
