@@ -436,14 +436,103 @@ void expect_refused(const RunConfig& config, OwnedSamples batch, Change change) 
   EXPECT_EQ(learner->save(), state);
 }
 
-TEST(ImpalaLearner, LRN3_WhatIsNotFiniteOrHasNoTransitionChangesNothing) {
+TEST(ImpalaLearner, LRN3_WhatIsNotFiniteChangesNothing) {
   const RunConfig config = impala();
   expect_refused(config, fragment_for(config), [](OwnedSamples& batch) {
     batch.column("reward").as<float>()[0] = std::numeric_limits<float>::infinity();
   });
-  expect_refused(config, fragment_for(config), [](OwnedSamples& batch) {
-    std::ranges::fill(batch.column("next").as<std::int64_t>(), -1);
-  });
+}
+
+TEST(Learners, LRN5_WithoutATransitionNothingChanges) {
+  for (const char* algo : {"ppo", "a2c", "impala"}) {
+    const RunConfig config = algo == std::string("impala") ? impala() : defaults_of(algo).value();
+    const auto policy = std::get<PolicySpec>(task_of(config).value().policy);
+    OwnedSamples batch(on_policy_columns(policy.observation_space, policy.action_space), 0);
+    if (config.algo == "impala") {
+      batch = fragment_for(config);
+      std::ranges::fill(batch.column("next").as<std::int64_t>(), -1);
+    }
+    const auto learner = make_learner(config, policy);
+    const StateDict before = learner->save();
+    const std::vector<SampleView> views{batch.view()};
+    EXPECT_TRUE(learner->update(views).metrics.empty()) << algo;
+    EXPECT_EQ(learner->save(), before) << algo;
+  }
+}
+
+double policy_loss(const UpdateReport& report) {
+  return std::ranges::find(report.metrics, "policy_loss", &Metric::name)->value;
+}
+
+RunConfig appo(std::int64_t target_interval) {
+  RunConfig config = impala();
+  config.impala.clip = 0.2, config.impala.target_interval = target_interval;
+  return config;
+}
+
+TEST(ImpalaLearner, ATargetThatIsRenewedAlwaysGivesVtracesOwnGradient) {
+  // old is pi before each step: the ratio is 1 (as long as mu / pi is at most 2) and V-trace corrects for pi.
+  RunConfig plain = impala();
+  const OwnedSamples fragment = fragment_for(plain);
+  const std::vector<SampleView> batch{fragment.view()};
+  const auto policy = task_of(plain).value().policy;
+  const auto one = make_learner(plain, policy), other = make_learner(appo(1), policy);
+  for (int i = 0; i < 5; ++i) one->update(batch), other->update(batch);
+  for (std::size_t i = 0; i < one->params().size(); ++i) ASSERT_NEAR(one->params()[i], other->params()[i], 2e-5) << i;
+}
+
+TEST(ImpalaLearner, TheTargetIsRenewedEverySoManyUpdatesAndTheLossIsThatOfRllib) {
+  const RunConfig config = appo(2);
+  const auto policy = std::get<PolicySpec>(task_of(config).value().policy);
+  const OwnedSamples fragment = fragment_for(config);
+  const FragmentView view = fragment_view(fragment.view());
+  const std::vector<SampleView> batch{fragment.view()};
+  const auto learner = make_learner(config, policy);
+  std::vector<std::vector<float>> params;  // before each update
+  std::vector<double> losses;
+  for (int i = 0; i < 6; ++i) {
+    params.emplace_back(learner->params().begin(), learner->params().end());
+    losses.push_back(policy_loss(learner->update(batch)));
+  }
+  ActorCriticGradient<float> net(policy, troupe::kernels::best_isa());
+  const double transitions = static_cast<double>(
+      std::ranges::count_if(view.next, [](std::int64_t next) { return next >= 0; }));
+  for (std::size_t i = 0; i < 6; ++i) {
+    const auto first = net.evaluate(params[i / 2 * 2], view.obs, view.action);
+    const std::vector<float> old(first.log_prob.begin(), first.log_prob.end());
+    const auto now = net.evaluate(params[i], view.obs, view.action);
+    std::vector<float> vs(view.rows()), advantage(view.rows());
+    linked_vtrace<float>({view.log_prob, old, view.discount, view.reward, now.value, view.next}, {}, vs, advantage);
+    double loss = 0;
+    for (std::size_t row = 0; row < view.rows(); ++row) {
+      if (view.next[row] < 0) continue;
+      const double ratio = std::min(std::exp(view.log_prob[row] - old[row]), 2.0f) *
+                           std::exp(static_cast<double>(now.log_prob[row] - view.log_prob[row]));
+      const double a = static_cast<double>(advantage[row]);
+      loss -= std::min(ratio * a, std::clamp(ratio, 0.8, 1.2) * a) / transitions;
+    }
+    EXPECT_NEAR(losses[i], loss, 1e-5 * (1 + std::abs(loss))) << i;
+  }
+}
+
+TEST(ImpalaLearner, LRN2_ATargetIsSavedAndWithoutAClipThereIsNone) {
+  const auto policy = task_of(impala()).value().policy;
+  const OwnedSamples fragment = fragment_for(impala());
+  const std::vector<SampleView> batch{fragment.view()};
+  const auto one = make_learner(appo(3), policy);
+  for (int i = 0; i < 4; ++i) one->update(batch);
+  RunConfig other = appo(3);
+  other.seed = 99;
+  const auto resumed = make_learner(other, policy);
+  resumed->restore(one->save());
+  EXPECT_EQ(resumed->save(), one->save());
+  for (int i = 0; i < 4; ++i) one->update(batch), resumed->update(batch);
+  EXPECT_EQ(resumed->save(), one->save());
+  const auto without = make_learner(impala(), policy);
+  EXPECT_THROW(one->restore(without->save()), troupe::SerializationError);
+  RunConfig nothing = appo(3);
+  nothing.impala.clip = 0;
+  EXPECT_THROW((void)make_learner(nothing, policy), troupe::InvalidArgumentError);
 }
 
 OwnedSamples rollout_for(const RunConfig& config) {

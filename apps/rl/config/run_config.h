@@ -69,6 +69,7 @@ struct ImpalaSettings {
   double value_coefficient = 0.5, entropy_coefficient = 0.01;
   double rho_bar = 1, c_bar = 1;
   double clip = 0;
+  std::int64_t target_interval = 0;
   std::string optimizer = "adam";
   double optimizer_epsilon = 1e-5;
   double max_grad_norm = 0.5;
@@ -130,9 +131,9 @@ struct SacSettings {
   std::optional<double> target_entropy = {};  // none: minus the numbers of an action
   std::string noise = "white";
   double noise_beta = 1, noise_sigma = 0.5;
-  double adam_epsilon = 1e-8;
   std::uint64_t noise_interval = 64;
   double gsde_log_std = -3;
+  double adam_epsilon = 1e-8;
   friend bool operator==(const SacSettings&, const SacSettings&) = default;
 };
 
@@ -155,10 +156,10 @@ struct RunConfig {
   std::uint64_t horizon = 64;   // steps of each environment between updates
   std::int64_t total_steps = 500'000;
   bool stop_when_solved = true;
+  std::string fault_prefix = "bootstrap";
   NetworkSettings network = {};
   PpoSettings ppo = {};
   A2cSettings a2c = {};
-  std::string fault_prefix = "bootstrap";
   ImpalaSettings impala = {};
   ArsSettings ars = {};
   BcSettings bc = {};

@@ -31,8 +31,8 @@ RolloutOptions rollout_options(const RunConfig& config, const PolicySpec& policy
   out.seed = config.seed;
   out.worker = static_cast<std::uint32_t>(worker);
   out.resumed_from = resumed_from;
-  return out;
   out.fault_prefix = fault_prefix_of(config);
+  return out;
 }
 
 FragmentRunnerOptions fragment_runner_options(const RunConfig& c, const PolicySpec& policy, std::size_t runner,

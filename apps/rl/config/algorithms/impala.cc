@@ -23,6 +23,9 @@ std::vector<Setting> impala_settings(RunConfig& c) {
       {.name = "c_bar", .help = "Most that a ratio carries errors on", .value = &i.c_bar, .least = 0},
       {.name = "surrogate_clip", .help = "PPO's clip of the ratio (APPO); 0: V-trace's own policy gradient",
        .value = &i.clip, .least = 0},
+      {.name = "target_update_interval", .help = "Updates between two copies of the policy that surrogate_clip holds "
+                                                 "the ratio to (APPO's target network); 0: the policy that played",
+       .value = &i.target_interval, .least = 0, .most = most::kSteps},
       {.name = "optimizer", .help = "RMSprop as TensorFlow's, or Adam", .value = &i.optimizer,
        .choices = {"rmsprop", "adam"}},
       {.name = "optimizer_epsilon", .help = "Of the optimizer", .value = &i.optimizer_epsilon, .least = 0},
@@ -50,6 +53,7 @@ ImpalaOptions impala_options(const RunConfig& c, const PolicySpec& policy) {
           .value_coefficient = i.value_coefficient,
           .entropy_coefficient = i.entropy_coefficient,
           .clip = i.clip,
+          .target_interval = i.target_interval,
           .vtrace = {.rho_bar = i.rho_bar, .c_bar = i.c_bar, .pg_rho_bar = i.rho_bar},
           .optimizer = {.kind = optimizer_kind(i.optimizer),
                         .epsilon = i.optimizer_epsilon,
