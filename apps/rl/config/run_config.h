@@ -75,6 +75,7 @@ struct ImpalaSettings {
   double max_grad_norm = 0.5;
   std::uint64_t fragments_per_update = 1, max_outstanding = 2;
   std::int64_t max_staleness = 8;
+  std::uint64_t inference_actors = 0, inference_batch = 0, inference_wait_us = 1000;
   friend bool operator==(const ImpalaSettings&, const ImpalaSettings&) = default;
 };
 

@@ -4,6 +4,9 @@
 //     ▲                                │ fragments, whichever is ready first
 //     └──params ref── LearnerActor ◀───┘ one update from fragments_per_update of them
 //
+// With inference actors runners send these what they see, and get actions; the parameters go the same way
+// (actors/inference_actor.h). A fragment is as old as the oldest parameters that chose for it.
+//
 // A fragment's staleness is how many updates there were between its parameters and the update that it is for. One whose
 // staleness is above max_staleness is thrown away and counted: its steps are no steps of the run.
 //
@@ -55,6 +58,7 @@ class AsyncLoop final : public Algorithm {
   RunConfig config_;
   Moments moments_;
   LearnerGroup learners_;
+  std::vector<troupe::ActorHandle<InferenceActor>> inference_;  // runner i asks number i modulo their count
   std::vector<troupe::ActorHandle<FragmentActor>> runners_;
   std::optional<ParamsRef> params_;
   std::int64_t version_ = 0, thrown_away_ = 0;

@@ -16,7 +16,7 @@
 //          is faster for those; the parameters are laid out in the same way.
 //   NET-5  With input_gradients and without convolutions backward() takes empty `grads`: only dx is wanted then, and
 //          the products that give the parameters' gradients are not made.
-//   NET-6  With gsde_first_log_std half of the outputs are those of the last linear layer, the others come of its matrix
+//   NET-6  With gsde_first_log_std half of the outputs are those of the last linear layer; the others come of a matrix
 //          of deviations, which stands behind all layers.
 #pragma once
 

@@ -16,7 +16,6 @@ StreamId fragment_stream(const FragmentRunnerOptions& o, std::uint32_t environme
 }
 
 const PolicySpec& checked_for_fragments(const PolicySpec& policy, const EnvSpecs& env) {
-  check_policy(policy).value();
   if (policy.observation_space != env.observation_space || policy.action_space != env.action_space)
     troupe::InvalidArgumentError(fmt::format("a policy for {} and {} cannot play {}",
                                              to_string(policy.observation_space), to_string(policy.action_space),
@@ -31,10 +30,8 @@ FragmentRunner::FragmentRunner(const FragmentRunnerOptions& options)
     : options_(options),
       made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gamma}).value()),
       columns_(fragment_columns(options.policy.observation_space, options.policy.action_space)),
-      net_(checked_for_fragments(options.policy, made_.specs()).networks, options.isa),
-      encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
-      distribution_(make_distribution<float>(options.policy.action_space).value()),
-      generator_(seed_of(fragment_stream(options, StreamId::kActions))),
+      sampler_(checked_for_fragments(options.policy, made_.specs()),
+               seed_of(fragment_stream(options, StreamId::kActions)), options.isa),
       last_obs_(options.policy.observation_space, options.num_envs),
       obs_(options.policy.observation_space, transitions()),
       actions_(options.policy.action_space, transitions()),
@@ -50,15 +47,19 @@ FragmentRunner::FragmentRunner(const FragmentRunnerOptions& options)
 }
 
 std::vector<EpisodeEnd> FragmentRunner::play(std::span<const float> params) {
+  return play([&](ConstRows obs, Rows actions, std::span<float> log_prob) {
+    sampler_.choose(params, obs, actions, log_prob);
+  });
+}
+
+std::vector<EpisodeEnd> FragmentRunner::play(const Choose& choose) {
   const std::size_t n = options_.num_envs;
   std::vector<EpisodeEnd> episodes;
   finals_.clear();
   std::memcpy(obs_.view().data(), last_obs_.view().data(), last_obs_.view().bytes());
   for (std::uint32_t step = 0; step < options_.horizon; ++step) {
-    const ConstRows seen = std::as_const(obs_).view().slice(step * n, n);
-    net_.evaluate(params, encoder_.encode(seen, encoded_), action_params_, values_);
-    distribution_->sample({action_params_}, generator_, actions_.view().slice(step * n, n),
-                          std::span(log_prob_).subspan(step * n, n));
+    choose(std::as_const(obs_).view().slice(step * n, n), actions_.view().slice(step * n, n),
+           std::span(log_prob_).subspan(step * n, n));
     take_step(step, episodes);
   }
   return episodes;

@@ -2,6 +2,8 @@
 //
 //   play(params) ──▶ rows() ──▶ write()
 //
+// Actions are its own, by the parameters that it is given, or somebody else's (actors/inference_actor.h).
+//
 // A plain class: no threads, no runtime. One thread at a time.
 //
 // Invariants
@@ -17,16 +19,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "apps/rl/algorithms/rng.h"
 #include "apps/rl/config/env_setup.h"
-#include "apps/rl/policies/distribution.h"
-#include "apps/rl/policies/observation_encoder.h"
-#include "apps/rl/policies/policy_spec.h"
+#include "apps/rl/policies/policy_sampler.h"
 #include "apps/rl/samples/fragments.h"
 #include "apps/rl/training/rollout.h"
 
@@ -53,6 +52,9 @@ class FragmentRunner {
 
   [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
   [[nodiscard]] std::vector<EpisodeEnd> play(std::span<const float> params);
+  /// Actions and log-probabilities of one step of all environments, as PolicySampler::choose gives them.
+  using Choose = std::function<void(ConstRows obs, Rows actions, std::span<float> log_prob)>;
+  [[nodiscard]] std::vector<EpisodeEnd> play(const Choose& choose);
   /// Of what was played last.
   [[nodiscard]] std::size_t rows() const { return transitions() + options_.num_envs + finals_.size(); }
   void write(const SampleLayout& layout, std::byte* memory) const;
@@ -74,12 +76,9 @@ class FragmentRunner {
   FragmentRunnerOptions options_;
   MadeEnv made_;
   std::vector<Column> columns_;
-  ActorCritic<float> net_;
-  ObservationEncoder encoder_;
-  std::unique_ptr<Distribution<float>> distribution_;
-  Generator generator_;
+  PolicySampler sampler_;
   OwnedRows last_obs_, obs_, actions_;  // the latter two of all transitions
-  std::vector<float> encoded_, action_params_, values_, log_prob_;
+  std::vector<float> log_prob_;
   std::vector<double> reward_;
   std::vector<std::uint8_t> terminated_, truncated_, is_reset_;
   std::vector<Final> finals_;

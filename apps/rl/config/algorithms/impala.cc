@@ -7,6 +7,8 @@
 namespace rl {
 namespace {
 
+constexpr double kMostWait = 60e6;  // a minute
+
 std::vector<Setting> impala_settings(RunConfig& c) {
   ImpalaSettings& i = c.impala;
   return {
@@ -36,7 +38,13 @@ std::vector<Setting> impala_settings(RunConfig& c) {
       {.name = "max_outstanding", .help = "Fragments of a runner that nobody has read", .value = &i.max_outstanding,
        .least = 1, .most = most::kWorkers},
       {.name = "max_staleness", .help = "Updates after which a fragment is thrown away", .value = &i.max_staleness,
-       .least = 0, .most = most::kSteps}};
+       .least = 0, .most = most::kSteps},
+      {.name = "inference_actors", .help = "Actors that choose for many runners at once; 0: each for itself",
+       .value = &i.inference_actors, .least = 0, .most = most::kWorkers},
+      {.name = "inference_batch", .help = "Observations that are chosen for together; 0: those of all their runners",
+       .value = &i.inference_batch, .least = 0, .most = most::kMinibatch},
+      {.name = "inference_wait_us", .help = "Microseconds for which a batch waits to fill",
+       .value = &i.inference_wait_us, .least = 0, .most = kMostWait}};
 }
 
 void set_impala_defaults(RunConfig& c) {
