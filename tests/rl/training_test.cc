@@ -1,5 +1,5 @@
-// ROL-1, ROL-2, ROL-4, ROL-6, LRN-1, LRN-2, RTL-1, RTL-2, and that PPO learns: the whole loop in this process, without the
-// runtime.
+// ROL-1, ROL-2, ROL-4, ROL-6, LRN-1, LRN-2, RTL-1, RTL-2, and that PPO learns: the whole loop in this process, without
+// the runtime.
 #include <gtest/gtest.h>
 
 #include <cmath>

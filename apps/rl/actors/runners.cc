@@ -34,7 +34,10 @@ SampleBatch batch_of(const SampleLayout& layout, troupe::ArrayBuilder<std::byte>
 
 }  // namespace
 
-troupe::ActorOptions runner_options() { return {.max_restarts = 5, .max_task_retries = 3}; }
+troupe::ActorOptions runner_options() {
+  // They ask for no CPU, so the learner's node would have them all.
+  return {.max_restarts = 5, .max_task_retries = 3, .scheduling = troupe::Spread{}};
+}
 
 RolloutActor::RolloutActor(const RolloutOptions& options, const std::optional<StateDict>& resumed)
     : worker_(in_this_life(options)) {

@@ -18,7 +18,7 @@
 
 namespace rl {
 
-/// How runners are made: PA-1.
+/// How runners are made: PA-1, and round the nodes of the cluster.
 [[nodiscard]] troupe::ActorOptions runner_options();
 
 /// For algorithms that learn from what their present policy plays.

@@ -22,6 +22,15 @@ InferenceOptions inference_options_of(const RunConfig& config, const PolicySpec&
           .resumed_from = resumed_from};
 }
 
+bool is_loss(const troupe::Error& error) {
+  switch (error.code()) {
+    case troupe::ErrorCode::kObjectLost:
+    case troupe::ErrorCode::kOwnerDied:
+    case troupe::ErrorCode::kNodeDied: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 AsyncLoop::AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed)
@@ -50,8 +59,14 @@ Round AsyncLoop::round() {
     for (std::uint64_t turn = 0; turn < config_.impala.max_outstanding; ++turn)
       for (std::size_t i = 0; i < runners_.size(); ++i) order_from(i);
   }
-  if (!open_.update) choose();
-  return end();
+  for (;;) {
+    if (!open_.update) choose();
+    auto reply = troupe::try_get(*open_.update);
+    if (reply.ok()) return end(std::move(*reply));
+    if (reply.error().code() == troupe::ErrorCode::kCancelled) reply.error().raise();
+    leave_out_lost_fragments(reply.error());
+    open_.update.reset();  // nobody has learned from it: LGR-1
+  }
 }
 
 void AsyncLoop::order_from(std::size_t runner) {
@@ -86,10 +101,20 @@ void AsyncLoop::choose() {
   open_.update = learners_.update(batches);
 }
 
-Round AsyncLoop::end() {
+void AsyncLoop::leave_out_lost_fragments(const troupe::Error& error) {
+  const std::size_t before = open_.chosen.size();
+  std::erase_if(open_.chosen, [](const Fragment& fragment) {
+    const auto batch = troupe::try_get(fragment.batch);
+    if (!batch.ok() && batch.error().code() == troupe::ErrorCode::kCancelled) batch.error().raise();
+    return !batch.ok() && is_loss(batch.error());
+  });
+  if (open_.chosen.size() == before) error.raise();
+  thrown_away_ += static_cast<std::int64_t>(before - open_.chosen.size());
+}
+
+Round AsyncLoop::end(UpdateReply reply) {
   std::vector<RolloutReport> reports;
   for (const Fragment& fragment : open_.chosen) reports.push_back(troupe::get(fragment.report));
-  UpdateReply reply = troupe::get(*open_.update);
   Round round{.ended = {}, .num_envs = config_.num_envs, .horizon = config_.horizon, .update = {}};
   double staleness = 0, batch_rows = 0;
   for (RolloutReport& report : reports) {

@@ -15,6 +15,8 @@
 // ASL-1  A fragment is consumed once, or thrown away once: steps of the run are those of fragments that were consumed.
 // ASL-2  Runners never wait for the learner while fewer than max_outstanding of their fragments are unread, and never
 //        run further ahead: that is the back-pressure.
+// ASL-3  Fragments that are lost with their node are thrown away, and their update is made of others: the death of a
+//        node is the run's only when a learner was there.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +55,9 @@ class AsyncLoop final : public Algorithm {
   /// The next one that is ready, of those that are under way.
   Fragment next_fragment();
   void choose();
-  Round end();
+  /// ASL-3; throws `error` when that was no fragment's loss.
+  void leave_out_lost_fragments(const troupe::Error& error);
+  Round end(UpdateReply reply);
 
   RunConfig config_;
   Moments moments_;
