@@ -1,4 +1,5 @@
-// ACG-1, A2L-1, A2L-2, LVT-1 to LVT-3, FRG-1, FRR-1 to FRR-5, FOP-1, and LRN-1 to LRN-3 of A2C and IMPALA.
+// ACG-1, A2L-1, A2L-2, LVT-1 to LVT-3, FRG-1, FRR-1 to FRR-5, FOP-1, and LRN-1 to LRN-3 and LRN-5 of A2C,
+// IMPALA and PPO.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -278,6 +279,74 @@ TEST(FragmentRunner, FRR4_TheRowOfAFaultIsNoTransition) {
   EXPECT_EQ(std::ranges::count(next.first(200), -1), faults[0]);
 }
 
+// Speeds are 0 where an episode begins and nowhere else; nothing ends before the limit.
+RunConfig faulty_mountain_car(const char* algo, const char* prefix) {
+  RunConfig config = defaults_of(algo).value();
+  config.env = {.id = "throw:MountainCar-v0", .kwargs = R"({"p": 0.02})", .max_episode_steps = 12};
+  config.num_envs = 4, config.horizon = 50;
+  config.network.hidden = {16};
+  config.fault_prefix = prefix;
+  return config;
+}
+bool begins(ConstRows obs, std::size_t row) { return obs.row(row).as<float>()[1] == 0.0f; }
+
+TEST(FragmentRunner, FRR4_APrefixThatIsDroppedHasNoTransitions) {
+  const RunConfig config = faulty_mountain_car("impala", "drop");
+  FragmentRunner kept = runner_for(faulty_mountain_car("impala", "bootstrap")), dropping = runner_for(config);
+  const auto params = params_of(config);
+  std::size_t dropped = 0;
+  for (int turn = 0; turn < 2; ++turn) {
+    (void)kept.play(params), (void)dropping.play(params);
+    const OwnedSamples all = written(kept), fewer = written(dropping);
+    const FragmentView before = fragment_view(all.view()), after = fragment_view(fewer.view());
+    ASSERT_TRUE(std::ranges::equal(before.log_prob, after.log_prob)) << "both play the same";
+    std::vector<bool> wanted(200, false);
+    for (std::size_t row = 0; row < 200; ++row) {
+      if (before.next[row] >= 0) continue;
+      wanted[row] = true;
+      for (std::size_t i = row; !begins(before.obs, i) && i >= 4; i -= 4) wanted[i - 4] = true;
+    }
+    for (std::size_t row = 0; row < 200; ++row) {
+      EXPECT_EQ(after.next[row], wanted[row] ? -1 : before.next[row]) << row;
+      dropped += wanted[row] && before.next[row] >= 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(dropped, 10u);
+  EXPECT_EQ(kept.take_faults(), dropping.take_faults()) << "they are counted either way";
+}
+
+TEST(RolloutWorker, ROL4_APrefixThatIsDroppedIsNotKept) {
+  const auto worker_for = [](const RunConfig& config) {
+    return RolloutWorker(rollout_options(config, std::get<PolicySpec>(task_of(config).value().policy), 0, 0));
+  };
+  const RunConfig config = faulty_mountain_car("ppo", "drop");
+  RolloutWorker whole = worker_for(faulty_mountain_car("ppo", "bootstrap")), dropping = worker_for(config);
+  const auto params = params_of(config);
+  OwnedSamples all(whole.columns(), whole.samples()), same(whole.columns(), whole.samples());
+  (void)whole.collect(params, on_policy_out(all.layout(), all.memory()));
+  const std::size_t ended = dropping.collect(params, on_policy_out(same.layout(), same.memory())).size();
+  EXPECT_EQ(bytes_of(all), bytes_of(same)) << "both play the same";
+  EXPECT_FALSE(whole.kept().has_value());
+  const auto kept = dropping.kept();
+  ASSERT_TRUE(kept.has_value());
+  const OnPolicyView view = on_policy_view(all.view());
+  std::vector<std::uint32_t> wanted;
+  std::vector<bool> dropped(view.rows(), false);
+  for (std::size_t row = 0; row < view.rows(); ++row) {
+    if (view.advantage[row] != 0.0f || view.returns[row] != view.value[row]) continue;  // a fault's
+    dropped[row] = true;
+    for (std::size_t i = row; !begins(view.obs, i) && i >= 4; i -= 4) dropped[i - 4] = true;
+  }
+  for (std::uint32_t row = 0; row < view.rows(); ++row)
+    if (!dropped[row]) wanted.push_back(row);
+  EXPECT_EQ(*kept, wanted);
+  EXPECT_LT(wanted.size(), view.rows() - 10);
+  EXPECT_GT(ended, 0u);
+  OwnedSamples fewer(whole.columns(), kept->size());
+  gather(all.view(), *kept, fewer.layout(), fewer.memory());
+  EXPECT_EQ(on_policy_view(fewer.view()).value[3], view.value[wanted[3]]);
+}
+
 TEST(Fragments, FRG1_JoinedOnesPointIntoTheirOwnPart) {
   const RunConfig config = impala();
   FragmentRunner runner = runner_for(config);
@@ -367,14 +436,103 @@ void expect_refused(const RunConfig& config, OwnedSamples batch, Change change) 
   EXPECT_EQ(learner->save(), state);
 }
 
-TEST(ImpalaLearner, LRN3_WhatIsNotFiniteOrHasNoTransitionChangesNothing) {
+TEST(ImpalaLearner, LRN3_WhatIsNotFiniteChangesNothing) {
   const RunConfig config = impala();
   expect_refused(config, fragment_for(config), [](OwnedSamples& batch) {
     batch.column("reward").as<float>()[0] = std::numeric_limits<float>::infinity();
   });
-  expect_refused(config, fragment_for(config), [](OwnedSamples& batch) {
-    std::ranges::fill(batch.column("next").as<std::int64_t>(), -1);
-  });
+}
+
+TEST(Learners, LRN5_WithoutATransitionNothingChanges) {
+  for (const char* algo : {"ppo", "a2c", "impala"}) {
+    const RunConfig config = algo == std::string("impala") ? impala() : defaults_of(algo).value();
+    const auto policy = std::get<PolicySpec>(task_of(config).value().policy);
+    OwnedSamples batch(on_policy_columns(policy.observation_space, policy.action_space), 0);
+    if (config.algo == "impala") {
+      batch = fragment_for(config);
+      std::ranges::fill(batch.column("next").as<std::int64_t>(), -1);
+    }
+    const auto learner = make_learner(config, policy);
+    const StateDict before = learner->save();
+    const std::vector<SampleView> views{batch.view()};
+    EXPECT_TRUE(learner->update(views).metrics.empty()) << algo;
+    EXPECT_EQ(learner->save(), before) << algo;
+  }
+}
+
+double policy_loss(const UpdateReport& report) {
+  return std::ranges::find(report.metrics, "policy_loss", &Metric::name)->value;
+}
+
+RunConfig appo(std::int64_t target_interval) {
+  RunConfig config = impala();
+  config.impala.clip = 0.2, config.impala.target_interval = target_interval;
+  return config;
+}
+
+TEST(ImpalaLearner, ATargetThatIsRenewedAlwaysGivesVtracesOwnGradient) {
+  // old is pi before each step: the ratio is 1 (as long as mu / pi is at most 2) and V-trace corrects for pi.
+  RunConfig plain = impala();
+  const OwnedSamples fragment = fragment_for(plain);
+  const std::vector<SampleView> batch{fragment.view()};
+  const auto policy = task_of(plain).value().policy;
+  const auto one = make_learner(plain, policy), other = make_learner(appo(1), policy);
+  for (int i = 0; i < 5; ++i) one->update(batch), other->update(batch);
+  for (std::size_t i = 0; i < one->params().size(); ++i) ASSERT_NEAR(one->params()[i], other->params()[i], 2e-5) << i;
+}
+
+TEST(ImpalaLearner, TheTargetIsRenewedEverySoManyUpdatesAndTheLossIsThatOfRllib) {
+  const RunConfig config = appo(2);
+  const auto policy = std::get<PolicySpec>(task_of(config).value().policy);
+  const OwnedSamples fragment = fragment_for(config);
+  const FragmentView view = fragment_view(fragment.view());
+  const std::vector<SampleView> batch{fragment.view()};
+  const auto learner = make_learner(config, policy);
+  std::vector<std::vector<float>> params;  // before each update
+  std::vector<double> losses;
+  for (int i = 0; i < 6; ++i) {
+    params.emplace_back(learner->params().begin(), learner->params().end());
+    losses.push_back(policy_loss(learner->update(batch)));
+  }
+  ActorCriticGradient<float> net(policy, troupe::kernels::best_isa());
+  const double transitions = static_cast<double>(
+      std::ranges::count_if(view.next, [](std::int64_t next) { return next >= 0; }));
+  for (std::size_t i = 0; i < 6; ++i) {
+    const auto first = net.evaluate(params[i / 2 * 2], view.obs, view.action);
+    const std::vector<float> old(first.log_prob.begin(), first.log_prob.end());
+    const auto now = net.evaluate(params[i], view.obs, view.action);
+    std::vector<float> vs(view.rows()), advantage(view.rows());
+    linked_vtrace<float>({view.log_prob, old, view.discount, view.reward, now.value, view.next}, {}, vs, advantage);
+    double loss = 0;
+    for (std::size_t row = 0; row < view.rows(); ++row) {
+      if (view.next[row] < 0) continue;
+      const double ratio = std::min(std::exp(view.log_prob[row] - old[row]), 2.0f) *
+                           std::exp(static_cast<double>(now.log_prob[row] - view.log_prob[row]));
+      const double a = static_cast<double>(advantage[row]);
+      loss -= std::min(ratio * a, std::clamp(ratio, 0.8, 1.2) * a) / transitions;
+    }
+    EXPECT_NEAR(losses[i], loss, 1e-5 * (1 + std::abs(loss))) << i;
+  }
+}
+
+TEST(ImpalaLearner, LRN2_ATargetIsSavedAndWithoutAClipThereIsNone) {
+  const auto policy = task_of(impala()).value().policy;
+  const OwnedSamples fragment = fragment_for(impala());
+  const std::vector<SampleView> batch{fragment.view()};
+  const auto one = make_learner(appo(3), policy);
+  for (int i = 0; i < 4; ++i) one->update(batch);
+  RunConfig other = appo(3);
+  other.seed = 99;
+  const auto resumed = make_learner(other, policy);
+  resumed->restore(one->save());
+  EXPECT_EQ(resumed->save(), one->save());
+  for (int i = 0; i < 4; ++i) one->update(batch), resumed->update(batch);
+  EXPECT_EQ(resumed->save(), one->save());
+  const auto without = make_learner(impala(), policy);
+  EXPECT_THROW(one->restore(without->save()), troupe::SerializationError);
+  RunConfig nothing = appo(3);
+  nothing.impala.clip = 0;
+  EXPECT_THROW((void)make_learner(nothing, policy), troupe::InvalidArgumentError);
 }
 
 OwnedSamples rollout_for(const RunConfig& config) {

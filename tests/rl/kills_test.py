@@ -1,5 +1,5 @@
 """Every worker process of a training run is killed in its middle, one a run, whoever it is: a runner, a shard of the
-replay, a learner, an idle one.
+replay, an inference actor, a learner, an idle one; and the Python process of a gym: environment.
 
 ASL-1 and ROL: steps of a run are those that were consumed, whoever died. LAC-1, LGR-2: only a learner's death ends the
 run, and it is named; with a checkpoint the run goes on from there.
@@ -106,6 +106,45 @@ class KillsTest(unittest.TestCase):
 
     def test_impala(self):
         self.kill_each(128, 204800, "--algo", "impala", "--num-envs", "4", "--horizon", "32", "--hidden", "256,256")
+
+    def test_impala_with_inference_actors(self):
+        # INF-2: one that is restarted is told the parameters again.
+        self.kill_each(128, 102400, "--algo", "impala", "--env", "MountainCar-v0", "--num-envs", "4", "--horizon", "32",
+                       "--inference-actors", "1")
+
+    def pythons(self):
+        """The processes of gym: environments: those that the fake host plays."""
+        found, mark = [], f"TROUPE_SESSION_ROOT={self.root}".encode()
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                python = os.path.basename(os.readlink(f"/proc/{name}/exe")).startswith("python")
+                with open(f"/proc/{name}/environ", "rb") as environment:
+                    if python and mark in environment.read().split(b"\0"):
+                        found.append(int(name))
+            except OSError:
+                pass
+        return sorted(found)
+
+    def test_a_python_of_a_gym_environment(self):
+        # BE-7: the episodes of its environments are faults; the runner, the only one, begins them anew in another
+        # process.
+        fake = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py")
+        for algo, steps_of_a_round in {"ppo": 256, "impala": 128, "dqn": 64}.items():
+            with self.subTest(algo):
+                total = steps_of_a_round * 200
+                victim, code, said, folder = self.run_and_kill(
+                    f"python-{algo}", lambda _: self.pythons()[0],
+                    ("--algo", algo, "--env", "gym:count", "--env-kwargs", '{"length": 5}', "--python", fake,
+                     "--num-workers", "1", "--num-envs", "4", "--horizon", str(steps_of_a_round // 4), "--hidden",
+                     "16", "--fault-prefix", "drop", "--steps", str(total)))
+                self.assertIn(code, (0, 3), said)
+                self.check_steps(folder, steps_of_a_round, total)
+                with open(f"{folder}/result.json", encoding="utf-8") as file:
+                    faults = json.load(file)["faults"]
+                self.assertEqual((faults["threw"], faults["exited"], faults["stalled"]), (0, 4, 0), said)
+                self.assertNotIn(victim, self.pythons())
+                seconds = [json.loads(line)["seconds"] for line in self.lines(folder)]
+                print(f"{algo}: the longest without new steps {max(b - a for a, b in zip(seconds, seconds[1:])):.2f} s")
 
     def test_dqn_with_two_shards(self):
         self.kill_each(128, 51200, "--algo", "dqn", "--hidden", "32,32", "--horizon", "32", "--updates", "8",

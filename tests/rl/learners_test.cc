@@ -217,6 +217,8 @@ TEST(Learners, LRN4_ImpalaIsThatOfOneLearner) {
   expect_the_same(config, {fragment.view(), fragment.view()}, {2, 3});
   config.impala.clip = 0.2;
   expect_the_same(config, {fragment.view()}, {2});
+  config.impala.target_interval = 2;  // of three updates
+  expect_the_same(config, {fragment.view()}, {2});
 }
 
 TEST(Learners, LRN3_LRN4_WhatIsNotFiniteFailsOnAllOfThem) {

@@ -79,6 +79,21 @@ class RlTest(unittest.TestCase):
         self.assertGreater(faults["threw"], 20)
         self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
 
+    def test_faulted_episodes_are_dropped_on_demand(self):
+        for algo, more in {"ppo": (), "a2c": (), "impala": (), "dqn": ("--n-step", "3")}.items():
+            with self.subTest(algo):
+                for prefix in ("bootstrap", "drop"):
+                    # Short batches and frequent faults: with drop some updates have nothing to learn from.
+                    self.train(3, f"{algo}-{prefix}", "--algo", algo, "--env", "throw:CartPole-v1", "--env-kwargs",
+                               '{"p": 0.1}', "--fault-prefix", prefix, "--num-workers", "1", "--num-envs", "1",
+                               "--horizon", "8", "--steps", "1024", "--keep-going")
+                    result = self.result(f"{algo}-{prefix}")
+                    self.assertEqual(result["steps"], 1024)
+                    self.assertEqual(result["config"]["fault_prefix"], prefix)
+                    self.assertGreater(result["faults"]["threw"], 20)
+        _, err = self.train(2, "no", "--algo", "ars", "--fault-prefix", "drop")
+        self.assertIn("'fault_prefix' means nothing to ars", err)
+
     def curve(self, folder):
         return self.result(folder)["curve"]
 

@@ -1,4 +1,4 @@
-// SQG-1 to SQG-4, SCG-1 to SCG-4, SAL-1, SAL-2, NET-5, LRN-1 to LRN-3 for SAC, and that it learns.
+// SQG-1 to SQG-4, SCG-1 to SCG-4, SAL-1, SAL-2, NET-5, NET-7, GSD-1, LRN-1 to LRN-3 for SAC, and that it learns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +10,7 @@
 #include "apps/rl/algorithms/sac.h"
 #include "apps/rl/envs/env_registry.h"
 #include "apps/rl/learners/sac_learner.h"
+#include "apps/rl/networks/gsde_network.h"
 #include "apps/rl/networks/layered_network.h"
 #include "apps/rl/replay/replay_buffer.h"
 #include "apps/rl/replay/transition_builder.h"
@@ -120,6 +121,117 @@ TEST(SquashedGaussian, WhatItCannotBeIsRefusedAndItsJsonReadsBack) {
   narrow.network.outputs = 3;
   EXPECT_FALSE(squashed_gaussian_from_json(to_json(narrow)).ok());
   EXPECT_FALSE(squashed_gaussian_from_json(boost::json::parse("[]")).ok());
+}
+
+constexpr std::size_t kGsdeRows = 6, kGsdeUnits = 7, kGsdeWide = 2;
+
+NetworkSpec gsde_network(Activation activation) {
+  return {.input = {3}, .hidden = {8, kGsdeUnits}, .activation = activation, .outputs = 2 * kGsdeWide,
+          .gsde_first_log_std = -0.5};
+}
+
+TEST(GsdeNetwork, NET7_DeviationsAreThoseOfTheFeaturesTimesARandomMatrix) {
+  const NetworkSpec spec = gsde_network(Activation::kTanh);
+  EXPECT_EQ(spec.parameter_count(), 3u * 8 + 8 + 8 * 7 + 7 + 7 * 2 + 2 + 7 * 2);
+  Generator random(5);
+  std::vector<float> first(spec.parameter_count());
+  initialize(spec, random, first);
+  EXPECT_EQ(first.back(), -0.5f);
+  auto params = wide_numbers(random, spec.parameter_count(), -1, 1);
+  const auto x = wide_numbers(random, kGsdeRows * 3, -1, 1);
+  std::vector<double> y(kGsdeRows * 4), phi(kGsdeRows * kGsdeUnits);
+  GsdeNetwork<double> net(spec, {});
+  net.forward(params, x, y);
+  // The paper's formula, of the hidden layers alone.
+  NetworkSpec hidden = spec;
+  hidden.outputs = 0, hidden.gsde_first_log_std.reset();
+  LayeredNetwork<double>(hidden, Isa::kReference).forward(params, x, phi);
+  const LayerPlace linear = layers_of(spec).back();
+  const double* log_std = params.data() + linear.biases + 2;
+  for (std::size_t row = 0; row < kGsdeRows; ++row) {
+    for (std::size_t k = 0; k < kGsdeWide; ++k) {
+      double mean = params[linear.biases + k], variance = 0;
+      for (std::size_t i = 0; i < kGsdeUnits; ++i) {
+        const double feature = phi[row * kGsdeUnits + i], std = std::exp(log_std[k * kGsdeUnits + i]);
+        mean += params[linear.weights + k * kGsdeUnits + i] * feature;
+        variance += feature * feature * std * std;
+      }
+      EXPECT_NEAR(y[row * 4 + k], mean, 1e-12);
+      EXPECT_NEAR(y[row * 4 + 2 + k], 0.5 * std::log(variance + 1e-6), 1e-12);
+    }
+  }
+}
+
+TEST(GsdeNetwork, NET1_NET2_GradientsMatchFiniteDifferences) {
+  for (const Activation activation : {Activation::kTanh, Activation::kRelu}) {
+    const NetworkSpec spec = gsde_network(activation);
+    Generator random(6);
+    auto params = wide_numbers(random, spec.parameter_count(), -1, 1), x = wide_numbers(random, kGsdeRows * 3, -1, 1);
+    const auto dy = wide_numbers(random, kGsdeRows * 4, -1, 1);
+    std::vector<double> y(dy.size()), grads(params.size(), 9.0), dx(x.size()), only(x.size());
+    const auto net = make_network<double>(spec, {.input_gradients = true});
+    const auto loss = [&] {
+      net->forward(params, x, y);
+      return std::inner_product(y.begin(), y.end(), dy.begin(), 0.0);
+    };
+    loss();
+    net->backward(params, dy, grads, dx);
+    net->backward(params, dy, {}, only);
+    EXPECT_EQ(only, dx) << "NET-5";
+    expect_gradient(params, grads, loss);
+    expect_gradient(x, dx, loss);
+  }
+}
+
+TEST(GsdeNetwork, GSD1_ASampleIsTheMeanAndTheMatrixTimesTheFeatures) {
+  const NetworkSpec spec = gsde_network(Activation::kRelu);
+  Generator random(7);
+  const auto params = wide_numbers(random, spec.parameter_count(), -1, 1), x = wide_numbers(random, 3, -1, 1);
+  std::vector<double> y(4), phi(kGsdeUnits), normals(2), eps(2 * kGsdeUnits), action(2), log_prob(1);
+  GsdeNetwork<double> net(spec, {});
+  net.forward(params, x, y);
+  NetworkSpec hidden = spec;
+  hidden.outputs = 0, hidden.gsde_first_log_std.reset();
+  LayeredNetwork<double>(hidden, Isa::kReference).forward(params, x, phi);
+  const double* log_std = params.data() + layers_of(spec).back().biases + 2;
+  double mean[2] = {}, square[2] = {};
+  constexpr int kDraws = 20'000;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    for (double& one : eps) one = standard_normal(random);
+    net.normals(params, eps, normals);
+    squash<double>(2, y, normals, action, log_prob);
+    double expected_log_prob = 0;
+    for (std::size_t k = 0; k < 2; ++k) {
+      double u = y[k];
+      for (std::size_t i = 0; i < kGsdeUnits; ++i)
+        u += std::exp(log_std[k * kGsdeUnits + i]) * eps[k * kGsdeUnits + i] * phi[i];
+      ASSERT_NEAR(action[k], std::tanh(u), 1e-9);
+      // Of a normal number with the marginal deviation, pressed by tanh.
+      const double std = std::exp(y[2 + k]), z = (u - y[k]) / std;
+      expected_log_prob += -0.5 * z * z - y[2 + k] - 0.5 * std::log(2 * M_PI) - std::log1p(-action[k] * action[k]);
+      mean[k] += z / kDraws, square[k] += z * z / kDraws;
+    }
+    if (std::abs(action[0]) > 0.99 || std::abs(action[1]) > 0.99) continue;  // the naive formula cancels there
+    ASSERT_NEAR(log_prob[0], expected_log_prob, 1e-6);
+  }
+  for (std::size_t k = 0; k < 2; ++k) {
+    EXPECT_NEAR(mean[k], 0, 0.03);
+    EXPECT_NEAR(square[k], 1, 0.04) << "20,000 draws: a deviation of 0.01, and the least variance of 1e-6";
+  }
+}
+
+TEST(GsdeNetwork, WhatItCannotBeIsRefusedAndOtherPoliciesTakeNoMatrix) {
+  EXPECT_FALSE(squashed_gaussian_for(kWatched, kPushed, {.hidden = {}, .gsde_first_log_std = -3}).ok());
+  EXPECT_FALSE(squashed_gaussian_for(kWatched, kPushed, {.gsde_first_log_std = HUGE_VAL}).ok());
+  const auto spec = squashed_gaussian_for(kWatched, kPushed, {.hidden = {5}, .gsde_first_log_std = -3}).value();
+  EXPECT_EQ(squashed_gaussian_from_json(to_json(spec)).value(), spec);
+  SquashedGaussian plain(squashed_gaussian_for(kWatched, kPushed, {.hidden = {5}}).value());
+  const std::vector<float> params(100), obs(3);
+  std::vector<float> actions(2);
+  const std::vector<double> eps(10);
+  Generator random(1);
+  EXPECT_THROW(plain.sample(params, {std::span(obs), 3}, random, Rows(std::span(actions), 2), {.eps = eps}),
+               troupe::InvalidArgumentError);
 }
 
 TEST(Network, NET5_WithoutGradientsOfParametersTheInputsAreTheSame) {

@@ -1,11 +1,12 @@
-// ROL-1, ROL-2, LRN-1, LRN-2, RTL-1, RTL-2, and that PPO learns: the whole loop in this process, without the
-// runtime.
+// ROL-1, ROL-2, ROL-4, ROL-6, LRN-1, LRN-2, RTL-1, RTL-2, and that PPO learns: the whole loop in this process, without
+// the runtime.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <numeric>
 
+#include "apps/rl/algorithms/philox.h"
 #include "apps/rl/envs/sync_vector_env.h"
 #include "apps/rl/training/evaluate.h"
 #include "apps/rl/learners/ppo_learner.h"
@@ -174,6 +175,24 @@ TEST(Rollout, EveryLifeOfAWorkerHasARandomStreamOfItsOwn) {
     EXPECT_NE(played(std::uint32_t(one)).first, played(std::uint32_t(other)).first);
     EXPECT_NE(played(std::uint32_t(one)).second, played(std::uint32_t(other)).second);
   }
+}
+
+TEST(Rollout, ROL6_ALaterLifeDrawsFromPhiloxsStreams) {
+  const PpoLearner learner(ppo_options({}, policy()));
+  RolloutOptions options = rollout_options({}, policy(), 1, 0);
+  options.life = 2;
+  RolloutWorker worker(options);
+  OwnedSamples batch(worker.columns(), worker.samples());
+  worker.collect(learner.params(), on_policy_out(batch.layout(), batch.memory()));
+  MadeEnv env = MadeEnv::make({}, {.num_envs = options.num_envs}).value();
+  std::vector<std::uint64_t> seeds;
+  for (std::uint32_t i = 0; i < options.num_envs; ++i)
+    seeds.push_back(seed_of({.job = options.seed, .runner = 1, .life = 2, .environment = i}));
+  env.env().reset(seeds);
+  OwnedRows first(policy().observation_space, options.num_envs);
+  env.env().observe(first.view());
+  const auto shown = batch.column("obs").as<float>(), expected = first.as<float>();
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(shown[i], expected[i]) << i;
 }
 
 // E.5: what an update did is told, as means over its minibatches.

@@ -1,4 +1,4 @@
-// PHX-1, PLR-1 to PLR-2, TRR-1 to TRR-6, ANO-1, ANO-2: off-policy runners, their streams, and the players that they
+// PHX-1, PLR-1 to PLR-2, TRR-1 to TRR-7, ANO-1 to ANO-3: off-policy runners, their streams, and the players that they
 // act by.
 #include <algorithm>
 #include <array>
@@ -145,8 +145,8 @@ TEST(TransitionRunner, TRR4_AFaultIsNoReturnAndItsPrefixIsKeptOrDropped) {
   config.env = {.id = "throw:CartPole-v1", .kwargs = R"({"p": 0.2})"};
   config.replay.n_step = 3;
   const auto params = params_of(config);
-  const auto rows_of = [&](bool keep) {
-    config.replay.keep_faulted = keep;
+  const auto rows_of = [&](const char* prefix) {
+    config.fault_prefix = prefix;
     TransitionRunner runner(cartpole(config));
     (void)runner.play(params, {.steps = 400});
     const FaultCounts faults = runner.take_faults();
@@ -156,7 +156,7 @@ TEST(TransitionRunner, TRR4_AFaultIsNoReturnAndItsPrefixIsKeptOrDropped) {
     for (const float discount : samples.view().column("discount").as<float>()) EXPECT_LE(discount, 1.0f);
     return samples.rows();
   };
-  EXPECT_GT(rows_of(true), rows_of(false)) << "dropped windows give no transitions";
+  EXPECT_GT(rows_of("bootstrap"), rows_of("drop")) << "dropped windows give no transitions";
 }
 
 TEST(TransitionRunner, APolicyForOtherSpacesIsRefused) {
@@ -258,6 +258,57 @@ TEST(OrnsteinUhlenbeck, ItsDeviationAndItsMemoryAreThoseOfTheProcess) {
   EXPECT_LT(std::abs(noise->next(generator)[0]), 5 * 0.5 * std::sqrt(0.1));
 }
 
+TEST(HeldNoise, ANO3_ItStaysForItsIntervalAndGoesWithItsEpisode) {
+  Generator generator(4);
+  const auto noise = make_held_noise({.num_envs = 2, .dimensions = 3, .interval = 3});
+  std::vector<std::vector<double>> first, second;  // of each environment
+  for (int i = 0; i < 7; ++i) {
+    const auto now = noise->next(generator);
+    first.emplace_back(now.begin(), now.begin() + 3), second.emplace_back(now.begin() + 3, now.end());
+    if (i == 0) noise->reset(1);
+  }
+  EXPECT_NE(first[0], second[0]);
+  EXPECT_EQ(first[0], first[2]);
+  EXPECT_NE(first[2], first[3]);
+  EXPECT_EQ(first[3], first[5]);
+  EXPECT_NE(second[0], second[1]) << "another episode";
+  EXPECT_EQ(second[1], second[3]);
+  EXPECT_NE(second[3], second[4]);
+  const auto episode = make_held_noise({.dimensions = 1, .interval = 0});
+  const double one = episode->next(generator)[0];
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(episode->next(generator)[0], one);
+  episode->reset(0);
+  EXPECT_NE(episode->next(generator)[0], one);
+}
+
+// GSD-1: with a matrix that stays, the noise of two steps that look alike is alike.
+TEST(TransitionRunner, TRR6_TRR7_GsdesMatrixStaysAndIsSaved) {
+  RunConfig config = defaults_of("sac").value();
+  config.replay.learning_starts = 0;
+  config.network.hidden = {16};
+  config.sac.noise = "gsde", config.sac.gsde_log_std = 0;
+  const auto actions = [](const OwnedSamples& samples) {
+    const auto taken = samples.view().column("action").as<float>();
+    return std::vector<double>(taken.begin(), taken.end());
+  };
+  const auto lag_one = [&](std::uint64_t interval) {
+    config.sac.noise_interval = interval;
+    TransitionRunner runner(cartpole(config));
+    (void)runner.play(params_of(config), {.steps = 1000});
+    return correlation(actions(runner.take()), 1);
+  };
+  EXPECT_GT(lag_one(64), 0.8);
+  EXPECT_LT(lag_one(1), 0.3);
+  config.sac.noise_interval = 7;
+  const auto params = params_of(config);
+  TransitionRunner runner(cartpole(config)), resumed(cartpole(config));
+  (void)runner.play(params, {.steps = 10});
+  (void)runner.take();
+  ASSERT_TRUE(restore_state(resumed, save_state(runner).value()));
+  (void)runner.play(params, {.steps = 20, .done = 10}), (void)resumed.play(params, {.steps = 20, .done = 10});
+  EXPECT_EQ(actions(runner.take()), actions(resumed.take()));
+}
+
 TEST(TransitionRunner, TRR6_NoiseThatStaysMakesActionsThatStay) {
   RunConfig config = defaults_of("sac").value();
   config.replay.learning_starts = 0;
@@ -278,8 +329,12 @@ TEST(TransitionRunner, TRR6_NoiseThatStaysMakesActionsThatStay) {
 }
 
 TEST(AnyPolicy, JsonReadsBackAndPartsCoverAllParameters) {
-  for (const std::string& algo : algorithm_names()) {
-    const AnyPolicySpec spec = task_of(defaults_of(algo).value()).value().policy;
+  std::vector<std::pair<std::string, RunConfig>> all;
+  for (const std::string& algo : algorithm_names()) all.emplace_back(algo, defaults_of(algo).value());
+  all.emplace_back("sac with gsde", defaults_of("sac").value());
+  all.back().second.sac.noise = "gsde";
+  for (const auto& [algo, config] : all) {
+    const AnyPolicySpec spec = task_of(config).value().policy;
     EXPECT_EQ(any_policy_from_json(to_json(spec)).value(), spec) << algo;
     std::size_t at = 0;
     for (const PolicyPart& part : parts_of(spec)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <troupe/troupe.h>
@@ -36,11 +37,18 @@ struct DrawnBatches {
   [[nodiscard]] std::vector<SampleView> views() const;
 };
 
+/// Who chose a fragment's actions, where that was not the runner itself.
+struct InferenceReport {
+  std::int64_t version = 0;  // updates before the oldest parameters that it was played by
+  double batch_rows = 0;     // mean of the rows that were chosen for together
+};
+
 /// What was seen while a batch was played.
 struct RolloutReport {
   std::vector<EpisodeEnd> episodes;
   Moments deltas;
   FaultCounts faults{};
+  std::optional<InferenceReport> inference = {};
 };
 
 struct UpdateReply {

@@ -1,5 +1,7 @@
 #include "apps/rl/actors/runners.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "apps/rl/samples/perturbations.h"
@@ -32,7 +34,10 @@ SampleBatch batch_of(const SampleLayout& layout, troupe::ArrayBuilder<std::byte>
 
 }  // namespace
 
-troupe::ActorOptions runner_options() { return {.max_restarts = 5, .max_task_retries = 3}; }
+troupe::ActorOptions runner_options() {
+  // They ask for no CPU, so the learner's node would have them all.
+  return {.max_restarts = 5, .max_task_retries = 3, .scheduling = troupe::Spread{}};
+}
 
 RolloutActor::RolloutActor(const RolloutOptions& options, const std::optional<StateDict>& resumed)
     : worker_(in_this_life(options)) {
@@ -44,14 +49,52 @@ std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float
   const SampleLayout layout(worker_.columns(), worker_.samples());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), on_policy_out(layout, memory.data()));
-  return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes))};
+  const auto kept = worker_.kept();
+  if (!kept) return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes))};
+  const SampleLayout fewer(worker_.columns(), kept->size());
+  troupe::ArrayBuilder<std::byte> of_kept(fewer.bytes());
+  gather({layout, memory.data()}, *kept, fewer, of_kept.data());
+  return {batch_of(fewer, std::move(of_kept)), report_of(worker_, std::move(episodes))};
 }
 
-FragmentActor::FragmentActor(const FragmentRunnerOptions& options) : runner_(in_this_life(options)) {}
+FragmentActor::FragmentActor(const FragmentRunnerOptions& options,
+                             std::optional<troupe::ActorHandle<InferenceActor>> inference)
+    : runner_(in_this_life(options)), inference_(std::move(inference)) {}
 
 std::tuple<SampleBatch, RolloutReport> FragmentActor::play(troupe::Array<float> params, const Moments& moments) {
   runner_.sync(moments);
-  std::vector<EpisodeEnd> episodes = runner_.play(params.span());
+  return give(runner_.play(params.span()));
+}
+
+/// INF-2: until it has these parameters, whoever gave them, or newer ones.
+ChosenActions FragmentActor::ask(const Observations& seen, const ParamsRef& params) {
+  for (;;) {
+    ChosenActions chosen = troupe::get(inference_->call<&InferenceActor::choose>(seen));
+    if (chosen.version >= seen.version) return chosen;
+    inference_->cast<&InferenceActor::take>(seen.version, params);
+  }
+}
+
+std::tuple<SampleBatch, RolloutReport> FragmentActor::play_by_others(ParamsRef params, std::int64_t version,
+                                                                     const Moments& moments) {
+  runner_.sync(moments);
+  std::optional<std::int64_t> oldest;
+  double batch_rows = 0, steps = 0;
+  std::vector<EpisodeEnd> episodes = runner_.play([&](ConstRows obs, Rows actions, std::span<float> log_prob) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(obs.data());
+    const ChosenActions chosen =
+        ask({.version = version, .rows = obs.rows(), .bytes = {bytes, bytes + obs.bytes()}}, params);
+    std::memcpy(actions.data(), chosen.bytes.data(), actions.bytes());
+    std::ranges::copy(chosen.log_prob, log_prob.begin());
+    oldest = std::min(oldest.value_or(chosen.version), chosen.version);
+    batch_rows += static_cast<double>(chosen.batch_rows), ++steps;
+  });
+  std::tuple<SampleBatch, RolloutReport> out = give(std::move(episodes));
+  std::get<RolloutReport>(out).inference = {.version = oldest.value_or(version), .batch_rows = batch_rows / steps};
+  return out;
+}
+
+std::tuple<SampleBatch, RolloutReport> FragmentActor::give(std::vector<EpisodeEnd> episodes) {
   const SampleLayout layout(runner_.columns(), runner_.rows());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   runner_.write(layout, memory.data());

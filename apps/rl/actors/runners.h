@@ -9,6 +9,7 @@
 #include <optional>
 #include <tuple>
 
+#include "apps/rl/actors/inference_actor.h"
 #include "apps/rl/actors/messages.h"
 #include "apps/rl/training/fragment_runner.h"
 #include "apps/rl/training/perturbation_runner.h"
@@ -17,7 +18,7 @@
 
 namespace rl {
 
-/// How runners are made: PA-1.
+/// How runners are made: PA-1, and round the nodes of the cluster.
 [[nodiscard]] troupe::ActorOptions runner_options();
 
 /// For algorithms that learn from what their present policy plays.
@@ -37,12 +38,20 @@ class RolloutActor {
 /// For algorithms that work out their targets themselves.
 class FragmentActor {
  public:
-  explicit FragmentActor(const FragmentRunnerOptions& options);
+  /// `inference`: who chooses its actions, or nobody else does.
+  FragmentActor(const FragmentRunnerOptions& options, std::optional<troupe::ActorHandle<InferenceActor>> inference);
 
   std::tuple<SampleBatch, RolloutReport> play(troupe::Array<float> params, const Moments& moments);
+  /// By the inference actor, which has these parameters at least; `version`: updates before them.
+  std::tuple<SampleBatch, RolloutReport> play_by_others(ParamsRef params, std::int64_t version,
+                                                        const Moments& moments);
 
  private:
+  [[nodiscard]] ChosenActions ask(const Observations& seen, const ParamsRef& params);
+  std::tuple<SampleBatch, RolloutReport> give(std::vector<EpisodeEnd> episodes);
+
   FragmentRunner runner_;
+  std::optional<troupe::ActorHandle<InferenceActor>> inference_;
 };
 
 /// For algorithms that learn from a replay.

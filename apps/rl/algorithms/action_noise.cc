@@ -91,6 +91,29 @@ class ColoredNoise final : public ActionNoise {
   std::vector<double> sequences_, now_;
 };
 
+class HeldNoise final : public ActionNoise {
+ public:
+  explicit HeldNoise(const HeldNoiseOptions& options)
+      : options_(options), age_(options.num_envs), now_(options.num_envs * options.dimensions) {}
+
+  std::span<const double> next(Generator& generator) override {
+    for (std::size_t env = 0; env < options_.num_envs; ++env) {
+      if (options_.interval != 0 && age_[env] == options_.interval) age_[env] = 0;
+      if (age_[env]++ != 0) continue;
+      for (double& one : std::span(now_).subspan(env * options_.dimensions, options_.dimensions))
+        one = standard_normal(generator);
+    }
+    return now_;
+  }
+  void reset(std::size_t env) override { age_[env] = 0; }
+  void visit(StateVisitor& visitor) override { visitor.numbers("age", age_), visitor.numbers("noise", now_); }
+
+ private:
+  HeldNoiseOptions options_;
+  std::vector<std::uint64_t> age_;  // steps that have had it; 0: it is to be drawn
+  std::vector<double> now_;
+};
+
 }  // namespace
 
 void colored_noise(double beta, Generator& generator, std::span<double> out) {
@@ -114,6 +137,10 @@ void colored_noise(double beta, Generator& generator, std::span<double> out) {
 
 std::unique_ptr<ActionNoise> make_ornstein_uhlenbeck(const OrnsteinUhlenbeckOptions& options) {
   return std::make_unique<OrnsteinUhlenbeck>(options);
+}
+
+std::unique_ptr<ActionNoise> make_held_noise(const HeldNoiseOptions& options) {
+  return std::make_unique<HeldNoise>(options);
 }
 
 std::unique_ptr<ActionNoise> make_colored_noise(const ColoredNoiseOptions& options) {

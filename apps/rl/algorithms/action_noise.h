@@ -6,6 +6,8 @@
 //   ColoredNoise        Gaussian with a power spectrum of 1 / f^beta and variance 1 (Timmer and Koenig, 1995): in place
 //                       of a policy's own draws (Eberhard et al., "Pink Noise Is All You Need", 2023). beta 0 is white,
 //                       1 pink, 2 red
+//   HeldNoise           white, but each draw is held for some steps: the matrix of state-dependent exploration
+//                       (networks/gsde_network.h)
 //
 // A row of numbers an environment; each environment has its own stream, begun anew with each of its episodes. Plain
 // classes; one thread at a time.
@@ -13,6 +15,7 @@
 // ANO-1  Same generator, same calls, same numbers.
 // ANO-2  Colored noise comes in sequences of `period` numbers, a power of two; an episode that is longer begins another
 //        one.
+// ANO-3  Held noise is drawn anew after `interval` steps of its environment, and with each of its episodes.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +53,12 @@ struct ColoredNoiseOptions {
 };
 /// InvalidArgumentError, thrown, for a period that is no power of two, or below 2.
 [[nodiscard]] std::unique_ptr<ActionNoise> make_colored_noise(const ColoredNoiseOptions& options);
+
+struct HeldNoiseOptions {
+  std::size_t num_envs = 1, dimensions = 1;
+  std::uint64_t interval = 64;  // 0: whole episodes
+};
+[[nodiscard]] std::unique_ptr<ActionNoise> make_held_noise(const HeldNoiseOptions& options);
 
 /// One sequence; its size as of ANO-2.
 void colored_noise(double beta, Generator& generator, std::span<double> out);

@@ -27,6 +27,9 @@ std::vector<Setting> common_settings(RunConfig& c) {
        .value = &c.total_steps, .least = 1, .most = most::kSteps},
       {.name = "stop_when_solved", .help = "Stops when the mean return of 100 episodes reaches the threshold",
        .value = &c.stop_when_solved},
+      {.name = "fault_prefix", .help = "Good steps of an episode that an environment's fault broke off: learned from, "
+                                       "or not",
+       .value = &c.fault_prefix, .choices = {"bootstrap", "drop"}},
       {.name = "evaluate_every", .help = "Plays a copy without exploration after this share of total_steps; 0: never",
        .value = &e.every, .least = 0, .most = 1},
       {.name = "evaluation_episodes", .help = "Of each copy", .value = &e.episodes, .least = 1,

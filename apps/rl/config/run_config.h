@@ -69,11 +69,13 @@ struct ImpalaSettings {
   double value_coefficient = 0.5, entropy_coefficient = 0.01;
   double rho_bar = 1, c_bar = 1;
   double clip = 0;
+  std::int64_t target_interval = 0;
   std::string optimizer = "adam";
   double optimizer_epsilon = 1e-5;
   double max_grad_norm = 0.5;
   std::uint64_t fragments_per_update = 1, max_outstanding = 2;
   std::int64_t max_staleness = 8;
+  std::uint64_t inference_actors = 0, inference_batch = 0, inference_wait_us = 1000;
   friend bool operator==(const ImpalaSettings&, const ImpalaSettings&) = default;
 };
 
@@ -107,7 +109,6 @@ struct ReplaySettings {
   std::int64_t learning_starts = 1'000; // environment steps by any actions
   std::uint64_t minibatch = 64;
   std::uint64_t updates = 0;            // after each round of `horizon` steps; 0: as many as steps were played
-  bool keep_faulted = true;
   friend bool operator==(const ReplaySettings&, const ReplaySettings&) = default;
 };
 
@@ -131,6 +132,8 @@ struct SacSettings {
   std::optional<double> target_entropy = {};  // none: minus the numbers of an action
   std::string noise = "white";
   double noise_beta = 1, noise_sigma = 0.5;
+  std::uint64_t noise_interval = 64;
+  double gsde_log_std = -3;
   double adam_epsilon = 1e-8;
   friend bool operator==(const SacSettings&, const SacSettings&) = default;
 };
@@ -154,6 +157,7 @@ struct RunConfig {
   std::uint64_t horizon = 64;   // steps of each environment between updates
   std::int64_t total_steps = 500'000;
   bool stop_when_solved = true;
+  std::string fault_prefix = "bootstrap";
   NetworkSettings network = {};
   PpoSettings ppo = {};
   A2cSettings a2c = {};

@@ -8,8 +8,13 @@ namespace {
 NoiseOptions noise_options(const SacSettings& s) {
   const NoiseKind kind = s.noise == "white"     ? NoiseKind::kWhite
                          : s.noise == "colored" ? NoiseKind::kColored
+                         : s.noise == "gsde"    ? NoiseKind::kGsde
                                                 : NoiseKind::kOrnsteinUhlenbeck;
-  return {.kind = kind, .beta = s.noise_beta, .sigma = s.noise_sigma};
+  return {.kind = kind, .beta = s.noise_beta, .sigma = s.noise_sigma, .interval = s.noise_interval};
+}
+
+FaultPrefix fault_prefix_of(const RunConfig& c) {
+  return c.fault_prefix == "drop" ? FaultPrefix::kDrop : FaultPrefix::kBootstrap;
 }
 
 }  // namespace
@@ -26,6 +31,7 @@ RolloutOptions rollout_options(const RunConfig& config, const PolicySpec& policy
   out.seed = config.seed;
   out.worker = static_cast<std::uint32_t>(worker);
   out.resumed_from = resumed_from;
+  out.fault_prefix = fault_prefix_of(config);
   return out;
 }
 
@@ -38,7 +44,8 @@ FragmentRunnerOptions fragment_runner_options(const RunConfig& c, const PolicySp
           .gamma = c.discount().gamma,
           .seed = c.seed,
           .runner = static_cast<std::uint32_t>(runner),
-          .resumed_from = resumed_from};
+          .resumed_from = resumed_from,
+          .fault_prefix = fault_prefix_of(c)};
 }
 
 TransitionRunnerOptions transition_runner_options(const RunConfig& c, const AnyPolicySpec& policy, std::size_t runner,
@@ -54,7 +61,7 @@ TransitionRunnerOptions transition_runner_options(const RunConfig& c, const AnyP
                                            .over_steps = std::max<std::int64_t>(over, 1)}
                              : LinearDecay{.first = 0, .last = 0},
           .random_steps = c.replay.learning_starts,
-          .keep_faulted = c.replay.keep_faulted,
+          .fault_prefix = fault_prefix_of(c),
           .noise = std::holds_alternative<SquashedGaussianSpec>(policy) ? noise_options(c.sac) : NoiseOptions{},
           .seed = c.seed,
           .runner = static_cast<std::uint32_t>(runner),

@@ -29,6 +29,12 @@ struct Fault {
   std::string what;           // for people; may be empty
 };
 
+/// What becomes of the good steps of an episode that was broken off.
+enum class FaultPrefix : std::uint8_t {
+  kBootstrap,  // learned from, up to the value of what the last action was chosen for
+  kDrop,       // not learned from, as far as nobody has done so yet
+};
+
 /// Faults on purpose, for tests of whatever must survive them: the probabilities of a step of one environment.
 struct FaultRates {
   double threw = 0, exited = 0, stalled = 0;

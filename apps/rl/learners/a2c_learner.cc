@@ -21,6 +21,7 @@ A2cLearner::A2cLearner(const A2cOptions& options)
 UpdateReport A2cLearner::update(std::span<const SampleView> batches) {
   const OwnedSamples joined = concatenate(batches);
   const OnPolicyView all = on_policy_view(joined.view());
+  if (all.rows() == 0) return {};  // LRN-5
   const auto now = gradient_.evaluate(params_, all.obs, all.action);
   const auto derivatives = gradient_.derivatives();
   const A2cScalars scalars =

@@ -3,26 +3,37 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "apps/rl/algorithms/linked_vtrace.h"
 
 namespace rl {
+namespace {
+
+constexpr double kMostOldRatio = 2;  // RLlib's
+
+}  // namespace
 
 ImpalaLearner::ImpalaLearner(const ImpalaOptions& options)
     : options_(options),
       gradient_(options.policy, options.isa),
       optimizer_(options.optimizer, options.policy.networks.parameter_count()) {
+  if (options.target_interval != 0 && !(options.clip > 0))
+    troupe::InvalidArgumentError("target_update_interval needs a surrogate_clip: V-trace's own gradient has no use for "
+                                 "an older policy")
+        .raise();
   Generator generator(options.seed);
   params_ = initial_parameters(options.policy.networks, generator);
+  if (options.target_interval != 0) old_params_ = params_;
 }
 
 UpdateReport ImpalaLearner::update(std::span<const SampleView> batches) {
   const OwnedSamples joined = join_fragments(batches);
   const auto next = joined.view().column("next").as<std::int64_t>();
   const auto transitions = std::ranges::count_if(next, [](std::int64_t one) { return one >= 0; });
-  if (transitions == 0) troupe::InvalidArgumentError("fragments without a transition").raise();
+  if (transitions == 0) return {};  // LRN-5
   const OwnedSamples own = peers_.alone() ? OwnedSamples() : chains_of(joined.view(), peers_.rank(), peers_.size());
   Scalars scalars;
   std::span<float> grads = gradient_.no_gradients();
@@ -44,6 +55,7 @@ UpdateReport ImpalaLearner::update(std::span<const SampleView> batches) {
   const double norm = optimizer_.step(params_, grads, learning_rate);
   if (!std::isfinite(norm)) refuse(norm);
   env_steps_ = steps;
+  if (++updates_, options_.target_interval != 0 && updates_ % options_.target_interval == 0) old_params_ = params_;
   return {.metrics = {{"policy_loss", scalars.policy_loss},
                       {"value_loss", scalars.value_loss},
                       {"loss", scalars.loss},
@@ -60,11 +72,34 @@ void ImpalaLearner::add_up(Scalars& s) const {
   s = {.policy_loss = all[0], .value_loss = all[1], .entropy = all[2], .kl = all[3], .loss = all[4]};
 }
 
+std::span<const float> ImpalaLearner::old_log_prob(const FragmentView& own) {
+  if (old_params_.empty()) return {};
+  const auto old = gradient_.evaluate(old_params_, own.obs, own.action);
+  old_log_prob_.assign(old.log_prob.begin(), old.log_prob.end());
+  return old_log_prob_;
+}
+
+double ImpalaLearner::surrogate(double advantage, double log_ratio, std::optional<double> old_log_ratio,
+                                double& slope) const {
+  double ratio = std::exp(log_ratio);
+  if (old_log_ratio) {
+    ratio *= std::min(std::exp(-*old_log_ratio), kMostOldRatio);
+  } else {
+    // V-trace's advantage has the (clipped) ratio in it already, as of pg_rho_bar: here the surrogate brings its own.
+    advantage /= std::max(std::min(options_.vtrace.pg_rho_bar, ratio), 1e-8);
+  }
+  const double clipped = std::clamp(ratio, 1 - options_.clip, 1 + options_.clip);
+  const bool is_clipped = clipped * advantage < ratio * advantage;
+  slope = is_clipped ? 0.0 : -ratio * advantage;
+  return -(is_clipped ? clipped : ratio) * advantage;
+}
+
 ImpalaLearner::Scalars ImpalaLearner::differentiate(const FragmentView& all, double count) {
+  const std::span<const float> old = old_log_prob(all);
   const auto now = gradient_.evaluate(params_, all.obs, all.action);
   targets_.resize(all.rows()), advantages_.resize(all.rows());
   linked_vtrace<float>({.behaviour_log_prob = all.log_prob,
-                        .target_log_prob = now.log_prob,
+                        .target_log_prob = old.empty() ? now.log_prob : old,
                         .discount = all.discount,
                         .reward = all.reward,
                         .value = now.value,
@@ -78,12 +113,11 @@ ImpalaLearner::Scalars ImpalaLearner::differentiate(const FragmentView& all, dou
     const double ratio = std::exp(log_ratio);
     const auto advantage = static_cast<double>(advantages_[i]);
     if (options_.clip > 0) {
-      // V-trace's advantage has the (clipped) ratio in it already, as of pg_rho_bar: here the surrogate brings its own.
-      const double plain = advantage / std::max(std::min(options_.vtrace.pg_rho_bar, ratio), 1e-8);
-      const double clipped = std::clamp(ratio, 1 - options_.clip, 1 + options_.clip);
-      const bool is_clipped = clipped * plain < ratio * plain;
-      out.policy_loss -= (is_clipped ? clipped : ratio) * plain / count;
-      derivatives.log_prob[i] = static_cast<float>(is_clipped ? 0.0 : -ratio * plain / count);
+      std::optional<double> old_log_ratio;
+      if (!old.empty()) old_log_ratio = static_cast<double>(old[i]) - static_cast<double>(all.log_prob[i]);
+      double slope = 0;
+      out.policy_loss += surrogate(advantage, log_ratio, old_log_ratio, slope) / count;
+      derivatives.log_prob[i] = static_cast<float>(slope / count);
     } else {
       out.policy_loss -= advantage * static_cast<double>(now.log_prob[i]) / count;
       derivatives.log_prob[i] = static_cast<float>(-advantage / count);
@@ -105,14 +139,21 @@ StateDict ImpalaLearner::save() const {
   out.put("params", params_);
   out.put_all("optimizer", optimizer_.save());
   out.put_one("env_steps", env_steps_);
+  if (!old_params_.empty()) out.put("old_params", old_params_), out.put_one("updates", updates_);
   return out;
 }
 
 void ImpalaLearner::restore(const StateDict& state) {
   const auto& params = state.get<float>("params", params_.size());
   const auto env_steps = state.get_one<std::int64_t>("env_steps");
+  std::vector<float> old_params;
+  std::int64_t updates = 0;
+  if (!old_params_.empty()) {
+    old_params = state.get<float>("old_params", old_params_.size());
+    updates = state.get_one<std::int64_t>("updates");
+  }
   optimizer_.restore(state.get_all("optimizer"));
-  params_ = params, env_steps_ = env_steps;
+  params_ = params, old_params_ = std::move(old_params), env_steps_ = env_steps, updates_ = updates;
 }
 
 }  // namespace rl

@@ -11,6 +11,8 @@
 //          they were before that step.
 //   LRN-4  Learners that joined one group and are given the same batches hold the same parameters bit for bit, those
 //          of one learner but for the rounding of sums. What fails fails on all of them.
+//   LRN-5  Batches of runners without a transition (all were dropped: ROL-4, FRR-4) change nothing, and the report is
+//          empty.
 #pragma once
 
 #include <span>

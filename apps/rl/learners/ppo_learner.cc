@@ -64,6 +64,7 @@ UpdateReport PpoLearner::update(std::span<const SampleView> batches) {
   const OwnedSamples joined = concatenate(batches);
   const OnPolicyView all = on_policy_view(joined.view());
   const std::size_t samples = all.rows();
+  if (samples == 0) return {};  // LRN-5
   env_steps_ += static_cast<std::int64_t>(samples);
   order_.resize(samples);
   std::iota(order_.begin(), order_.end(), 0u);

@@ -1,22 +1,56 @@
 #include "apps/rl/loops/async_loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "apps/rl/config/runner_options.h"
 #include "apps/rl/loops/waits.h"
 
 namespace rl {
+namespace {
+
+InferenceOptions inference_options_of(const RunConfig& config, const PolicySpec& policy, std::size_t index,
+                                      std::size_t runners, std::int64_t resumed_from) {
+  // More than its runners have at once would only ever be waited for.
+  const std::uint64_t rows = runners * config.num_envs, wanted = config.impala.inference_batch;
+  return {.policy = policy,
+          .batch = wanted == 0 ? rows : std::min(wanted, rows),
+          .wait = std::chrono::microseconds(config.impala.inference_wait_us),
+          .seed = config.seed,
+          .index = static_cast<std::uint32_t>(index),
+          .resumed_from = resumed_from};
+}
+
+bool is_loss(const troupe::Error& error) {
+  switch (error.code()) {
+    case troupe::ErrorCode::kObjectLost:
+    case troupe::ErrorCode::kOwnerDied:
+    case troupe::ErrorCode::kNodeDied: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
 
 AsyncLoop::AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed)
     : config_(config),
       moments_(resumed ? resumed->moments : task.moments),
       learners_(config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt) {
   if (resumed) note_ = "an asynchronous run's environments begin new episodes";
+  const auto& policy = std::get<PolicySpec>(task.policy);
+  const std::int64_t steps = resumed ? resumed->steps : 0;
+  const std::size_t others = std::min<std::size_t>(config.impala.inference_actors, config.num_workers);
+  for (std::size_t i = 0; i < others; ++i) {
+    const std::size_t runners = (config.num_workers - i + others - 1) / others;
+    inference_.push_back(troupe::actor<InferenceActor>.options(inference_options(runners))
+                             .remote(inference_options_of(config, policy, i, runners, steps)));
+  }
   const auto restartable = troupe::actor<FragmentActor>.options(runner_options());
   for (std::size_t i = 0; i < config.num_workers; ++i)
     runners_.push_back(restartable.remote(
-        fragment_runner_options(config, std::get<PolicySpec>(task.policy), i, resumed ? resumed->steps : 0)));
+        fragment_runner_options(config, policy, i, steps),
+        others == 0 ? std::nullopt : std::optional(inference_[i % others])));
 }
 
 Round AsyncLoop::round() {
@@ -25,12 +59,20 @@ Round AsyncLoop::round() {
     for (std::uint64_t turn = 0; turn < config_.impala.max_outstanding; ++turn)
       for (std::size_t i = 0; i < runners_.size(); ++i) order_from(i);
   }
-  if (!open_.update) choose();
-  return end();
+  for (;;) {
+    if (!open_.update) choose();
+    auto reply = troupe::try_get(*open_.update);
+    if (reply.ok()) return end(std::move(*reply));
+    if (reply.error().code() == troupe::ErrorCode::kCancelled) reply.error().raise();
+    leave_out_lost_fragments(reply.error());
+    open_.update.reset();  // nobody has learned from it: LGR-1
+  }
 }
 
 void AsyncLoop::order_from(std::size_t runner) {
-  auto [batch, report] = runners_[runner].call<&FragmentActor::play>(*params_, moments_);
+  auto [batch, report] =
+      inference_.empty() ? runners_[runner].call<&FragmentActor::play>(*params_, moments_)
+                         : runners_[runner].call<&FragmentActor::play_by_others>(*params_, version_, moments_);
   under_way_.push_back({.runner = runner, .version = version_, .batch = batch, .report = report});
 }
 
@@ -40,6 +82,7 @@ AsyncLoop::Fragment AsyncLoop::next_fragment() {
   // An environment may take any time for its steps; who waits too long presses Ctrl-C.
   const auto ready = troupe::wait(reports, {.num_returns = 1}).ready;
   const auto at = std::ranges::find_if(under_way_, [&](const Fragment& one) { return one.report == ready.front(); });
+  if (!inference_.empty()) at->version = troupe::get(at->report).inference.value().version;
   Fragment out = std::move(*at);
   under_way_.erase(at);
   return out;
@@ -58,21 +101,37 @@ void AsyncLoop::choose() {
   open_.update = learners_.update(batches);
 }
 
-Round AsyncLoop::end() {
+void AsyncLoop::leave_out_lost_fragments(const troupe::Error& error) {
+  const std::size_t before = open_.chosen.size();
+  std::erase_if(open_.chosen, [](const Fragment& fragment) {
+    const auto batch = troupe::try_get(fragment.batch);
+    if (!batch.ok() && batch.error().code() == troupe::ErrorCode::kCancelled) batch.error().raise();
+    return !batch.ok() && is_loss(batch.error());
+  });
+  if (open_.chosen.size() == before) error.raise();
+  thrown_away_ += static_cast<std::int64_t>(before - open_.chosen.size());
+}
+
+Round AsyncLoop::end(UpdateReply reply) {
   std::vector<RolloutReport> reports;
   for (const Fragment& fragment : open_.chosen) reports.push_back(troupe::get(fragment.report));
-  UpdateReply reply = troupe::get(*open_.update);
   Round round{.ended = {}, .num_envs = config_.num_envs, .horizon = config_.horizon, .update = {}};
-  for (RolloutReport& report : reports) add_report(std::move(report), moments_, round);
-  double staleness = 0;
+  double staleness = 0, batch_rows = 0;
+  for (RolloutReport& report : reports) {
+    if (report.inference) batch_rows += report.inference->batch_rows / static_cast<double>(reports.size());
+    add_report(std::move(report), moments_, round);
+  }
   for (const Fragment& fragment : open_.chosen)
     staleness += static_cast<double>(version_ - fragment.version) / static_cast<double>(open_.chosen.size());
   reply.report.metrics.push_back({"staleness", staleness});
   reply.report.metrics.push_back({"thrown_away", static_cast<double>(thrown_away_)});
+  if (!inference_.empty()) reply.report.metrics.push_back({"inference_rows", batch_rows});
   round.update = std::move(reply.report);
   params_ = reply.params;
   ++version_;
   open_ = {};
+  // Earlier than by way of the runners' next orders; one that is being restarted gets them from those (INF-2).
+  for (const auto& inference : inference_) inference.cast<&InferenceActor::take>(version_, *params_);
   return round;
 }
 

@@ -4,6 +4,9 @@
 //     ▲                                │ fragments, whichever is ready first
 //     └──params ref── LearnerActor ◀───┘ one update from fragments_per_update of them
 //
+// With inference actors runners send these what they see, and get actions; the parameters go the same way
+// (actors/inference_actor.h). A fragment is as old as the oldest parameters that chose for it.
+//
 // A fragment's staleness is how many updates there were between its parameters and the update that it is for. One whose
 // staleness is above max_staleness is thrown away and counted: its steps are no steps of the run.
 //
@@ -12,6 +15,8 @@
 // ASL-1  A fragment is consumed once, or thrown away once: steps of the run are those of fragments that were consumed.
 // ASL-2  Runners never wait for the learner while fewer than max_outstanding of their fragments are unread, and never
 //        run further ahead: that is the back-pressure.
+// ASL-3  Fragments that are lost with their node are thrown away, and their update is made of others: the death of a
+//        node is the run's only when a learner was there.
 #pragma once
 
 #include <cstdint>
@@ -50,11 +55,14 @@ class AsyncLoop final : public Algorithm {
   /// The next one that is ready, of those that are under way.
   Fragment next_fragment();
   void choose();
-  Round end();
+  /// ASL-3; throws `error` when that was no fragment's loss.
+  void leave_out_lost_fragments(const troupe::Error& error);
+  Round end(UpdateReply reply);
 
   RunConfig config_;
   Moments moments_;
   LearnerGroup learners_;
+  std::vector<troupe::ActorHandle<InferenceActor>> inference_;  // runner i asks number i modulo their count
   std::vector<troupe::ActorHandle<FragmentActor>> runners_;
   std::optional<ParamsRef> params_;
   std::int64_t version_ = 0, thrown_away_ = 0;

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "apps/rl/networks/column_network.h"
+#include "apps/rl/networks/gsde_network.h"
 #include "apps/rl/networks/layered_network.h"
 #include "apps/rl/networks/small_network.h"
 
@@ -61,7 +62,11 @@ std::size_t NetworkSpec::inputs() const {
 
 std::size_t NetworkSpec::parameter_count() const {
   const std::vector<LayerPlace> layers = layers_of(*this);
-  return layers.empty() ? 0 : layers.back().biases + layers.back().out;
+  return layers.empty() ? 0 : layers.back().biases + layers.back().out + deviation_count(*this);
+}
+
+std::size_t deviation_count(const NetworkSpec& spec) {
+  return spec.gsde_first_log_std ? spec.hidden.back() * (spec.outputs / 2) : 0;
 }
 
 std::vector<LayerPlace> layers_of(const NetworkSpec& spec) {
@@ -85,7 +90,7 @@ std::vector<LayerPlace> layers_of(const NetworkSpec& spec) {
     add(fmt::format("hidden{}", i), in, spec.hidden[i]);
     in = spec.hidden[i];
   }
-  if (spec.outputs != 0) add("output", in, spec.outputs);
+  if (spec.outputs != 0) add("output", in, spec.gsde_first_log_std ? spec.outputs / 2 : spec.outputs);  // NET-7
   return out;
 }
 
@@ -116,7 +121,14 @@ troupe::Status check_network(const NetworkSpec& spec) {
   if (spec.outputs > kMostNumbers ||
       std::any_of(spec.hidden.begin(), spec.hidden.end(), [](std::size_t n) { return n == 0 || n > kMostNumbers; }))
     return refuse("a hidden layer needs at least one unit");
-  double parameters = 0;
+  if (spec.gsde_first_log_std) {
+    if (spec.hidden.empty() || spec.outputs == 0 || spec.outputs % 2 != 0)
+      return refuse("state-dependent exploration needs a hidden layer, and outputs in pairs");
+    if (!std::isfinite(*spec.gsde_first_log_std)) return refuse("its first deviations are not finite");
+  }
+  double parameters = spec.gsde_first_log_std ? static_cast<double>(spec.hidden.back()) *
+                                                    static_cast<double>(spec.outputs / 2)
+                                              : 0.0;
   for (const LayerPlace& layer : layers_of(spec))
     parameters += static_cast<double>(layer.out) * static_cast<double>(layer.in) + static_cast<double>(layer.out);
   if (parameters > static_cast<double>(kMostNumbers))
@@ -128,12 +140,14 @@ boost::json::value to_json(const NetworkSpec& spec) {
   boost::json::array convolutions;
   for (const Convolution& c : spec.convolutions)
     convolutions.push_back(boost::json::array{c.filters, c.kernel, c.stride});
-  return {{"input", numbers(spec.input)},
-          {"convolutions", std::move(convolutions)},
-          {"hidden", numbers(spec.hidden)},
-          {"activation", name_of(spec.activation)},
-          {"outputs", spec.outputs},
-          {"output_gain", spec.output_gain}};
+  boost::json::object out{{"input", numbers(spec.input)},
+                          {"convolutions", std::move(convolutions)},
+                          {"hidden", numbers(spec.hidden)},
+                          {"activation", name_of(spec.activation)},
+                          {"outputs", spec.outputs},
+                          {"output_gain", spec.output_gain}};
+  if (spec.gsde_first_log_std) out["gsde_first_log_std"] = *spec.gsde_first_log_std;
+  return out;
 }
 
 troupe::Result<NetworkSpec> network_from_json(const boost::json::value& json) {
@@ -158,6 +172,8 @@ troupe::Result<NetworkSpec> network_from_json(const boost::json::value& json) {
     spec.activation = activation == "relu" ? Activation::kRelu : Activation::kTanh;
     spec.outputs = object.at("outputs").to_number<std::size_t>();
     spec.output_gain = object.at("output_gain").to_number<double>();
+    if (const boost::json::value* gsde = object.if_contains("gsde_first_log_std"))
+      spec.gsde_first_log_std = gsde->to_number<double>();
     if (troupe::Status checked = check_network(spec); !checked.ok()) return checked.error_ptr();
     return spec;
   } catch (const std::exception& error) {
@@ -171,10 +187,14 @@ void initialize(const NetworkSpec& spec, Generator& generator, std::span<float> 
     orthogonal(params.subspan(layer.weights, layer.out * layer.in), layer.out, layer.in, gain, generator);
     std::fill_n(params.begin() + static_cast<std::ptrdiff_t>(layer.biases), layer.out, 0.0f);
   }
+  const std::size_t deviations = deviation_count(spec);
+  std::ranges::fill(params.subspan(spec.parameter_count() - deviations, deviations),
+                    static_cast<float>(spec.gsde_first_log_std.value_or(0)));
 }
 
 template <class T>
 std::unique_ptr<Network<T>> make_network(const NetworkSpec& spec, const NetworkUse& use) {
+  if (spec.gsde_first_log_std) return std::make_unique<GsdeNetwork<T>>(spec, use);
   if (!use.input_gradients && SmallNetwork<T>::can(spec)) return std::make_unique<SmallNetwork<T>>(spec, use.isa);
   if (ColumnNetwork<T>::can(spec)) return std::make_unique<ColumnNetwork<T>>(spec, use.isa);
   return std::make_unique<LayeredNetwork<T>>(spec, use.isa);

@@ -18,10 +18,13 @@
 //          the products that give the parameters' gradients are not made.
 //   NET-6  Other networks without convolutions run on ColumnNetwork (column_network.h), the rest on LayeredNetwork, with
 //          the same layout of the parameters.
+//   NET-7  With gsde_first_log_std half of the outputs are those of the last linear layer; the others come of a matrix
+//          of deviations, which stands behind all layers.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +56,7 @@ struct NetworkSpec {
   Activation activation = Activation::kTanh;
   std::size_t outputs = 0;                        // 0: what the last hidden layer gives is the output
   double output_gain = 1;                         // of the last layer's first weights
+  std::optional<double> gsde_first_log_std = {};  // the network of gsde_network.h, and its W at the start
 
   /// Numbers of a row of x.
   [[nodiscard]] std::size_t inputs() const;
@@ -69,6 +73,9 @@ struct NetworkSpec {
 /// InvalidArgumentError for what to_json does not give, or check_network refuses.
 [[nodiscard]] troupe::Result<NetworkSpec> network_from_json(const boost::json::value& json);
 
+/// The numbers of a gsde_network.h's W; 0 in other networks.
+[[nodiscard]] std::size_t deviation_count(const NetworkSpec& spec);
+
 /// One linear layer or convolution: where its numbers are in the flat array.
 struct LayerPlace {
   std::string name;                 // "conv0", "hidden0", "output"
@@ -77,7 +84,8 @@ struct LayerPlace {
 };
 [[nodiscard]] std::vector<LayerPlace> layers_of(const NetworkSpec& spec);
 
-/// Orthogonal weights (Saxe et al., 2014), with gain sqrt(2) but for the last layer, which has output_gain; no biases.
+/// Orthogonal weights (Saxe et al., 2014), with gain sqrt(2) but for the last layer, which has output_gain; no biases;
+/// gsde_first_log_std.
 /// Written to the first parameter_count() numbers of `params`.
 void initialize(const NetworkSpec& spec, Generator& generator, std::span<float> params);
 

@@ -12,7 +12,8 @@ class SmallNetwork final : public Network<T> {
  public:
   [[nodiscard]] static bool can(const NetworkSpec& spec) {
     return spec.convolutions.empty() && spec.hidden.size() == 2 && spec.activation == Activation::kTanh &&
-           spec.outputs != 0 && spec.hidden[0] <= kSmallLayer && spec.hidden[1] <= kSmallLayer;
+           spec.outputs != 0 && !spec.gsde_first_log_std && spec.hidden[0] <= kSmallLayer &&
+           spec.hidden[1] <= kSmallLayer;
   }
   SmallNetwork(const NetworkSpec& spec, troupe::kernels::Isa isa)
       : spec_(spec),

@@ -157,7 +157,13 @@ std::vector<PolicyPart> parts_of(const AnyPolicySpec& spec) {
   std::vector<PolicyPart> out;
   std::visit(Overloaded{[&](const PolicySpec& one) { out = parts_of_actor_critic(one.networks); },
                         [&](const QNetworkSpec& one) { add_network("q", one.network, 0, out); },
-                        [&](const SquashedGaussianSpec& one) { add_network("actor", one.network, 0, out); }},
+                        [&](const SquashedGaussianSpec& one) {
+                          add_network("actor", one.network, 0, out);
+                          const std::size_t deviations = deviation_count(one.network);
+                          if (deviations != 0)
+                            out.push_back({"actor/log_std", {one.dimensions(), one.network.hidden.back()},
+                                           one.network.parameter_count() - deviations, deviations});
+                        }},
              spec);
   return out;
 }

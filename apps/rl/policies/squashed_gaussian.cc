@@ -46,7 +46,8 @@ troupe::Result<SquashedGaussianSpec> squashed_gaussian_for(const Space& observat
                                        .hidden = options.hidden,
                                        .activation = options.activation,
                                        .outputs = 2 * elements_of(action_space),
-                                       .output_gain = kFirstActionGain}};
+                                       .output_gain = kFirstActionGain,
+                                       .gsde_first_log_std = options.gsde_first_log_std}};
   if (troupe::Status checked = check_squashed_gaussian(out); !checked.ok()) return checked.error_ptr();
   return out;
 }
@@ -149,6 +150,7 @@ SquashedGaussian::SquashedGaussian(const SquashedGaussianSpec& spec, troupe::ker
     : dimensions_(checked_for_acting(spec).dimensions()),
       scale_(std::get<Box>(spec.action_space)),
       net_(make_network<float>(spec.network, {.isa = isa})),
+      gsde_(dynamic_cast<const GsdeNetwork<float>*>(net_.get())),
       encoder_(ObservationEncoder::make(spec.observation_space).value()) {}
 
 void SquashedGaussian::forward(std::span<const float> params, ConstRows obs) {
@@ -156,15 +158,22 @@ void SquashedGaussian::forward(std::span<const float> params, ConstRows obs) {
   net_->forward(params, encoder_.encode(obs, encoded_), outputs_);
 }
 
+void SquashedGaussian::take_noise(std::span<const float> params, Generator& generator, const GivenNoise& given) {
+  if (!given.eps.empty()) {
+    if (gsde_ == nullptr) troupe::InvalidArgumentError("only state-dependent exploration takes a matrix").raise();
+    gsde_->normals(params, given.eps, noise_);
+  } else if (!given.normals.empty()) {
+    std::ranges::copy(given.normals, noise_.begin());
+  } else {
+    for (double& one : noise_) one = standard_normal(generator);
+  }
+}
+
 void SquashedGaussian::sample(std::span<const float> params, ConstRows obs, Generator& generator, Rows actions,
                               const GivenNoise& given) {
   forward(params, obs);
   noise_.resize(obs.rows() * dimensions_), unit_.resize(noise_.size()), log_prob_.resize(obs.rows());
-  if (given.normals.empty()) {
-    for (double& one : noise_) one = standard_normal(generator);
-  } else {
-    std::ranges::copy(given.normals, noise_.begin());
-  }
+  take_noise(params, generator, given);
   squash<float>(dimensions_, outputs_, noise_, unit_, log_prob_);
   for (std::size_t i = 0; i < given.added.size(); ++i)
     unit_[i] = std::clamp(unit_[i] + static_cast<float>(given.added[i]), -1.0f, 1.0f);

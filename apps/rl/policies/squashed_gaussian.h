@@ -7,6 +7,8 @@
 // A row of the network's outputs is d means, then d logarithms. Log-probabilities are those of a in (-1, 1): the
 // constant of the bounds is left out, as Stable-Baselines3 does.
 //
+// With generalized state-dependent exploration the deviations come of networks/gsde_network.h; all else is the same.
+//
 // squash and squash_backward are pure; any thread. A SquashedGaussian: one thread at a time; parameters are the
 // caller's.
 //
@@ -21,6 +23,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +32,7 @@
 #include <troupe/result.h>
 
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/networks/gsde_network.h"
 #include "apps/rl/networks/network.h"
 #include "apps/rl/policies/observation_encoder.h"
 #include "apps/rl/spaces/rows.h"
@@ -48,6 +52,7 @@ struct SquashedGaussianSpec {
 struct SquashedGaussianOptions {
   std::vector<std::size_t> hidden = {256, 256};
   Activation activation = Activation::kRelu;
+  std::optional<double> gsde_first_log_std = {};  // NetworkSpec's
 };
 
 /// InvalidArgumentError for an action space that is not a Box of float32 with finite bounds, or what check_network
@@ -83,10 +88,11 @@ class ActionScale {
   std::vector<float> low_, high_;
 };
 
-/// What comes from somewhere else (algorithms/action_noise.h); [B][d] each, or empty.
+/// What comes from somewhere else (algorithms/action_noise.h); [B][d], or empty.
 struct GivenNoise {
   std::span<const double> normals = {};  // in place of the numbers that sample would draw
   std::span<const double> added = {};    // to the actions in [-1, 1], which are clipped then
+  std::span<const double> eps = {};      // [B][d][units] for GSD-1, in place of normals
 };
 
 class SquashedGaussian {
@@ -102,10 +108,12 @@ class SquashedGaussian {
 
  private:
   void forward(std::span<const float> params, ConstRows obs);
+  void take_noise(std::span<const float> params, Generator& generator, const GivenNoise& given);
 
   std::size_t dimensions_;
   ActionScale scale_;
   std::unique_ptr<Network<float>> net_;
+  const GsdeNetwork<float>* gsde_ = nullptr;  // net_, when it is one
   ObservationEncoder encoder_;
   std::vector<float> encoded_, outputs_, unit_;
   std::vector<double> noise_, log_prob_;

@@ -101,4 +101,10 @@ void gather(ConstRows from, std::span<const std::uint32_t> rows, Rows to) {
   }
 }
 
+void gather(const SampleView& from, std::span<const std::uint32_t> rows, const SampleLayout& layout,
+            std::byte* memory) {
+  for (const Column& column : layout.columns())
+    gather(from.column(column.name), rows, layout.column(column.name, memory));
+}
+
 }  // namespace rl

@@ -95,5 +95,8 @@ class OwnedSamples {
 
 /// to's row i becomes from's row rows[i]. Both have the same type and width.
 void gather(ConstRows from, std::span<const std::uint32_t> rows, Rows to);
+/// The same of all columns. `layout`: from's columns, and as many rows as `rows` has.
+void gather(const SampleView& from, std::span<const std::uint32_t> rows, const SampleLayout& layout,
+            std::byte* memory);
 
 }  // namespace rl

@@ -16,7 +16,6 @@ StreamId fragment_stream(const FragmentRunnerOptions& o, std::uint32_t environme
 }
 
 const PolicySpec& checked_for_fragments(const PolicySpec& policy, const EnvSpecs& env) {
-  check_policy(policy).value();
   if (policy.observation_space != env.observation_space || policy.action_space != env.action_space)
     troupe::InvalidArgumentError(fmt::format("a policy for {} and {} cannot play {}",
                                              to_string(policy.observation_space), to_string(policy.action_space),
@@ -31,10 +30,8 @@ FragmentRunner::FragmentRunner(const FragmentRunnerOptions& options)
     : options_(options),
       made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gamma}).value()),
       columns_(fragment_columns(options.policy.observation_space, options.policy.action_space)),
-      net_(checked_for_fragments(options.policy, made_.specs()).networks, options.isa),
-      encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
-      distribution_(make_distribution<float>(options.policy.action_space).value()),
-      generator_(seed_of(fragment_stream(options, StreamId::kActions))),
+      sampler_(checked_for_fragments(options.policy, made_.specs()),
+               seed_of(fragment_stream(options, StreamId::kActions)), options.isa),
       last_obs_(options.policy.observation_space, options.num_envs),
       obs_(options.policy.observation_space, transitions()),
       actions_(options.policy.action_space, transitions()),
@@ -50,15 +47,19 @@ FragmentRunner::FragmentRunner(const FragmentRunnerOptions& options)
 }
 
 std::vector<EpisodeEnd> FragmentRunner::play(std::span<const float> params) {
+  return play([&](ConstRows obs, Rows actions, std::span<float> log_prob) {
+    sampler_.choose(params, obs, actions, log_prob);
+  });
+}
+
+std::vector<EpisodeEnd> FragmentRunner::play(const Choose& choose) {
   const std::size_t n = options_.num_envs;
   std::vector<EpisodeEnd> episodes;
   finals_.clear();
   std::memcpy(obs_.view().data(), last_obs_.view().data(), last_obs_.view().bytes());
   for (std::uint32_t step = 0; step < options_.horizon; ++step) {
-    const ConstRows seen = std::as_const(obs_).view().slice(step * n, n);
-    net_.evaluate(params, encoder_.encode(seen, encoded_), action_params_, values_);
-    distribution_->sample({action_params_}, generator_, actions_.view().slice(step * n, n),
-                          std::span(log_prob_).subspan(step * n, n));
+    choose(std::as_const(obs_).view().slice(step * n, n), actions_.view().slice(step * n, n),
+           std::span(log_prob_).subspan(step * n, n));
     take_step(step, episodes);
   }
   return episodes;
@@ -73,7 +74,10 @@ void FragmentRunner::take_step(std::uint32_t step, std::vector<EpisodeEnd>& epis
                     .terminated = std::span(terminated_).subspan(first, n),
                     .truncated = std::span(truncated_).subspan(first, n),
                     .is_reset = std::span(is_reset_).subspan(first, n)});
-  for (const Fault& fault : made_.env().faults()) ++faults_.at(static_cast<std::size_t>(fault.kind));
+  for (const Fault& fault : made_.env().faults()) {
+    ++faults_.at(static_cast<std::size_t>(fault.kind));
+    if (options_.fault_prefix == FaultPrefix::kDrop) drop_prefix(first + fault.env);
+  }
   const EpisodeEnds ends = made_.env().ends();
   for (std::size_t k = 0; k < ends.env.size(); ++k) {
     episodes.push_back({.step = step, .episode_return = static_cast<float>(ends.returns[k])});
@@ -81,6 +85,16 @@ void FragmentRunner::take_step(std::uint32_t step, std::vector<EpisodeEnd>& epis
     if (terminated_[row] != 0) continue;
     const ConstRows final_obs = ends.final_obs.row(k);
     finals_.push_back({.row = row, .obs = {final_obs.data(), final_obs.data() + final_obs.bytes()}});
+  }
+}
+
+/// FRR-4: `row` is that of a fault; rows are marked up to the end of the episode before, or the fragment's beginning.
+void FragmentRunner::drop_prefix(std::size_t row) {
+  const std::size_t n = options_.num_envs;
+  while (row >= n) {
+    row -= n;
+    if (terminated_[row] != 0 || truncated_[row] != 0) return;
+    is_reset_[row] = 1;
   }
 }
 

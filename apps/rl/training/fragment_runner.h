@@ -2,6 +2,8 @@
 //
 //   play(params) ──▶ rows() ──▶ write()
 //
+// Actions are its own, by the parameters that it is given, or somebody else's (actors/inference_actor.h).
+//
 // A plain class: no threads, no runtime. One thread at a time.
 //
 // Invariants
@@ -10,22 +12,20 @@
 //          episode that was truncated: its true last observation.
 //   FRR-3  Episodes continue from one play() to the next; environments reset themselves.
 //   FRR-4  A faulted episode (BE-7) is no return. The row of its fault is no transition: it shows what the last action
-//          was chosen for, so the good prefix bootstraps from it.
+//          was chosen for, so the good prefix bootstraps from it. With FaultPrefix::kDrop the rows of the prefix that
+//          are in this fragment are no transitions either; what earlier fragments had of the episode was given.
 //   FRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "apps/rl/algorithms/rng.h"
 #include "apps/rl/config/env_setup.h"
-#include "apps/rl/policies/distribution.h"
-#include "apps/rl/policies/observation_encoder.h"
-#include "apps/rl/policies/policy_spec.h"
+#include "apps/rl/policies/policy_sampler.h"
 #include "apps/rl/samples/fragments.h"
 #include "apps/rl/training/rollout.h"
 
@@ -41,6 +41,7 @@ struct FragmentRunnerOptions {
   std::uint32_t runner = 0;
   std::int64_t resumed_from = 0;
   std::uint32_t life = 0;
+  FaultPrefix fault_prefix = FaultPrefix::kBootstrap;
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
 };
 
@@ -51,6 +52,9 @@ class FragmentRunner {
 
   [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
   [[nodiscard]] std::vector<EpisodeEnd> play(std::span<const float> params);
+  /// Actions and log-probabilities of one step of all environments, as PolicySampler::choose gives them.
+  using Choose = std::function<void(ConstRows obs, Rows actions, std::span<float> log_prob)>;
+  [[nodiscard]] std::vector<EpisodeEnd> play(const Choose& choose);
   /// Of what was played last.
   [[nodiscard]] std::size_t rows() const { return transitions() + options_.num_envs + finals_.size(); }
   void write(const SampleLayout& layout, std::byte* memory) const;
@@ -67,16 +71,14 @@ class FragmentRunner {
   };
   [[nodiscard]] std::size_t transitions() const { return options_.num_envs * options_.horizon; }
   void take_step(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
+  void drop_prefix(std::size_t row);
 
   FragmentRunnerOptions options_;
   MadeEnv made_;
   std::vector<Column> columns_;
-  ActorCritic<float> net_;
-  ObservationEncoder encoder_;
-  std::unique_ptr<Distribution<float>> distribution_;
-  Generator generator_;
+  PolicySampler sampler_;
   OwnedRows last_obs_, obs_, actions_;  // the latter two of all transitions
-  std::vector<float> encoded_, action_params_, values_, log_prob_;
+  std::vector<float> log_prob_;
   std::vector<double> reward_;
   std::vector<std::uint8_t> terminated_, truncated_, is_reset_;
   std::vector<Final> finals_;

@@ -6,21 +6,33 @@
 
 #include <fmt/format.h>
 
+#include "apps/rl/algorithms/philox.h"
+
 namespace rl {
 namespace {
 
-// Environment i of worker w starts from seed + w * num_envs + i; a resumed run, and a worker that was restarted, from a
-// stream of its own.
-std::uint64_t environment_seed(const RolloutOptions& o) {
-  if (o.resumed_from == 0 && o.life == 0) return o.seed + o.worker * o.num_envs;
-  SeedSequence stream = SeedSequence(o.seed).child(o.worker).child(static_cast<std::uint32_t>(o.resumed_from));
-  if (o.life != 0) stream = stream.child(o.life);
-  return stream.generate_state_uint64(1)[0];
+StreamId rollout_stream(const RolloutOptions& o, std::uint32_t environment) {
+  return {.job = o.seed, .runner = o.worker, .life = o.life, .resumed_from = o.resumed_from,
+          .environment = environment};
 }
 
-SeedSequence action_seed(const RolloutOptions& o) {
-  const SeedSequence stream = SeedSequence(o.seed + static_cast<std::uint64_t>(o.resumed_from)).child(o.worker);
-  return o.life == 0 ? stream : stream.child(o.life);
+// The first life has the streams that it had before there were others, so that runs of old can be repeated: environment
+// i of worker w starts from seed + w * num_envs + i, in a resumed run from a number of its own. Later lives: ROL-6.
+std::vector<std::uint64_t> environment_seeds(const RolloutOptions& o) {
+  std::vector<std::uint64_t> seeds(o.num_envs);
+  if (o.life != 0) {
+    for (std::uint32_t env = 0; env < o.num_envs; ++env) seeds[env] = seed_of(rollout_stream(o, env));
+    return seeds;
+  }
+  const SeedSequence resumed = SeedSequence(o.seed).child(o.worker).child(static_cast<std::uint32_t>(o.resumed_from));
+  std::iota(seeds.begin(), seeds.end(),
+            o.resumed_from == 0 ? o.seed + o.worker * o.num_envs : resumed.generate_state_uint64(1)[0]);
+  return seeds;
+}
+
+Generator action_generator(const RolloutOptions& o) {
+  if (o.life != 0) return Generator(seed_of(rollout_stream(o, StreamId::kActions)));
+  return Generator(SeedSequence(o.seed + static_cast<std::uint64_t>(o.resumed_from)).child(o.worker));
 }
 
 const PolicySpec& checked(const PolicySpec& policy, const EnvSpecs& env) {
@@ -41,7 +53,7 @@ RolloutWorker::RolloutWorker(const RolloutOptions& options)
       net_(checked(options.policy, made_.specs()).networks, options.isa),
       encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
       distribution_(make_distribution<float>(options.policy.action_space).value()),
-      generator_(action_seed(options)),
+      generator_(action_generator(options)),
       last_obs_(options.policy.observation_space, options.num_envs),
       reward_(samples()),
       final_value_(samples()),
@@ -49,9 +61,7 @@ RolloutWorker::RolloutWorker(const RolloutOptions& options)
       terminated_(samples()),
       truncated_(samples()),
       is_reset_(options.num_envs) {
-  std::vector<std::uint64_t> seeds(options.num_envs);
-  std::iota(seeds.begin(), seeds.end(), environment_seed(options));
-  made_.env().reset(seeds);
+  made_.env().reset(environment_seeds(options));
   made_.env().observe(last_obs_.view());
 }
 
@@ -64,6 +74,7 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
   std::vector<EpisodeEnd> episodes;
   final_obs_.clear();
   final_rows_.clear();
+  dropped_.clear();
   std::memcpy(out.obs.data(), last_obs_.view().data(), last_obs_.view().bytes());
   for (std::uint32_t step = 0; step < options_.horizon; ++step) {
     net_.evaluate(params, encoder_.encode(out.obs.slice(step * n, n), encoded_), action_params_, values_);
@@ -112,7 +123,28 @@ void RolloutWorker::record_faults(std::uint32_t step, std::span<const float> val
     const std::size_t sample = step * options_.num_envs + fault.env;
     reward_[sample] = values[fault.env];
     terminated_[sample] = 1;
+    if (options_.fault_prefix == FaultPrefix::kDrop) drop_prefix(step, fault.env);
   }
+}
+
+/// ROL-4: the rows of an environment since its last episode ended, or the batch began.
+void RolloutWorker::drop_prefix(std::uint32_t step, std::size_t env) {
+  dropped_.resize(samples());
+  std::size_t sample = step * options_.num_envs + env;
+  dropped_[sample] = 1;
+  while (sample >= options_.num_envs) {
+    sample -= options_.num_envs;
+    if (terminated_[sample] != 0 || truncated_[sample] != 0) return;
+    dropped_[sample] = 1;
+  }
+}
+
+std::optional<std::vector<std::uint32_t>> RolloutWorker::kept() const {
+  if (dropped_.empty()) return std::nullopt;
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t row = 0; row < dropped_.size(); ++row)
+    if (dropped_[row] == 0) out.push_back(row);
+  return out;
 }
 
 void RolloutWorker::record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes) {

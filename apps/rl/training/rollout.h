@@ -7,14 +7,18 @@
 //        episode bootstraps from its true last observation.
 // ROL-3  Training uses the exact environment (CVE-1, Isa::kReference); only the networks run vectorized.
 // ROL-4  A faulted episode (BE-7) is no return. The row of its fault is no transition: its advantage is 0 and its
-//        return the value that it was given, so the good prefix bootstraps from the observation of that row.
+//        return the value that it was given, so the good prefix bootstraps from the observation of that row. With
+//        FaultPrefix::kDrop neither that row nor those of the prefix that are in this batch are in kept(); what earlier
+//        batches had of the episode was learned from.
 // ROL-5  After restore_state of what save_state gave, with the same options, it plays as it would have.
+// ROL-6  A worker that was restarted draws from streams of seed_of that no other life, worker or environment has.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -43,6 +47,7 @@ struct RolloutOptions {
   std::uint32_t worker = 0;       // workers of one run differ only in this
   std::int64_t resumed_from = 0;  // env steps done before: a resumed run does not play the first episodes again
   std::uint32_t life = 0;         // restarts of this worker: nor does one that came back play its first episodes again
+  FaultPrefix fault_prefix = FaultPrefix::kBootstrap;
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
 };
 
@@ -63,6 +68,8 @@ class RolloutWorker {
 
   /// Plays `horizon` steps with these parameters and fills `out`, whose spans hold samples() rows.
   std::vector<EpisodeEnd> collect(std::span<const float> params, const OnPolicyOut& out);
+  /// The rows of the last batch that are to be learned from, ascending, where some are not (ROL-4); none: all are.
+  [[nodiscard]] std::optional<std::vector<std::uint32_t>> kept() const;
   /// Of observations and rewards (env_setup.h).
   void sync(const Moments& moments) { made_.sync(moments); }
   [[nodiscard]] Moments take_deltas() { return made_.take_deltas(); }
@@ -76,6 +83,7 @@ class RolloutWorker {
   void values_of(std::span<const float> params, ConstRows obs);
   void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
   void record_faults(std::uint32_t step, std::span<const float> values);
+  void drop_prefix(std::uint32_t step, std::size_t env);
 
   RolloutOptions options_;
   MadeEnv made_;
@@ -90,6 +98,7 @@ class RolloutWorker {
   std::vector<std::byte> final_obs_;
   FaultCounts faults_{};
   std::vector<std::size_t> final_rows_;  // the samples whose final_obs_ are kept
+  std::vector<std::uint8_t> dropped_;    // of the samples; empty: none is
 };
 
 }  // namespace rl

@@ -35,6 +35,7 @@ void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::siz
 }
 
 void TrainingLog::add(const UpdateReport& report) {
+  if (report.metrics.empty()) return;  // LRN-5
   if (metrics.empty()) {
     for (const Metric& metric : report.metrics) metrics.push_back(metric.name);
   }

@@ -19,6 +19,10 @@ std::unique_ptr<ActionNoise> noise_of(const TransitionRunnerOptions& o) {
   if (!std::holds_alternative<SquashedGaussianSpec>(o.policy))
     troupe::InvalidArgumentError("noise is for policies whose actions are squashed Gaussians").raise();
   const std::size_t dimensions = elements_of(action_space_of(o.policy));
+  if (o.noise.kind == NoiseKind::kGsde)
+    return make_held_noise({.num_envs = o.num_envs,
+                            .dimensions = deviation_count(std::get<SquashedGaussianSpec>(o.policy).network),
+                            .interval = o.noise.interval});
   if (o.noise.kind == NoiseKind::kOrnsteinUhlenbeck)
     return make_ornstein_uhlenbeck({.num_envs = o.num_envs, .dimensions = dimensions, .sigma = o.noise.sigma});
   return make_colored_noise({.num_envs = o.num_envs, .dimensions = dimensions, .beta = o.noise.beta});
@@ -85,7 +89,9 @@ void TransitionRunner::act(std::span<const float> params, std::int64_t done) {
   Exploration how{.epsilon = options_.epsilon.at(done)};
   if (noise_) {
     const std::span<const double> noise = noise_->next(generator_);
-    (options_.noise.kind == NoiseKind::kColored ? how.noise.normals : how.noise.added) = noise;
+    (options_.noise.kind == NoiseKind::kColored ? how.noise.normals
+     : options_.noise.kind == NoiseKind::kGsde  ? how.noise.eps
+                                                : how.noise.added) = noise;
   }
   player_->explore(params, std::as_const(obs_).view(), how, generator_, actions_.view());
 }
@@ -100,8 +106,8 @@ void TransitionRunner::reset_noise(const EpisodeEnds& ends) {
 void TransitionRunner::end_faulted() {
   for (const Fault& fault : made_.env().faults()) {
     ++faults_.at(static_cast<std::size_t>(fault.kind));
-    if (options_.keep_faulted) builder_.cut(fault.env, std::as_const(obs_).view().row(fault.env));
-    else builder_.drop(fault.env);
+    if (options_.fault_prefix == FaultPrefix::kDrop) builder_.drop(fault.env);
+    else builder_.cut(fault.env, std::as_const(obs_).view().row(fault.env));
   }
 }
 

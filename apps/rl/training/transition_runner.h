@@ -10,7 +10,8 @@
 //          episode has ended: up to n - 1 steps of each environment wait for the next play().
 //   TRR-3  Steps before `random_steps`, counted over all runners of the run, take any action; epsilon is that of its
 //          schedule at the same count.
-//   TRR-4  A faulted episode (BE-7) is no return. Its good prefix is bootstrapped, or dropped (keep_faulted).
+//   TRR-4  A faulted episode (BE-7) is no return. Its good prefix is bootstrapped, or dropped (fault_prefix): all of it
+//          that waits for its window to fill; transitions that were complete stay.
 //   TRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
 //   TRR-6  Noise that stays begins anew with each episode of its environment, and passes in no random step.
 //   TRR-7  After restore_state of what save_state gave, with the same options, it plays as it would have.
@@ -37,11 +38,13 @@ enum class NoiseKind : std::uint8_t {
   kWhite,              // the policy's own draws
   kColored,            // in place of them
   kOrnsteinUhlenbeck,  // beside them
+  kGsde,               // of a matrix that stays: networks/gsde_network.h
 };
 struct NoiseOptions {
   NoiseKind kind = NoiseKind::kWhite;
   double beta = 1;     // of colored noise
   double sigma = 0.5;  // of an Ornstein-Uhlenbeck process
+  std::uint64_t interval = 64;  // ANO-3, of gSDE's matrix
 };
 
 struct TransitionRunnerOptions {
@@ -52,7 +55,7 @@ struct TransitionRunnerOptions {
   double gamma = 0.99;
   LinearDecay epsilon = {.first = 0, .last = 0};  // of a Q-network's policy
   std::int64_t random_steps = 0;
-  bool keep_faulted = true;
+  FaultPrefix fault_prefix = FaultPrefix::kBootstrap;
   NoiseOptions noise = {};        // of a squashed Gaussian's actions
   std::uint64_t seed = 1;
   std::uint32_t runner = 0;       // runners of one run differ only in this

@@ -54,7 +54,7 @@ BcOptions bc_options(const RunConfig& c, const PolicySpec& policy) {
 AlgorithmConfig bc_algorithm() {
   return {.name = "bc",
           .loop = LoopKind::kDataset,
-          .without = {"num_workers", "num_envs", "horizon"},
+          .without = {"num_workers", "num_envs", "horizon", "fault_prefix"},
           .set_defaults = &set_bc_defaults,
           .settings = &bc_settings,
           .policy = &cloned_policy,

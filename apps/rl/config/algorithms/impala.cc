@@ -7,6 +7,8 @@
 namespace rl {
 namespace {
 
+constexpr double kMostWait = 60e6;  // a minute
+
 std::vector<Setting> impala_settings(RunConfig& c) {
   ImpalaSettings& i = c.impala;
   return {
@@ -23,6 +25,9 @@ std::vector<Setting> impala_settings(RunConfig& c) {
       {.name = "c_bar", .help = "Most that a ratio carries errors on", .value = &i.c_bar, .least = 0},
       {.name = "surrogate_clip", .help = "PPO's clip of the ratio (APPO); 0: V-trace's own policy gradient",
        .value = &i.clip, .least = 0},
+      {.name = "target_update_interval", .help = "Updates between two copies of the policy that surrogate_clip holds "
+                                                 "the ratio to (APPO's target network); 0: the policy that played",
+       .value = &i.target_interval, .least = 0, .most = most::kSteps},
       {.name = "optimizer", .help = "RMSprop as TensorFlow's, or Adam", .value = &i.optimizer,
        .choices = {"rmsprop", "adam"}},
       {.name = "optimizer_epsilon", .help = "Of the optimizer", .value = &i.optimizer_epsilon, .least = 0},
@@ -33,7 +38,13 @@ std::vector<Setting> impala_settings(RunConfig& c) {
       {.name = "max_outstanding", .help = "Fragments of a runner that nobody has read", .value = &i.max_outstanding,
        .least = 1, .most = most::kWorkers},
       {.name = "max_staleness", .help = "Updates after which a fragment is thrown away", .value = &i.max_staleness,
-       .least = 0, .most = most::kSteps}};
+       .least = 0, .most = most::kSteps},
+      {.name = "inference_actors", .help = "Actors that choose for many runners at once; 0: each for itself",
+       .value = &i.inference_actors, .least = 0, .most = most::kWorkers},
+      {.name = "inference_batch", .help = "Observations that are chosen for together; 0: those of all their runners",
+       .value = &i.inference_batch, .least = 0, .most = most::kMinibatch},
+      {.name = "inference_wait_us", .help = "Microseconds for which a batch waits to fill",
+       .value = &i.inference_wait_us, .least = 0, .most = kMostWait}};
 }
 
 void set_impala_defaults(RunConfig& c) {
@@ -50,6 +61,7 @@ ImpalaOptions impala_options(const RunConfig& c, const PolicySpec& policy) {
           .value_coefficient = i.value_coefficient,
           .entropy_coefficient = i.entropy_coefficient,
           .clip = i.clip,
+          .target_interval = i.target_interval,
           .vtrace = {.rho_bar = i.rho_bar, .c_bar = i.c_bar, .pg_rho_bar = i.rho_bar},
           .optimizer = {.kind = optimizer_kind(i.optimizer),
                         .epsilon = i.optimizer_epsilon,

@@ -22,11 +22,16 @@ std::vector<Setting> sac_settings(RunConfig& c) {
       {.name = "temperature", .help = "Weight of the entropy; auto: learned", .value = &s.temperature, .least = 0},
       {.name = "first_temperature", .help = "Of a learned one", .value = &s.first_temperature, .least = 0},
       {.name = "target_entropy", .help = "auto: minus the numbers of an action", .value = &s.target_entropy},
-      {.name = "noise", .help = "Of exploration: the policy's own, colored in place of it, or added to its actions",
-       .value = &s.noise, .choices = {"white", "colored", "ornstein-uhlenbeck"}},
+      {.name = "noise", .help = "Of exploration: the policy's own, colored in place of it, added to its actions, or of "
+                                "what its last layer sees (gSDE)",
+       .value = &s.noise, .choices = {"white", "colored", "ornstein-uhlenbeck", "gsde"}},
       {.name = "noise_beta", .help = "Of colored noise: 0 white, 1 pink, 2 red", .value = &s.noise_beta, .least = 0,
        .most = 4},
       {.name = "noise_sigma", .help = "Of an Ornstein-Uhlenbeck process", .value = &s.noise_sigma, .least = 0},
+      {.name = "noise_interval", .help = "Steps for which gSDE's matrix stays; 0: whole episodes",
+       .value = &s.noise_interval, .least = 0, .most = most::kSteps},
+      {.name = "gsde_log_std", .help = "Logarithm of the first deviations of gSDE's matrix", .value = &s.gsde_log_std,
+       .least = -20, .most = 2},
       {.name = "adam_epsilon", .help = "Of the optimizer", .value = &s.adam_epsilon, .least = 0}};
   out.insert(out.end(), more.begin(), more.end());
   return out;
@@ -43,7 +48,10 @@ void set_sac_defaults(RunConfig& c) {
 
 troupe::Result<AnyPolicySpec> squashed_policy_of(const RunConfig& c, const EnvSpecs& specs) {
   auto made = squashed_gaussian_for(specs.observation_space, specs.action_space,
-                                    {.hidden = c.network.hidden, .activation = activation_of(c.network)});
+                                    {.hidden = c.network.hidden,
+                                     .activation = activation_of(c.network),
+                                     .gsde_first_log_std = c.sac.noise == "gsde" ? std::optional(c.sac.gsde_log_std)
+                                                                                 : std::nullopt});
   if (!made.ok()) return made.error_ptr();
   return AnyPolicySpec(std::move(*made));
 }

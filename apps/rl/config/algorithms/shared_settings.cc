@@ -41,9 +41,7 @@ std::vector<Setting> replay_settings(RunConfig& c) {
       {.name = "minibatch", .help = "Transitions of one update", .value = &r.minibatch, .least = 1,
        .most = most::kMinibatch},
       {.name = "updates", .help = "After every horizon; 0: one for each step played", .value = &r.updates, .least = 0,
-       .most = most::kMinibatch},
-      {.name = "keep_faulted", .help = "Bootstraps the good part of an episode that faulted, instead of dropping it",
-       .value = &r.keep_faulted}};
+       .most = most::kMinibatch}};
 }
 
 Activation activation_of(const NetworkSettings& n) {
