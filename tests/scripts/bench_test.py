@@ -23,6 +23,8 @@ import blas_peer  # noqa: E402
 import collective_peer  # noqa: E402
 import common  # noqa: E402
 import env_peer  # noqa: E402
+import gym_peer  # noqa: E402
+import rllib_peer  # noqa: E402
 import sb3_peer  # noqa: E402
 import train_gpt  # noqa: E402
 from runner import main, measures, rows, tables  # noqa: E402
@@ -180,13 +182,14 @@ class RowsJsonTest(unittest.TestCase):
             self.assertLessEqual(set(row.get("over", {})), names)
             self.assertLessEqual(set(row.get("ratios", {})),
                                  {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES, *env_peer.PEERS,
-                                  sb3_peer.PEER})
+                                  gym_peer.PEER, rllib_peer.PEER, sb3_peer.PEER})
             self.assertIn(row.get("scaled_by", "copy_gb_s"), rows.STANDARD)
 
     def test_peers_measure_fixed_rows(self):
         names = {row["row"] for row in fixed_rows()}
         self.assertLessEqual(set(collective_peer.GLOO_ROWS), names)
         self.assertLessEqual(set(env_peer.ROWS), names)
+        self.assertLessEqual(set(rllib_peer.ROWS), names)
         self.assertLessEqual(set(sb3_peer.ROWS), names)
 
     def test_of_a_peers_runs_the_fastest_calm_one_counts(self):
