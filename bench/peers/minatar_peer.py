@@ -1,6 +1,6 @@
 """Stable-Baselines3's PPO on MinAtar/Breakout-v1: the package's own environment, and the numbers and the network of the
 preset ppo-minatar-breakout, so that what is learned may be compared. As a program it is run by a Python that has
-PACKAGES; measure() makes one, and trains the seeds that FILE has not yet.
+PACKAGES; measure() makes one, and trains the seeds that its file has not yet.
 
 A seed's score is that of its last policy: the mean return of 100 episodes of their own seeds, the most likely action.
 Prints {"seed": ..., "score": ..., "training": ..., "seconds": ...}: `training` is the mean of its last 100 episodes.
@@ -16,6 +16,7 @@ PEER = "SB3"
 PACKAGES = ["stable_baselines3==2.9.2", "gymnasium==1.2.2", "numpy==2.4.6", "torch==2.15.0", "minatar==1.0.15"]
 ENV, ENVS, HORIZON = "MinAtar/Breakout-v1", 16, 128
 EPISODES, FIRST_EPISODE_SEED = 100, 1_500_000_000
+NEEDED = 0.9  # of the peer's interquartile mean
 LONGEST = 100_000  # steps of an episode: nothing ends one whose ball is never lost
 
 
@@ -90,14 +91,28 @@ def train(seed, steps):
             "training": statistics.fmean(one["r"] for one in model.ep_info_buffer)}
 
 
+def interquartile_mean(scores):
+    """As rliable's and training/statistics.h: without floor(n / 4) scores at each end."""
+    leave = len(scores) // 4
+    return statistics.fmean(sorted(scores)[leave:len(scores) - leave])
+
+
+def met(ours, scores):
+    """Whether what `rl` says of its seeds ({interquartile_mean, low, high}) is as good as these scores of the peer: 0.9
+    of their interquartile mean, which our interval reaches."""
+    theirs = interquartile_mean(scores)
+    return ours["interquartile_mean"] >= NEEDED * theirs and ours["high"] >= theirs
+
+
 def measure(folder, path, seeds, steps, say):
-    """The scores of these seeds in their order, from FILE or trained now; less where they could not be had."""
+    """What these seeds have come to, in their order, from the file at `path` or trained now; less where that could not
+    be had. No `steps`: nothing is trained."""
     import common
     known = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             known = {line["seed"]: line for line in json.load(file)}
-    left = [seed for seed in seeds if seed not in known]
+    left = [seed for seed in seeds if seed not in known] if steps else []
     venv = common.install_venv(os.path.join(folder, "sb3-minatar"), PACKAGES, say) if left else None
     for seed in left if venv else []:
         say(f"Stable-Baselines3 on {ENV}, seed {seed}")

@@ -70,8 +70,8 @@ def torch_python(only, known):
 
 
 def gym_python(only, known):
-    """The interpreter that has Gymnasium and its games, installed before anything is timed; None when no row asks for it
-    or it cannot be had."""
+    """The interpreter that has Gymnasium and its games, installed before anything is timed; None when no row asks for
+    it or it cannot be had."""
     if not any(re.search(only, row) for row in known if row.startswith("rl/gym_")):
         return None
     command = [os.path.join(ROOT, "cmake", "install-deps"), "rl"]

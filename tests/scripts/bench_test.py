@@ -24,6 +24,7 @@ import collective_peer  # noqa: E402
 import common  # noqa: E402
 import env_peer  # noqa: E402
 import gym_peer  # noqa: E402
+import minatar_peer  # noqa: E402
 import rllib_peer  # noqa: E402
 import sb3_peer  # noqa: E402
 import train_gpt  # noqa: E402
@@ -191,6 +192,12 @@ class RowsJsonTest(unittest.TestCase):
         self.assertLessEqual(set(env_peer.ROWS), names)
         self.assertLessEqual(set(rllib_peer.ROWS), names)
         self.assertLessEqual(set(sb3_peer.ROWS), names)
+
+    def test_a_learner_is_held_against_the_middle_of_the_peers_seeds_and_its_interval(self):
+        scores = [20, 0, 10, 100, 12]  # the interquartile mean is that of 10, 12 and 20
+        self.assertEqual(minatar_peer.interquartile_mean(scores), 14)
+        for middle, high, is_met in ((14, 14, True), (12.7, 14, True), (12.7, 13.9, False), (12.5, 15, False)):
+            self.assertEqual(minatar_peer.met({"interquartile_mean": middle, "high": high}, scores), is_met)
 
     def test_of_a_peers_runs_the_fastest_calm_one_counts(self):
         choose, calm, restless = collective_peer.choose, collective_peer.CALM, 2 * collective_peer.CALM
