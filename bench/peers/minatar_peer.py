@@ -14,13 +14,16 @@ import time
 
 PEER = "SB3"
 PACKAGES = ["stable_baselines3==2.9.2", "gymnasium==1.2.2", "numpy==2.4.6", "torch==2.15.0", "minatar==1.0.15"]
-ENV, ENVS, HORIZON = "MinAtar/Breakout-v1", 16, 128
+ENV, ENVS = "MinAtar/Breakout-v1", 16
+LEARNING_RATE = 2.5e-3  # falls to 0
+NUMBERS = {"n_steps": 128, "batch_size": 256, "n_epochs": 4, "gamma": 0.99, "gae_lambda": 0.95, "ent_coef": 0.01,
+           "vf_coef": 0.5, "max_grad_norm": 0.5, "clip_range": 0.2}
 EPISODES, FIRST_EPISODE_SEED = 100, 1_500_000_000
 NEEDED = 0.9  # of the peer's interquartile mean
 LONGEST = 100_000  # steps of an episode: nothing ends one whose ball is never lost
 
 
-def game(more):
+def game():
     """The package's, its planes first and as floats, as torch's convolutions want them."""
     import gymnasium
     import numpy
@@ -38,7 +41,7 @@ def game(more):
         def observation(self, observation):
             return observation.transpose(2, 0, 1).astype(numpy.float32)
 
-    return PlanesFirst(gymnasium.make(ENV, sticky_action_prob=0.1, **more))
+    return PlanesFirst(gymnasium.make(ENV, sticky_action_prob=0.1))
 
 
 def network():
@@ -62,7 +65,7 @@ def network():
 def play(model):
     """The mean return of EPISODES episodes without exploration."""
     returns = []
-    env = game({})
+    env = game()
     for episode in range(EPISODES):
         observation, _ = env.reset(seed=FIRST_EPISODE_SEED + episode)
         total = 0.0
@@ -82,10 +85,8 @@ def train(seed, steps):
     from stable_baselines3.common.env_util import make_vec_env
     torch.set_num_threads(1)
     start = time.perf_counter()
-    model = PPO("CnnPolicy", make_vec_env(lambda: game({}), ENVS, seed=seed), n_steps=HORIZON, batch_size=256,
-                n_epochs=4, gamma=0.99, gae_lambda=0.95, ent_coef=0.01, vf_coef=0.5, max_grad_norm=0.5,
-                learning_rate=lambda left: left * 2.5e-3, clip_range=0.2, policy_kwargs=network(), device="cpu",
-                seed=seed).learn(steps)
+    model = PPO("CnnPolicy", make_vec_env(game, ENVS, seed=seed), learning_rate=lambda left: left * LEARNING_RATE,
+                policy_kwargs=network(), device="cpu", seed=seed, **NUMBERS).learn(steps)
     seconds = time.perf_counter() - start
     return {"seed": seed, "score": play(model), "seconds": seconds,
             "training": statistics.fmean(one["r"] for one in model.ep_info_buffer)}

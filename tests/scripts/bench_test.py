@@ -199,6 +199,18 @@ class RowsJsonTest(unittest.TestCase):
         for middle, high, is_met in ((14, 14, True), (12.7, 14, True), (12.7, 13.9, False), (12.5, 15, False)):
             self.assertEqual(minatar_peer.met({"interquartile_mean": middle, "high": high}, scores), is_met)
 
+    def test_the_peer_of_minatar_has_the_numbers_of_the_preset(self):
+        with open(os.path.join(ROOT, "apps", "rl", "presets", "ppo-minatar-breakout.yaml"), encoding="utf-8") as file:
+            preset = dict(line.rstrip().split(": ", 1) for line in file if not line.startswith("#"))
+        self.assertEqual((preset["env"], preset["learning_rate_last"], preset["clip_last"], preset["convolutions"],
+                          preset["hidden"]), (minatar_peer.ENV, "0", preset["clip"], "16x3x1", "[128]"))
+        self.assertEqual(int(preset["num_workers"]) * int(preset["num_envs"]), minatar_peer.ENVS)
+        self.assertEqual(float(preset["learning_rate"]), minatar_peer.LEARNING_RATE)
+        for ours, theirs in (("horizon", "n_steps"), ("minibatch", "batch_size"), ("epochs", "n_epochs"),
+                             ("gamma", "gamma"), ("gae_lambda", "gae_lambda"), ("entropy_coefficient", "ent_coef"),
+                             ("clip", "clip_range")):
+            self.assertEqual(float(preset[ours]), minatar_peer.NUMBERS[theirs], ours)
+
     def test_of_a_peers_runs_the_fastest_calm_one_counts(self):
         choose, calm, restless = collective_peer.choose, collective_peer.CALM, 2 * collective_peer.CALM
         self.assertEqual(choose([((3, 1), calm), ((1, 1), restless), ((2, 1), calm)], 5), (2, 1))
