@@ -22,7 +22,7 @@ FAMILY_ABOUT = {
     "kernels": "The CPU kernels, in GB/s and GFLOP/s, beside the machine's ceilings and, with --peers, OpenBLAS and "
                "oneDNN.",
     "rl": "Reinforcement learning: environments, rollouts and training, in steps a second, and, with --peers, "
-          "Gymnasium, EnvPool and Stable-Baselines3.",
+          "Gymnasium, EnvPool, Stable-Baselines3 and RLlib.",
     "datagen": "Data sets: bytes, steps and shards a second, on tmpfs and on the disk, and, with --peers, pyarrow, Ray "
                "Data, webdataset and Minari.",
 }
@@ -39,8 +39,8 @@ def parse(arguments):
     parser.add_argument("--only", metavar="REGEX", default="", help="only rows whose name matches")
     parser.add_argument(
         "--peers", action="store_true",
-        help="also the peers: Ray, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN, EnvPool, Stable-Baselines3, pyarrow, "
-             "webdataset, Minari (installed under build/peers)")
+        help="also the peers: Ray and its RLlib, OpenMPI, Gloo, PyTorch, OpenBLAS, oneDNN, EnvPool, Gymnasium, "
+             "Stable-Baselines3, pyarrow, webdataset, Minari (installed under build/peers)")
     parser.add_argument("--json", metavar="FILE", help="write the rows as a JSON array")
     parser.add_argument("--quick", action="store_true", help="a tenth of the time, for a look")
     parser.add_argument("--strict", action="store_true", help="a 'must' that is not met is a failure")
@@ -120,7 +120,9 @@ def main(arguments):
     torch = measures.torch_python(wish.only, names) if wish.peers else None
     libraries = measures.blas_libraries(wish.only, names) if wish.peers else {}
     floors = rows.needed_of_the_run(known, wish.only)
-    for name, command in measures.measures(wish.preset, wish.family, torch, libraries).items():
+    python = measures.gym_python(wish.only, names)
+    gym = ["--python", python, *(["--peer"] if wish.peers else [])] if python else None
+    for name, command in measures.measures(wish.preset, wish.family, torch, libraries, gym).items():
         if wish.peers and name == "collectives":
             more, outputs[name], outputs["collective_peer"] = measures.run_beside_peers(command, wish)
         else:

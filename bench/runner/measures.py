@@ -23,6 +23,7 @@ import common  # noqa: E402
 import data_peer  # noqa: E402
 import env_peer  # noqa: E402
 import ray_peer  # noqa: E402
+import rllib_peer  # noqa: E402
 import sb3_peer  # noqa: E402
 
 # What the commands bench/NAME are: the families of rows, and the measures that print them.
@@ -30,7 +31,7 @@ FAMILIES = {
     "collectives": (("collective", "machine"), ("machine", "collectives", "collective_actors")),
     "train": (("train", "machine"), ("machine", "train_gpt")),
     "kernels": (("kernels", "machine"), ("machine", "kernels")),
-    "rl": (("rl", "machine"), ("machine", "rl_ppo", "rl_steps", "rl_actors", "rl_env_steps")),
+    "rl": (("rl", "machine"), ("machine", "rl_ppo", "rl_steps", "rl_actors", "rl_env_steps", "rl_gym")),
     "datagen": (("datagen", "machine"), ("machine", "datagen_rows")),
 }
 
@@ -70,6 +71,18 @@ def torch_python(only, known):
     return common.install_torch(PEERS, say)
 
 
+def gym_python(only, known):
+    """The interpreter that has Gymnasium and its games, installed before anything is timed; None when no row asks for
+    it or it cannot be had."""
+    if not any(re.search(only, row) for row in known if row.startswith("rl/gym_")):
+        return None
+    command = [os.path.join(ROOT, "cmake", "install-deps"), "rl"]
+    if subprocess.run(command, stdout=sys.stderr).returncode:
+        say(f"no Gymnasium: {' '.join(command)} failed")
+        return None
+    return os.path.join(ROOT, "build", "rl-venv", "bin", "python3")
+
+
 def blas_libraries(only, known):
     """{peer: library} that the kernels' measure runs in turns with ours; empty when no row asks for one."""
     return blas_peer.libraries(say) if any(re.search(only, row) for row in known
@@ -83,8 +96,9 @@ def commit():
     return done.stdout.strip() if done.returncode == 0 else "unknown"
 
 
-def measures(preset, family, torch=None, libraries=None):
-    """{name: command}, in the order in which they run. The machine comes first: the others are read beside it."""
+def measures(preset, family, torch=None, libraries=None, gym=None):
+    """{name: command}, in the order in which they run. The machine comes first: the others are read beside it. `gym`:
+    more arguments of the measure that steps Gymnasium's environments; None: there is none."""
     out = os.path.join(ROOT, "build", preset)
     folder = os.path.join(out, "bench", "measures")
     names = sorted(os.listdir(folder), key=lambda name: (name != "machine", name)) if os.path.isdir(folder) else []
@@ -97,6 +111,9 @@ def measures(preset, family, torch=None, libraries=None):
         path = find(os.path.join(out, "apps"), program)
         if path:
             commands[name] = [sys.executable, os.path.join(BENCH, f"{name}.py"), "--program", path, *more]
+    path = find(os.path.join(out, "bench"), "bench_rl_gym")
+    if path and gym:
+        commands["rl_gym"] = [sys.executable, os.path.join(BENCH, "rl_gym.py"), "--program", path, *gym]
     if "kernels" in commands:
         settings = [f"{name}={value}" for name, value in blas_peer.environment(libraries or {}).items()]
         commands["kernels"] = (["env", *settings] if settings else []) + commands["kernels"]
@@ -171,4 +188,6 @@ def all_peers(only, wish, known):
         peers.update(data_peer.measure(PEERS, only, wish.quick, say))
     if set(wanted) & set(sb3_peer.ROWS):
         peers.update(sb3_peer.measure(PEERS, only, wish.quick, say))
+    if set(wanted) & set(rllib_peer.ROWS):
+        peers.update(rllib_peer.measure(PEERS, only, wish.quick, say))
     return peers

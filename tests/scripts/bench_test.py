@@ -24,6 +24,9 @@ import collective_peer  # noqa: E402
 import common  # noqa: E402
 import data_peer  # noqa: E402
 import env_peer  # noqa: E402
+import gym_peer  # noqa: E402
+import minatar_peer  # noqa: E402
+import rllib_peer  # noqa: E402
 import sb3_peer  # noqa: E402
 import train_gpt  # noqa: E402
 from runner import main, measures, rows, tables  # noqa: E402
@@ -181,15 +184,35 @@ class RowsJsonTest(unittest.TestCase):
             self.assertLessEqual(set(row.get("over", {})), names)
             self.assertLessEqual(set(row.get("ratios", {})),
                                  {*collective_peer.MPI, "Gloo", "PyTorch", *blas_peer.LIBRARIES, *env_peer.PEERS,
-                                  sb3_peer.PEER, *(peer for peer, _, _ in data_peer.ROWS)})
+                                   gym_peer.PEER, rllib_peer.PEER, sb3_peer.PEER,
+                                   *(peer for peer, _, _ in data_peer.ROWS)})
             self.assertIn(row.get("scaled_by", "copy_gb_s"), rows.STANDARD)
 
     def test_peers_measure_fixed_rows(self):
         names = {row["row"] for row in fixed_rows()}
         self.assertLessEqual(set(collective_peer.GLOO_ROWS), names)
         self.assertLessEqual(set(env_peer.ROWS), names)
+        self.assertLessEqual(set(rllib_peer.ROWS), names)
         self.assertLessEqual(set(sb3_peer.ROWS), names)
         self.assertLessEqual({row for _, row, _ in data_peer.ROWS}, names)
+
+    def test_a_learner_is_held_against_the_middle_of_the_peers_seeds_and_its_interval(self):
+        scores = [20, 0, 10, 100, 12]  # the interquartile mean is that of 10, 12 and 20
+        self.assertEqual(minatar_peer.interquartile_mean(scores), 14)
+        for middle, high, is_met in ((14, 14, True), (12.7, 14, True), (12.7, 13.9, False), (12.5, 15, False)):
+            self.assertEqual(minatar_peer.met({"interquartile_mean": middle, "high": high}, scores), is_met)
+
+    def test_the_peer_of_minatar_has_the_numbers_of_the_preset(self):
+        with open(os.path.join(ROOT, "apps", "rl", "presets", "ppo-minatar-breakout.yaml"), encoding="utf-8") as file:
+            preset = dict(line.rstrip().split(": ", 1) for line in file if not line.startswith("#"))
+        self.assertEqual((preset["env"], preset["learning_rate_last"], preset["clip_last"], preset["convolutions"],
+                          preset["hidden"]), (minatar_peer.ENV, "0", preset["clip"], "16x3x1", "[128]"))
+        self.assertEqual(int(preset["num_workers"]) * int(preset["num_envs"]), minatar_peer.ENVS)
+        self.assertEqual(float(preset["learning_rate"]), minatar_peer.LEARNING_RATE)
+        for ours, theirs in (("horizon", "n_steps"), ("minibatch", "batch_size"), ("epochs", "n_epochs"),
+                             ("gamma", "gamma"), ("gae_lambda", "gae_lambda"), ("entropy_coefficient", "ent_coef"),
+                             ("clip", "clip_range")):
+            self.assertEqual(float(preset[ours]), minatar_peer.NUMBERS[theirs], ours)
 
     def test_of_a_peers_runs_the_fastest_calm_one_counts(self):
         choose, calm, restless = collective_peer.choose, collective_peer.CALM, 2 * collective_peer.CALM
