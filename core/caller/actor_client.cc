@@ -235,7 +235,8 @@ detail::ObjectPtr ActorClient::monitor() {
     value.body = detail::Bytes(bytes.data(), bytes.size());
     objects.complete(entry_of(ref), std::move(value));
   };
-  runtime().requests().send<ActorDeath>(kHead, wire::Method::kMonitorActor, wire::ResolveActor{id()}, std::move(died));
+  runtime().requests().send<ActorDeath>(kHead, wire::Method::kMonitorActor, wire::ResolveActor{id(), home()},
+                                       std::move(died));
   return ref;
 }
 
@@ -323,6 +324,11 @@ void ActorClient::process_died(const net::BegunCalls& begun, ErrorPtr why) {
   } else if (life_.direct()) {
     die(life_.last_death());
   }
+}
+
+wire::LightHome ActorClient::home() const {
+  if (!life_.direct() || desc_.host == ProcessId{}) return {};
+  return {desc_.host, home_.parts().runtime.welcome().job, desc_.class_name};
 }
 
 void ActorClient::heard_dead(const std::string& why) {

@@ -95,6 +95,8 @@ class ActorClient final : public detail::HandleBase {
   void moved(const wire::ActorLocation& word);
   /// Its process, or all of its node, is dead: what that had begun.
   void process_died(const net::BegunCalls& begun, ErrorPtr why);
+  /// Where it lives, for a head that may not have heard of it yet.
+  wire::LightHome home() const;
   /// The head has said here that it is dead, but not as news to whom it keeps posted: a light actor that was made
   /// directly has one life, and nobody subscribes to it. (CAC-8)
   void heard_dead(const std::string& why);

@@ -75,13 +75,14 @@ detail::HandlePtr ActorClients::held_by_head(const wire::HandleDesc& desc) {
 }
 
 void ActorClients::kill(const detail::HandlePtr& handle, bool restart) {
+  wire::KillActor request{client_of(handle).id(), restart};
   {
     CoreLock lock(runtime_);
     if (client_of(handle).life().dead()) return;
+    request.home = client_of(handle).home();
     counts_.flush();  // a handle that this actor gave us must be counted before its own count goes
   }
-  (void)runtime_.requests().call<wire::Empty>(kHead, wire::Method::kKillActor,
-                                              wire::KillActor{client_of(handle).id(), restart}, kActorAnswerTimeout);
+  (void)runtime_.requests().call<wire::Empty>(kHead, wire::Method::kKillActor, request, kActorAnswerTimeout);
   CoreLock lock(runtime_);
   client_of(handle).heard_dead("it was killed by kill()");
 }

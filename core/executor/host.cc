@@ -77,7 +77,7 @@ void Host::on_call(ProcessId ring, const net::FrameHeader& header, ByteView payl
   if (call->head.kind == CallKind::kConstructLight) return construct_light(std::move(call));
   auto found = actors_.find(call->head.actor);
   if (found == actors_.end()) {
-    if (is_to_come(*call)) return early_[call->head.actor].push_back(std::move(call));
+    if (call->head.direct && is_to_come(call->head.actor)) return early_[call->head.actor].push_back(std::move(call));
     ErrorRecord record;
     record.code = ErrorCode::kActorDied;
     record.message = "the actor has ended";
@@ -88,9 +88,8 @@ void Host::on_call(ProcessId ring, const net::FrameHeader& header, ByteView payl
 }
 
 /// HO-5.
-bool Host::is_to_come(const IncomingCall& call) const {
-  const ActorId actor = call.head.actor;
-  if (!call.head.direct || runtime_.frames().is_dead(actor.maker)) return false;
+bool Host::is_to_come(ActorId actor) const {
+  if (runtime_.frames().is_dead(actor.maker)) return false;
   auto made = last_made_.find(actor.maker);
   return made == last_made_.end() || actor.seq > made->second;
 }
@@ -109,6 +108,7 @@ void Host::fail_early(const AreDead& dead) {
   record.message = "the process that was making the actor died";
   record.outcome = Outcome::kNotExecuted;
   for (auto& call : failed) replies_.error(*call, Error::make(record));
+  erase_if(ended_early_, [&](auto& one) { return dead(one.first.maker); });
 }
 
 void Host::on_task(IncomingPtr call) {
@@ -412,6 +412,7 @@ void Host::construct_light(IncomingPtr call) {
   }
   std::uint64_t& last = last_made_[id.maker];
   last = std::max(last, id.seq);
+  if (auto ended = ended_early_.find(id); ended != ended_early_.end()) return not_constructed(*call, ended->second);
   note_begun(*call);
   light_report_.started(id, call->head.function);
   place = std::make_unique<HostedActor>(*this, id, light_spec_, std::move(call));
@@ -421,6 +422,19 @@ void Host::construct_light(IncomingPtr call) {
   const std::vector<IncomingPtr> calls = std::move(early->second);
   early_.erase(early);
   for (const auto& waiting : calls) actors_[id]->arrived(waiting);
+}
+
+/// HO-9. Its maker and the head hold it for dead already.
+void Host::not_constructed(IncomingCall& construction, ErrorPtr why) {
+  const ActorId id = construction.head.actor;
+  actors_.erase(id);
+  ended_early_.erase(id);
+  replies_.error(construction, why);
+  auto early = early_.find(id);
+  if (early == early_.end()) return;
+  const std::vector<IncomingPtr> calls = std::move(early->second);
+  early_.erase(early);
+  for (const auto& call : calls) replies_.not_begun(*call, why);
 }
 
 void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const ErrorPtr& begun) {
@@ -435,7 +449,13 @@ void Host::handles_gone(ActorId id) {
 
 void Host::end_actor(const wire::EndActor& message) {
   if (auto found = actors_.find(message.actor); found != actors_.end())
-    found->second->kill(message.cause, message.message);
+    return found->second->kill(message.cause, message.message);
+  if (!message.unheard || !is_to_come(message.actor)) return;
+  ErrorRecord record;
+  record.code = ErrorCode::kActorDied;
+  record.message = message.message;
+  record.outcome = Outcome::kNotExecuted;
+  ended_early_.emplace(message.actor, Error::make(std::move(record)));  // HO-9
 }
 
 void Host::exit_current_actor() {
@@ -483,6 +503,7 @@ void Host::clear() {
   current_task_ = nullptr;
   beside_.clear();
   early_.clear();
+  ended_early_.clear();
   admitted_ = nullptr;
   running_.clear();
   runtime_.defer([dead = std::make_shared<decltype(actors_)>(std::move(actors_))] {});

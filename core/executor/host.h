@@ -20,6 +20,7 @@
 //   HO-5  A call to an actor that its maker makes here directly waits for the frame that constructs it: the maker's
 //         frames come in the order of its actors, so an actor below the last one made is over, one above is still to
 //         come.
+//   HO-9  A light actor that is ended before its construction has come is not constructed.
 //   HO-8  A task or generator whose submitter is dead ends: one that runs is interrupted; one that had yet to begin,
 //         wherever it waited, is not run, or makes no item. Methods that give no stream run all the same.
 // Thread rule: as noted.
@@ -131,7 +132,8 @@ class Host final : public TaskWaits {
   IncomingPtr parse(ProcessId ring, const net::FrameHeader& header, ByteView payload);
   void on_task(IncomingPtr call);
   void construct_light(IncomingPtr call);
-  bool is_to_come(const IncomingCall& call) const;
+  void not_constructed(IncomingCall& construction, ErrorPtr why);
+  bool is_to_come(ActorId actor) const;
   void lease_spent(std::uint64_t lease);
   using AreDead = std::function<bool(ProcessId)>;
   void forget_sources(const AreDead& dead);
@@ -176,6 +178,7 @@ class Host final : public TaskWaits {
   boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
   // HO-5: calls to actors still to come
   boost::unordered_flat_map<ActorId, std::vector<IncomingPtr>, IdHash> early_;
+  boost::unordered_flat_map<ActorId, ErrorPtr, IdHash> ended_early_;               // HO-9: why
   boost::unordered_flat_map<ProcessId, std::uint64_t, IdHash> last_made_;          // HO-5: by maker
   std::shared_ptr<const wire::ActorSpec> light_spec_;  // of all light actors made directly
   std::mutex parting_mutex_;

@@ -382,7 +382,10 @@ struct ActorSpec {
   std::vector<KeptRef> refs = {};               // restartable, detached: of refs inside the arguments that were ready
 };
 struct CreateActorReply { HandleDesc handle; bool existed = false; };
-struct ResolveActor { ActorId actor; };
+/// Where a light actor lives that was made in its host directly, as somebody knows who has a handle of it: the host
+/// may be long in telling. No host: another actor, or not known.
+struct LightHome { ProcessId host; JobId job = 0; std::string class_name; };
+struct ResolveActor { ActorId actor; LightHome home = {}; };
 enum class ActorState : std::uint8_t { kPending = 0, kAlive = 1, kRestarting = 2, kDead = 3 };
 struct ActorLocation {
   ActorId actor;
@@ -393,7 +396,7 @@ struct ActorLocation {
 };
 struct NamedActor { std::string name, name_space; };
 struct NamedActorReply { HandleDesc handle; };
-struct KillActor { ActorId actor; bool restart = false; };
+struct KillActor { ActorId actor; bool restart = false; LightHome home = {}; };
 struct ActorStarted { ActorId actor; std::int32_t restarts = 0; ProcessId process; std::int32_t pid = 0; };
 struct ActorExited {
   ActorId actor; std::int32_t restarts = 0; ProcessId process; DeathCause cause = DeathCause::kFinished;
@@ -414,7 +417,10 @@ struct ConstructActor {
 };
 struct StartActor { ActorSpec spec; std::int32_t restarts = 0; std::optional<Checkpoint> checkpoint; };
 struct StartActorFailed { ActorId actor; std::int32_t restarts = 0; ErrorRecord error; bool retry_elsewhere = true; };
-struct EndActor { ActorId actor; DeathCause cause = DeathCause::kKilled; std::string message; };
+/// `unheard`: its host has not told of it yet, so that its construction may come after this.
+struct EndActor {
+  ActorId actor; DeathCause cause = DeathCause::kKilled; std::string message; bool unheard = false;
+};
 /// Light actors that live in `process` (alive) or have ended there.
 struct LightActors {
   ProcessId process;

@@ -173,6 +173,60 @@ TEST_F(HandlesTest, ABorrowerThatHeldBeforeTheBatchArrivedCounts) {
   EXPECT_EQ(state_.actors().holders(a), 1u);
 }
 
+TEST_F(HandlesTest, AC7_WhatAHostHasNotToldOfIsKilledAndMonitoredWhereItLives) {
+  const ActorId a{driver_, 501};
+  const wire::LightHome home{kHost, job_, "Cell"};
+  const std::uint64_t monitor = request(kBorrower, Method::kMonitorActor, wire::ResolveActor{a, home});
+  EXPECT_FALSE(answer(kBorrower, monitor).has_value()) << "it lives";
+  EXPECT_EQ(row(a)["class_name"], "Cell");
+  ask<wire::Empty>(driver_, Method::kKillActor, wire::KillActor{a, false, home});
+  auto ends = notices<wire::EndActor>(kHost, Method::kEndActor);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_TRUE(ends[0].unheard) << "the construction may come there later (HO-9)";
+  const auto death = answer(kBorrower, monitor);
+  ASSERT_TRUE(death.has_value());
+  EXPECT_EQ(std::get<ActorDeath>(*death).cause, DeathCause::kKilled);
+  EXPECT_EQ(state_.actors().state_of(a), wire::ActorState::kDead);
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a}));
+  EXPECT_EQ(state_.actors().state_of(a), wire::ActorState::kDead);
+  EXPECT_EQ(notices<wire::EndActor>(kHost, Method::kEndActor).size(), 1u) << "its host tells of it: it is to end";
+}
+
+TEST_F(HandlesTest, AC7_AHostHearsAgainThatTheLastHandleIsGone) {
+  const ActorId a{driver_, 501};
+  request(driver_, Method::kMonitorActor, wire::ResolveActor{a, {kHost, job_, "Cell"}});
+  drop_handle(driver_, a);
+  EXPECT_EQ(notices<wire::ResolveActor>(kHost, Method::kActorHandlesGone).size(), 1u) << "perhaps too early";
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a}));
+  EXPECT_EQ(notices<wire::ResolveActor>(kHost, Method::kActorHandlesGone).size(), 1u);
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {a}));
+  EXPECT_TRUE(notices<wire::ResolveActor>(kHost, Method::kActorHandlesGone).empty()) << "once";
+}
+
+TEST_F(HandlesTest, AC7_AHostThatDiesBeforeItToldIsADeath) {
+  const ActorId a{driver_, 501};
+  const std::uint64_t monitor =
+      request(driver_, Method::kMonitorActor, wire::ResolveActor{a, {kHost, job_, "Cell"}});
+  crash(kHost);
+  EXPECT_TRUE(answer(driver_, monitor).has_value());
+  ask<ActorDeath>(driver_, Method::kMonitorActor, wire::ResolveActor{{driver_, 502}, {kHost, job_, "Cell"}});
+}
+
+TEST_F(HandlesTest, AC7_WhatWasKilledBeforeAnybodyKnewItDoesNotLive) {
+  const ActorId light{driver_, 501};
+  const wire::ActorSpec late = spec(driver_, job_);
+  const std::uint64_t one = request(kBorrower, Method::kKillActor, wire::KillActor{light, false});
+  const std::uint64_t two = request(kBorrower, Method::kKillActor, wire::KillActor{late.id, false});
+  pass(kUnknownGrace);
+  EXPECT_TRUE(answer(kBorrower, one).has_value());
+  EXPECT_TRUE(answer(kBorrower, two).has_value());
+  notice(kHost, Method::kLightActors, batch(kHost, job_, {light}));
+  EXPECT_EQ(notices<wire::EndActor>(kHost, Method::kEndActor).size(), 1u);
+  EXPECT_EQ(state_.actors().state_of(light), wire::ActorState::kDead);
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, late).code, ErrorCode::kActorDied);
+  EXPECT_TRUE(starts(1).empty());
+}
+
 TEST_F(HandlesTest, AHostsCrashIsADeathForEachOfItsLightActors) {
   ActorId a{driver_, 501}, b{driver_, 502};
   notice(kHost, Method::kLightActors, batch(kHost, job_, {a, b}));

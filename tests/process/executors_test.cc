@@ -354,6 +354,31 @@ TEST(LightActors, AKillTellsWhatHadBegun) {
   }
 }
 
+/// The head was told to end it by others, and its word came before the maker's frame.
+TEST(LightActors, HO9_WhatIsEndedBeforeItsConstructionComesIsNotConstructed) {
+  Bench bench(wire::Role::kWorker);
+  const ActorId made{kMaker, 1}, ended{kMaker, 2};
+  call(bench, kMaker, construction(1, made));
+  const wire::EndActor end{ended, DeathCause::kKilled, "killed by kill()", true};
+  bench.notice(wire::Method::kEndActor, end);
+  call(bench, kOther, light_call(11, ended));
+  bench.do_work();
+  bench.take_kind(wire::FrameKind::kReply);
+  call(bench, kMaker, construction(2, ended));
+  call(bench, kMaker, light_call(12, ended));
+  bench.do_work();
+  const auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 3u);
+  for (const auto& frame : replies) {
+    const auto record = wire::decode_message<ErrorRecord>(ByteView(frame.payload).subspan(sizeof(ReplyHead))).value();
+    EXPECT_EQ(record.code, ErrorCode::kActorDied);
+    EXPECT_EQ(record.outcome, Outcome::kNotExecuted);
+  }
+  call(bench, kMaker, construction(3, {kMaker, 3}));
+  bench.do_work();
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kReply).size(), 1u) << "its neighbours are constructed";
+}
+
 /// A result that names more than a message holds is an error of the call, not silence. (A.15)
 TEST(LargeResults, WhatDoesNotFitAMessageIsATypedError) {
   Bench bench(wire::Role::kWorker);

@@ -345,6 +345,24 @@ int main(int argc, char** argv) {
         CHECK_EQ(::kill(host, SIGCONT), 0);
       }
     }},
+    {"HO-9, AC-7: a light actor whose host is stopped before it told of it is killed at once, and never lives", [] {
+      const auto light = [] { return actor<Log>.options({.isolation = troupe::Isolation::kLight}).remote(); };
+      const auto neighbour = light();
+      const int host = get(neighbour.call<&Log::pid>(), {.timeout = 30s});
+      CHECK_EQ(::kill(host, SIGSTOP), 0);
+      const auto unheard = light();
+      const auto death = troupe::monitor(unheard);
+      const auto call = unheard.call<&Log::add>(1);
+      troupe::kill(unheard);
+      CHECK(get(death, {.timeout = 30s}).cause == troupe::DeathCause::kKilled);
+      CHECK_THROWS(ActorDiedError, get(unheard.call<&Log::add>(1), {.timeout = 30s}));
+      const auto later = light();
+      CHECK_EQ(::kill(host, SIGCONT), 0);
+      CHECK_THROWS(ActorDiedError, get(call, {.timeout = 30s}));
+      CHECK_EQ(get(later.call<&Log::add>(1), {.timeout = 30s}), 1);
+      CHECK_EQ(get(neighbour.call<&Log::add>(1), {.timeout = 30s}), 1);
+      CHECK(rt::eventually([] { return troupe::list_actors({.filter = {{"state", "ALIVE"}}}).size() == 2; }));
+    }},
     {"bad options are typed errors", [] {
       CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.lifetime = troupe::Lifetime::kDetached}).remote());
       CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.get_if_exists = true}).remote());

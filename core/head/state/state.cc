@@ -130,7 +130,7 @@ bool State::on_actor_request(Turn& turn, Caller caller, Frame& frame) {
              which && frame.method == Method::kResolveActor) {
     actors_.resolve(turn, caller, which->actor);
   } else if (which && frame.method == Method::kMonitorActor) {
-    actors_.monitor(turn, caller, which->actor);
+    actors_.monitor(turn, caller, *which);
   } else if (auto* named = std::get_if<wire::NamedActor>(&frame.body);
              named && frame.method == Method::kGetNamedActor) {
     actors_.get_named(turn, caller, std::move(*named));

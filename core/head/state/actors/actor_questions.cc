@@ -67,13 +67,20 @@ void ActorQuestions::node_died(std::uint32_t node) {
   forget_monitors([&](ProcessId one) { return one.node == node; });
 }
 
-void ActorQuestions::on_time(Turn& turn) {
+std::vector<ActorId> ActorQuestions::on_time(Turn& turn) {
+  std::vector<ActorId> killed;
   for (; !deadlines_.empty() && deadlines_.front().first <= turn.now; deadlines_.pop_front()) {
     const auto [until, actor] = deadlines_.front();
     auto at = parked_.find(actor);
     if (at == parked_.end() || at->second.until != until) continue;  // taken, and perhaps parked anew
-    for (const Question& question : take(actor)) answer_unknown(turn, actor, question);
+    bool is_killed = false;
+    for (const Question& question : take(actor)) {
+      answer_unknown(turn, actor, question);
+      is_killed |= question.method == wire::Method::kKillActor && !question.restart;
+    }
+    if (is_killed) killed.push_back(actor);
   }
+  return killed;
 }
 
 std::optional<Time> ActorQuestions::next_deadline() const {

@@ -54,7 +54,8 @@ class ActorQuestions {
   /// The process wants to hear of nothing any more.
   void process_died(ProcessId process);
   void node_died(std::uint32_t node);
-  void on_time(Turn& turn);
+  /// Answers what has waited for long enough; the actors that were to be killed for good, and that nobody knows.
+  std::vector<ActorId> on_time(Turn& turn);
   std::optional<Time> next_deadline() const;
 
  private:

@@ -50,7 +50,9 @@ void Actors::create(Turn& turn, Caller caller, wire::ActorSpec spec) {
     turn.effects.respond(caller.process, caller.token, wire::CreateActorReply{wire::handle_of(same->spec), false});
     return;
   }
-  if (auto error = refusal(caller, spec)) {
+  std::optional<ErrorRecord> error = refusal(caller, spec);
+  if (const DeadActor* dead = graveyard_.find(spec.id)) error = dead->call_error();  // AC-7
+  if (error) {
     keeping_.refused(turn, spec, caller.process.node);
     turn.effects.respond(caller.process, caller.token, std::move(*error));
     return;
@@ -349,13 +351,14 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
 // -------------------------------------------------------------------------------------------- kill, exit, end of a job
 
 void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
-  Known what = known(request.actor);
+  if (known(request.actor) == Known::kNo && request.home.host != ProcessId{})
+    add_light(turn, request.actor, request.home, false);
+  const Known what = known(request.actor);
   if (what == Known::kNo)
     return questions_.park(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
   if (what == Known::kRecord) begin_kill(turn, *actors_.find(request.actor), request.restart);
   if (what == Known::kLight) {
-    turn.effects.notice(light_.find(request.actor)->host, wire::Method::kEndActor,
-                        wire::EndActor{request.actor, DeathCause::kKilled, "killed by kill()"});
+    end_light(turn, request.actor, DeathCause::kKilled, "killed by kill()");
     light_died(turn, request.actor, {DeathCause::kKilled, "it was killed by kill()", {}, 0, 0});
   }
   // After the news of it: once kill() has returned, the caller's next call finds the actor dead.
@@ -424,20 +427,17 @@ void Actors::on_exited(Turn& turn, const wire::ActorExited& report) {
 wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& reason) {
   const JobSurvivors::Staying staying = survivors_.of(job);
   const std::string text = "its job " + std::to_string(job) + " ended" + (reason.empty() ? "" : ": " + reason);
-  auto end_in_place = [&](ActorId id, ProcessId host) {
-    if (staying.may_stay(host))
-      turn.effects.notice(host, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kJobEnded, text});
-  };
   for (ActorId id : actors_.of_job(job)) {
     Actor* actor = actors_.find(id);
     if (!actor || staying.stays(id)) continue;
-    if (actor->light() && actor->process != ProcessId{}) end_in_place(id, actor->process);
+    if (actor->light() && actor->process != ProcessId{} && staying.may_stay(actor->process))
+      turn.effects.notice(actor->process, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kJobEnded, text});
     die(turn, *actor, {DeathCause::kJobEnded, text, {}, actor->pid, actor->restarts});
   }
   for (ActorId id : light_.all()) {
     const LightActor* light = light_.find(id);
     if (light->job != job || staying.stays(id)) continue;
-    end_in_place(id, light->host);
+    if (staying.may_stay(light->host)) end_light(turn, id, DeathCause::kJobEnded, text);
     light_died(turn, id, {DeathCause::kJobEnded, text, {}, 0, 0});
   }
   survivors_.leave(job, staying);
@@ -499,19 +499,10 @@ bool Actors::on_answer(Turn& turn, std::uint32_t node, std::uint64_t token, cons
 // -------------------------------------------------------------------------------------------------------- light actors
 
 void Actors::light(Turn& turn, const wire::LightActors& report) {
-  const std::uint32_t kind = light_.kind_of(report.class_name);
-  const bool alive = world_.liveness.alive(report.process);
+  const wire::LightHome home{report.process, report.job, report.class_name};
   for (ActorId id : report.started) {
-    if (known(id) != Known::kNo) continue;
-    light_.add(id, report.process, report.job, kind);
-    bool maker_alive = world_.liveness.alive(id.maker);
-    holds_.created(id);
-    if (!maker_alive) holds_.drop(id.maker, id);
-    if (!alive)
-      light_died(turn, id,
-                 {DeathCause::kCrashed, "the process that it shared with other light actors had ended", {}, 0, 0});
-    else release(turn, id);
-    answer_parked(turn, id);
+    if (known(id) == Known::kNo) add_light(turn, id, home, true);
+    else heard_again(turn, id, report);
   }
   for (ActorId id : report.ended) {
     wire::ActorExited ended;
@@ -519,6 +510,37 @@ void Actors::light(Turn& turn, const wire::LightActors& report) {
     ended.process = report.process;
     on_exited(turn, ended);
   }
+}
+
+void Actors::add_light(Turn& turn, ActorId id, const wire::LightHome& home, bool heard) {
+  light_.add(id, home.host, home.job, light_.kind_of(home.class_name), heard);
+  bool maker_alive = world_.liveness.alive(id.maker);
+  holds_.created(id);
+  if (!maker_alive) holds_.drop(id.maker, id);
+  if (!world_.liveness.alive(home.host))
+    light_died(turn, id,
+               {DeathCause::kCrashed, "the process that it shared with other light actors had ended", {}, 0, 0});
+  else release(turn, id);
+  answer_parked(turn, id);
+}
+
+/// Its host tells of an actor that others had told of (AC-7). What the host was told of it may have come there before
+/// it was constructed, and is said again.
+void Actors::heard_again(Turn& turn, ActorId id, const wire::LightActors& report) {
+  if (const DeadActor* dead = graveyard_.find(id)) {
+    turn.effects.notice(report.process, wire::Method::kEndActor,
+                        wire::EndActor{id, dead->death.cause, dead->death.message});
+    return;
+  }
+  LightActor* light = light_.find(id);
+  if (!light || light->host != report.process || std::exchange(light->heard, true)) return;
+  light->job = report.job;
+  if (std::exchange(light->released, false)) release(turn, id);
+}
+
+void Actors::end_light(Turn& turn, ActorId id, DeathCause cause, const std::string& why) const {
+  const LightActor& light = *light_.find(id);
+  turn.effects.notice(light.host, wire::Method::kEndActor, wire::EndActor{id, cause, why, !light.heard});
 }
 
 /// The process of light actors is gone, and they with it.
@@ -616,8 +638,10 @@ void Actors::resolve(Turn& turn, Caller caller, ActorId id) {
   }
 }
 
-void Actors::monitor(Turn& turn, Caller caller, ActorId id) {
-  Known what = known(id);
+void Actors::monitor(Turn& turn, Caller caller, const wire::ResolveActor& request) {
+  const ActorId id = request.actor;
+  if (known(id) == Known::kNo && request.home.host != ProcessId{}) add_light(turn, id, request.home, false);
+  const Known what = known(id);
   if (what == Known::kNo) return questions_.park(turn, id, {caller, wire::Method::kMonitorActor});
   if (what == Known::kDead) turn.effects.respond(caller.process, caller.token, graveyard_.find(id)->death);
   else questions_.monitor(caller, id);
@@ -626,7 +650,7 @@ void Actors::monitor(Turn& turn, Caller caller, ActorId id) {
 void Actors::answer_parked(Turn& turn, ActorId id) {
   for (const ActorQuestions::Question& question : questions_.take(id)) {
     if (question.method == wire::Method::kResolveActor) resolve(turn, question.caller, id);
-    else if (question.method == wire::Method::kMonitorActor) monitor(turn, question.caller, id);
+    else if (question.method == wire::Method::kMonitorActor) monitor(turn, question.caller, {id});
     else kill(turn, question.caller, {id, question.restart});
   }
 }
@@ -656,7 +680,9 @@ void Actors::on_time(Turn& turn) {
     timers_.erase(timers_.begin());
     expired(turn, timer);
   }
-  questions_.on_time(turn);
+  for (ActorId id : questions_.on_time(turn))
+    buried(turn, {id, 0, {}, {}, {}, true, {DeathCause::kKilled, "it was killed by kill()", {}, 0, 0}, nullptr},
+           Subscribers::kTell);
 }
 
 void Actors::expired(Turn& turn, const Timer& timer) {

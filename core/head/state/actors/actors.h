@@ -33,6 +33,9 @@
 //   AC-5  A question about an actor that is not known yet waits for its creation (AQ-3).
 //   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep
 //         (JS-2).
+//   AC-7  A light actor is known from the first word of it: of its host, or of whoever kills or monitors it and knows
+//         where it lives, so that a host that tells nothing delays neither. What was killed before anybody knew it is
+//         DEAD; a host or creator that tells of it later is told so.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -82,7 +85,7 @@ class Actors {
   // Requests: each is answered exactly once, now or later.
   void create(Turn& turn, Caller caller, wire::ActorSpec spec);
   void resolve(Turn& turn, Caller caller, ActorId actor);
-  void monitor(Turn& turn, Caller caller, ActorId actor);
+  void monitor(Turn& turn, Caller caller, const wire::ResolveActor& request);
   void kill(Turn& turn, Caller caller, wire::KillActor request);
   void get_named(Turn& turn, Caller caller, wire::NamedActor request);
   void handle_counts(Turn& turn, ProcessId holder, const wire::HandleCounts& counts);
@@ -155,6 +158,9 @@ class Actors {
   void release(Turn& turn, ActorId id);
   void release_kept(Turn& turn);
   void die(Turn& turn, Actor& actor, ActorDeath death, Error error = nullptr);
+  void add_light(Turn& turn, ActorId id, const wire::LightHome& home, bool heard);
+  void heard_again(Turn& turn, ActorId id, const wire::LightActors& report);
+  void end_light(Turn& turn, ActorId id, DeathCause cause, const std::string& why) const;
   void light_died(Turn& turn, ActorId id, ActorDeath death, Error error = nullptr);
   void host_died(Turn& turn, const wire::ProcessDied& died, DeathCause cause);
   void buried(Turn& turn, DeadActor dead, Subscribers subscribers);

@@ -4,8 +4,8 @@
 
 namespace troupe::head {
 
-bool LightTable::add(ActorId actor, ProcessId host, JobId job, std::uint32_t kind) {
-  if (!actors_.try_emplace(actor, LightActor{host, job, kind, false}).second) return false;
+bool LightTable::add(ActorId actor, ProcessId host, JobId job, std::uint32_t kind, bool heard) {
+  if (!actors_.try_emplace(actor, LightActor{host, job, kind, false, heard}).second) return false;
   ++hosted_[host];
   return true;
 }

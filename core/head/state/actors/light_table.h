@@ -19,12 +19,13 @@ struct LightActor {
   JobId job = 0;
   std::uint32_t kind = 0;   // index of the class name
   bool released = false;    // its host was told that the last handle is gone
+  bool heard = true;        // its host has told of it; else it is known by others' words
 };
 
 class LightTable {
  public:
   /// False when it is known already.
-  bool add(ActorId actor, ProcessId host, JobId job, std::uint32_t kind);
+  bool add(ActorId actor, ProcessId host, JobId job, std::uint32_t kind, bool heard = true);
   std::uint32_t kind_of(const std::string& class_name);
   LightActor* find(ActorId actor);
   const LightActor* find(ActorId actor) const;
