@@ -35,6 +35,7 @@ TEST(Makers, AFileThatIsAnotherOneOnThisNodeIsFound) {  // MKR-1
   const JobConfig config = configure({.generator = "trajectories",
                                       .format = "jsonl",
                                       .generator_settings = {{"policy", path}},
+                                      .format_settings = {},
                                       .samples = 10})
                                .value();
   EXPECT_NE(Maker::make(config.canonical()), nullptr);

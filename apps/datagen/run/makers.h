@@ -2,8 +2,8 @@
 //
 // Any thread; a Maker belongs to one at a time.
 //
-// MKR-1  A generator that reads a file (a policy, a checkpoint) says its digest in the words of its schema under the name
-//        that it has in identity(): a worker whose file is another one makes no shard.
+// MKR-1  A generator that reads a file (a policy, a checkpoint) says its digest in the words of its schema under the
+//        name that it has in identity(): a worker whose file is another one makes no shard.
 #pragma once
 
 #include <memory>
