@@ -85,6 +85,8 @@ LAYERS = {
     "apps/datagen/files":      ["apps/common"],
     "apps/datagen/manifest":   ["apps/common", "apps/datagen/files", "apps/datagen/generators"],
     "apps/datagen/formats":    ["apps/common", "apps/datagen/files", "apps/datagen/table", "apps/datagen/generators"],
+    "apps/datagen/read":       ["apps/rl", "apps/datagen/files", "apps/datagen/table", "apps/datagen/formats",
+                                "apps/datagen/manifest", "apps/datagen/run", "apps/datagen/config"],
     "apps/datagen/generators": ["apps/common", "kernels", "apps/datagen/files", "apps/datagen/table",
                                 "apps/datagen/random", "apps/rl", "apps/train"],
     "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process",
