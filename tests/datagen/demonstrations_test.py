@@ -1,7 +1,8 @@
-"""The loop closes: bc learns CartPole from data sets that datagen wrote (Minari and Parquet) and from one of minari's own.
+"""The loop closes: bc learns CartPole from data sets that datagen wrote (Minari and Parquet) and from one that
+minari itself wrote.
 
-demonstrations_test.py RL DATAGEN PYTHON: PYTHON has minari (cmake/install-deps data). Without it the case of minari's own
-data set is skipped; under TROUPE_REQUIRE_DATA it fails. So are the others where the build has no Arrow or no HDF5.
+demonstrations_test.py RL DATAGEN PYTHON: PYTHON has minari (cmake/install-deps data). Without it the case of minari's
+own data set is skipped; under TROUPE_REQUIRE_DATA it fails. So are the others where the build has no Arrow or no HDF5.
 """
 import glob
 import os
@@ -57,8 +58,8 @@ class DemonstrationsTest(unittest.TestCase):
     def expert(self):
         policy = f"{self.root}/expert/best.bin"
         if not os.path.exists(policy):
-            self.run_program(RL, "train", "--out", "expert", "--env", "CartPole-v1", "--seed", 7, "--keep-going", "--steps",
-                             100000, "--evaluate-every", 0.1)
+            self.run_program(RL, "train", "--out", "expert", "--env", "CartPole-v1", "--seed", 7, "--keep-going",
+                             "--steps", 100000, "--evaluate-every", 0.1)
         return policy
 
     def imitate(self, data, *more, code=0):
@@ -100,7 +101,8 @@ class DemonstrationsTest(unittest.TestCase):
     def test_what_is_no_data_set_is_refused(self):
         self.assertIn("is no data set", self.imitate(self.root, code=1))
         self.assertIn("--data DIR", self.run_program(RL, "train", "--algo", "bc", "--out", "clone", code=1))
-        self.run_program(DATAGEN, "run", "--generator", "tabular", "--samples", 10, "--format", "jsonl", "--out", "rows")
+        self.run_program(DATAGEN, "run", "--generator", "tabular", "--samples", 10, "--format", "jsonl", "--out",
+                         "rows")
         self.assertIn("'parquet' and 'minari'", self.imitate("rows", code=1))
 
 

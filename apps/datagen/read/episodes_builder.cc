@@ -26,8 +26,8 @@ void check_array(const StepArray& array, std::string_view type, std::size_t widt
                  const std::string& what) {
   if (name_of(array.type) != type || array.width != width || array.steps != steps ||
       array.bytes.size() != steps * width * size_of(array.type))
-    troupe::SerializationError(fmt::format("{}: {} steps of {} {} instead of {} of {} {}", what, array.steps, array.width,
-                                           name_of(array.type), steps, width, type))
+    troupe::SerializationError(fmt::format("{}: {} steps of {} {} instead of {} of {} {}", what, array.steps,
+                                           array.width, name_of(array.type), steps, width, type))
         .raise();
 }
 
@@ -49,7 +49,8 @@ void append_flags(std::vector<std::uint8_t>& to, std::span<const std::byte> byte
 
 }  // namespace
 
-EpisodesBuilder::EpisodesBuilder(std::string env, const std::string& observation_space, const std::string& action_space)
+EpisodesBuilder::EpisodesBuilder(std::string env, const std::string& observation_space,
+                                 const std::string& action_space)
     : env_(std::move(env)), observation_space_(space_of(observation_space)), action_space_(space_of(action_space)) {}
 
 void EpisodesBuilder::add(const StepArrays& steps, const std::string& what) {

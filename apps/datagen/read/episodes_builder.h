@@ -1,4 +1,5 @@
-// Puts steps of episodes together as demonstrations, with a look at their types. One thread at a time; errors are thrown.
+// Puts steps of episodes together as demonstrations, with a look at their types. One thread at a time; errors are
+// thrown.
 #pragma once
 
 #include <span>

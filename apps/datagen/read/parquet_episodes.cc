@@ -13,7 +13,8 @@ namespace {
 std::string word(const Schema& schema, const char* key, const std::filesystem::path& file) {
   const auto found = schema.metadata.find(key);
   if (found == schema.metadata.end())
-    troupe::InvalidArgumentError(fmt::format("{} holds no episodes: there is no '{}' in its metadata", file.string(), key))
+    troupe::InvalidArgumentError(
+        fmt::format("{} holds no episodes: there is no '{}' in its metadata", file.string(), key))
         .raise();
   return found->second;
 }
@@ -21,7 +22,8 @@ std::string word(const Schema& schema, const char* key, const std::filesystem::p
 StepArray step_array(const Table& table, const char* name, const std::filesystem::path& file) {
   const std::size_t at = table.schema().find(name);
   if (at == table.schema().fields.size())
-    troupe::InvalidArgumentError(fmt::format("{} holds no episodes: it has no column '{}'", file.string(), name)).raise();
+    troupe::InvalidArgumentError(fmt::format("{} holds no episodes: it has no column '{}'", file.string(), name))
+        .raise();
   const Column& column = table.column(at);
   return {.type = column.field().type,
           .steps = column.rows(),

@@ -38,8 +38,8 @@ std::vector<ShardRecord> committed_shards(const fs::path& folder, const DatasetF
 rl::Demonstrations own_dataset(const fs::path& folder, const DatasetFolder& dataset) {
   const std::string& format = dataset.config.format.name;
   if (format != "parquet" && format != "minari")
-    troupe::InvalidArgumentError(fmt::format("{} is a data set of the format '{}': episodes are read from 'parquet' and "
-                                             "'minari'",
+    troupe::InvalidArgumentError(fmt::format("{} is a data set of the format '{}': episodes are read from 'parquet' "
+                                             "and 'minari'",
                                              folder.string(), format))
         .raise();
   std::vector<fs::path> files;
