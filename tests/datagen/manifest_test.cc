@@ -93,6 +93,36 @@ TEST(Manifest, AShardIsThereOnce) {
   EXPECT_NE(refused.error().message().find("NondeterministicError"), std::string::npos);
 }
 
+/// The example of docs/datagen.md, byte by byte: a journal of today is read tomorrow.
+TEST(Journal, IsWhatTheDocumentationShows) {
+  JournalHead head{.epoch = 3, .run = 0x1122334455667788, .job = {}, .shards = 10};
+  head.job.fill(std::byte{0xaa});
+  ShardRecord shard{.name = "data/part-00004.txt", .range = {40, 50}, .rows = 10, .bytes = 241, .attempt = 1};
+  shard.sha256.fill(std::byte{0xbb});
+  std::vector<std::byte> bytes;
+  append_head(bytes, head);
+  append_record(bytes, shard, head.epoch);
+  std::string lines;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    lines += fmt::format("{:02x}{}", std::to_integer<unsigned>(bytes[i]), i % 16 == 15 ? "\n" : " ");
+  EXPECT_EQ(lines, "54 52 50 4d 41 4e 49 46 01 00 00 00 50 00 00 00\n"
+                   "03 00 00 00 00 00 00 00 88 77 66 55 44 33 22 11\n"
+                   "aa aa aa aa aa aa aa aa aa aa aa aa aa aa aa aa\n"
+                   "aa aa aa aa aa aa aa aa aa aa aa aa aa aa aa aa\n"
+                   "0a 00 00 00 00 00 00 00 b2 fd 6e 3b 12 c2 e8 8e\n"
+                   "60 00 00 00 01 00 00 00 6b 67 5d 74 a4 9d 1b 68\n"
+                   "28 00 00 00 00 00 00 00 32 00 00 00 00 00 00 00\n"
+                   "0a 00 00 00 00 00 00 00 f1 00 00 00 00 00 00 00\n"
+                   "bb bb bb bb bb bb bb bb bb bb bb bb bb bb bb bb\n"
+                   "bb bb bb bb bb bb bb bb bb bb bb bb bb bb bb bb\n"
+                   "01 00 00 00 13 00 00 00 64 61 74 61 2f 70 61 72\n"
+                   "74 2d 30 30 30 30 34 2e 74 78 74 00 00 00 00 00\n");
+  const JournalContents contents = parse_journal(bytes).value();
+  EXPECT_EQ(contents.head, head);
+  ASSERT_EQ(contents.records.size(), 1u);
+  EXPECT_EQ(contents.records[0], shard);
+}
+
 /// JRN-1, JRN-2: over many epochs, with every record of every one.
 TEST(Journal, WhatIsCommittedIsInEveryLaterEpoch) {
   const TemporaryFolder folder;

@@ -83,6 +83,8 @@ LAYERS = {
     "apps/datagen/table":      [],
     "apps/datagen/random":     ["apps/common/random", "kernels"],
     "apps/datagen/files":      ["apps/common"],
+    "apps/datagen/config":     ["apps/common", "kernels", "apps/datagen/files", "apps/datagen/formats",
+                                "apps/datagen/generators"],
     "apps/datagen/manifest":   ["apps/common", "apps/datagen/files", "apps/datagen/generators"],
     "apps/datagen/formats":    ["apps/common", "apps/datagen/files", "apps/datagen/table", "apps/datagen/generators"],
     "apps/datagen/read":       ["apps/rl", "apps/datagen/files", "apps/datagen/table", "apps/datagen/formats",
