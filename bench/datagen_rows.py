@@ -174,7 +174,7 @@ def read_manifest(bench, out):
 
 def drop_last_record(out):
     """Of the manifest: its last bytes are torn off, as a crash does it."""
-    newest = max(glob.glob(os.path.join(out, "manifest", "*")), key=os.path.getsize)
+    newest = max(glob.glob(os.path.join(out, "manifest", "*.log")))  # of the greatest epoch
     os.truncate(newest, os.path.getsize(newest) - 1)
 
 

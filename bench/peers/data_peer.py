@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-PACKAGES = ["pyarrow==26.0.1", "numpy==2.4.6", "webdataset==1.0.2", "ray[data]==2.60.0", "minari==0.5.4",
+PACKAGES = ["pyarrow==26.0.1", "numpy==2.4.6", "webdataset==1.0.2", "ray[data]==2.60.0", "minari[create]==0.5.4",
             "gymnasium==1.4.0", "h5py==3.16.0", "torch==2.15.0"]
 MEMORY = "/dev/shm"
 COLUMNS, CLUSTERS, CLASSES = 64, 8, 4

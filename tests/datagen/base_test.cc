@@ -1,4 +1,4 @@
-// STR-1, PHW-1, TBL-1, TBL-2, COL-1, SCM-1, GRG-1, GRG-2, FRG-1, FRG-2: what generators and formats stand on.
+// DST-1, PHW-1, TBL-1, TBL-2, COL-1, SCM-1, GRG-1, GRG-2, FGR-1, FGR-2: what generators and formats stand on.
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -85,7 +85,7 @@ TEST(PhiloxWords, AllInstructionSetsGiveTheSameAtEveryLengthAndOffset) {  // PHW
       }
 }
 
-TEST(Stream, WordsAreThoseOfPhiloxUnderAKeyOfJobAndStream) {  // STR-1
+TEST(Stream, WordsAreThoseOfPhiloxUnderAKeyOfJobAndStream) {  // DST-1
   Stream stream(0x1122334455667788, 9, 0x0102030405060708);
   const apps::PhiloxCounter mixed = apps::philox4x32({9, 0, 0, 0}, {0x55667788, 0x11223344});
   for (std::uint32_t block = 0; block < 3; ++block) {
@@ -94,7 +94,7 @@ TEST(Stream, WordsAreThoseOfPhiloxUnderAKeyOfJobAndStream) {  // STR-1
   }
 }
 
-TEST(Stream, FillGivesWhatCallsOfNextGive) {  // STR-1
+TEST(Stream, FillGivesWhatCallsOfNextGive) {  // DST-1
   for (const Isa isa : supported())
     for (std::size_t before = 0; before < 6; ++before)
       for (std::size_t length = 0; length < 150; ++length) {
@@ -254,7 +254,7 @@ TEST(Table, ColumnsAndSamplesEndTogether) {  // TBL-1
   EXPECT_EQ(table.column(0).values<float>()[1], 0.0F);
 }
 
-TEST(Registries, ANameIsTakenOnceAndTheNearestOneIsNamed) {  // GRG-1, GRG-2, FRG-1, FRG-2
+TEST(Registries, ANameIsTakenOnceAndTheNearestOneIsNamed) {  // GRG-1, GRG-2, FGR-1, FGR-2
   const GeneratorKind generator{.name = "spirals", .help = "h",
                                 .options = [] { return std::unique_ptr<GeneratorOptions>(); }};
   ASSERT_TRUE(register_generator(generator).ok());

@@ -1,4 +1,5 @@
-"""The template of apps/datagen/examples: a generator of a user's own, under the verbs and a format of datagen."""
+"""The templates of apps/datagen/examples: a generator and a format of a user's own, under the verbs of datagen."""
+import csv
 import glob
 import json
 import math
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-OWN_GENERATOR = None
+OWN_GENERATOR = OWN_FORMAT = None
 
 
 class ExamplesTest(unittest.TestCase):
@@ -21,9 +22,9 @@ class ExamplesTest(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
-    def run_program(self, code, *arguments):
-        done = subprocess.run([OWN_GENERATOR, *arguments], env=self.environment, text=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=120, cwd=self.root)
+    def run_program(self, code, *arguments, program=None):
+        done = subprocess.run([program or OWN_GENERATOR, *arguments], env=self.environment, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, capture_output=True, cwd=self.root)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
@@ -64,7 +65,29 @@ class ExamplesTest(unittest.TestCase):
         self.assertIn("--arms", errors)
         self.assertFalse(os.path.exists(f"{self.root}/no"))
 
+    def test_a_format_of_ones_own_takes_any_generators_rows(self):
+        for workers, kind in (("1", "csv"), ("2", "csv"), ("1", "jsonl")):
+            more = ("--separator", ";") if kind == "csv" else ()
+            self.run_program(0, "run", "--generator", "tabular", "--columns", "3", "--samples", "700",
+                             "--samples-per-shard", "200", "--format", kind, *more, "--workers", workers, "--out",
+                             kind + workers, program=OWN_FORMAT)
+        rows, known = [], []
+        for path in sorted(glob.glob(f"{self.root}/csv1/data/part-*-of-00004.csv")):
+            with open(path, encoding="utf-8") as file:
+                rows += list(csv.DictReader(file, delimiter=";"))
+            with open(path.replace("csv1", "csv2"), encoding="utf-8") as other, open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), other.read())
+        for path in sorted(glob.glob(f"{self.root}/jsonl1/data/*.jsonl")):
+            with open(path, encoding="utf-8") as file:
+                known += [json.loads(line) for line in file]
+        self.assertEqual([{k: float(v) for k, v in row.items()} for row in rows], known)
+        self.assertEqual(len(rows), 700)
+        _, errors = self.run_program(2, "run", "--generator", "tabular", "--samples", "9", "--format", "csv",
+                                     "--separator", "x", "--out", "no", program=OWN_FORMAT)
+        self.assertIn("--separator", errors)
+
 
 if __name__ == "__main__":
+    OWN_FORMAT = sys.argv.pop(2)
     OWN_GENERATOR = sys.argv.pop(1)
     unittest.main()

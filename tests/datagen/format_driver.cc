@@ -70,7 +70,8 @@ int write_dataset(std::span<char* const> arguments) {
     writer->finish();
     dataset.shards.push_back({.name = name, .range = info.range, .rows = rows, .bytes = sink.written()});
   }
-  for (const std::string& file : options->finish_dataset(dataset).value()) std::printf("%s\n", file.c_str());
+  const auto files = options->finish_dataset(dataset).value();
+  for (const std::string& file : files) std::printf("%s\n", file.c_str());
   return 0;
 }
 

@@ -123,8 +123,10 @@ TEST(JsonText, NumbersReadBackToTheBit) {  // JTX-1
 }
 
 TEST(JsonText, KnowsUtf8) {
-  for (const char* good : {"", "a", "\xc3\xa9", "\xe6\xbc\xa2", "\xf0\x9f\x98\x80"}) EXPECT_TRUE(datagen::is_utf8(good));
-  for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xe6\xbc"})
+  for (const char* good : {"", "a", "\xc3\xa9", "\xe6\xbc\xa2", "\xf0\x9f\x98\x80"})
+    EXPECT_TRUE(datagen::is_utf8(good));
+  for (const char* bad :
+       {"\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8\x88\x80\x80\x80", "\xe6\xbc"})
     EXPECT_FALSE(datagen::is_utf8(bad));
 }
 
@@ -212,7 +214,8 @@ TEST(WebDataset, RefusesFilesThatCannotBeToldApart) {  // WDS-2
   EXPECT_TRUE(check_fields("webdataset", {{.name = "a", .shape = {2}}, {.name = "b", .shape = {2}}}).ok());
   EXPECT_FALSE(check_fields("webdataset", {{.name = "a", .shape = {2}}, {.name = "A", .shape = {2}}}).ok());
   EXPECT_FALSE(check_fields("webdataset", {{.name = "a/b", .shape = {2}}, {.name = "b", .shape = {2}}}).ok());
-  EXPECT_FALSE(check_fields("webdataset", {{.name = std::string(99, 'a'), .shape = {2}}, {.name = "b", .shape = {2}}}).ok());
+  const std::string name(99, 'a');
+  EXPECT_FALSE(check_fields("webdataset", {{.name = name, .shape = {2}}, {.name = "b", .shape = {2}}}).ok());
 }
 
 TEST(Safetensors, RefusesNamesThatItNeedsItself) {

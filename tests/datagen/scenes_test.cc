@@ -1,4 +1,4 @@
-// SCN-1, RAY-2, SCE-1: rendered scenes. That they are the same however they are cut: generators_test.cc.
+// SCD-1, RAY-2, SCE-1: rendered scenes. That they are the same however they are cut: generators_test.cc.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -33,7 +33,7 @@ TEST(Solid, DistancesAreThoseOfTheShape) {
   EXPECT_FLOAT_EQ(cylinder.distance({0, 3, 0}), 2);
 }
 
-TEST(Scene, SolidsStandOnTheFloorAndDoNotTouch) {  // SCN-1
+TEST(Scene, SolidsStandOnTheFloorAndDoNotTouch) {  // SCD-1
   std::set<Shape> shapes;
   std::set<std::size_t> counts;
   for (std::uint64_t i = 0; i < 200; ++i) {

@@ -1,4 +1,4 @@
-// MIX-1, ACT-1, EPL-1 to EPL-3, TRJ-1 to TRJ-3, and GEN-1 to GEN-3 of trajectories.
+// MIX-1, PAC-1, EPL-1 to EPL-3, TRJ-1 to TRJ-3, and GEN-1 to GEN-3 of trajectories.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -103,7 +103,7 @@ TEST(Mixture, WhatIsNoneIsRefused) {
   EXPECT_NE(Mixture::parse("expret").error().message().find("did you mean 'expert'"), std::string::npos);
 }
 
-TEST_F(TrajectoriesTest, AnEpisodeIsTheSameHoweverTheRangeIsCut) {  // GEN-1, GEN-2, EPL-1, ACT-1
+TEST_F(TrajectoriesTest, AnEpisodeIsTheSameHoweverTheRangeIsCut) {  // GEN-1, GEN-2, EPL-1, PAC-1
   const Typed typed{{"policy", saved(some_policy("CartPole-v1"))},
                     {"medium_policy", saved(some_policy("CartPole-v1", "a2c"), "medium.bin")},
                     {"mixture", "expert=2,sample=2,epsilon=1,random=1,medium=1"}};

@@ -78,12 +78,17 @@ LAYERS = {
     "apps/train/checkpoint": ["apps/common/safetensors", "apps/train/trainer"],
     "apps/train/elastic":    ["apps/train/trainer", "apps/train/checkpoint"],
     "apps/train/program":    ["apps/common", "apps/train"],
+    "apps/rl":               ["collective", "kernels", "apps/common", "apps/datagen"],  # datagen: demonstrations
     # base <- generators, formats, manifest <- run <- program
     "apps/datagen/table":      [],
     "apps/datagen/random":     ["apps/common/random", "kernels"],
     "apps/datagen/files":      ["apps/common"],
+    "apps/datagen/config":     ["apps/common", "kernels", "apps/datagen/files", "apps/datagen/formats",
+                                "apps/datagen/generators"],
     "apps/datagen/manifest":   ["apps/common", "apps/datagen/files", "apps/datagen/generators"],
     "apps/datagen/formats":    ["apps/common", "apps/datagen/files", "apps/datagen/table", "apps/datagen/generators"],
+    "apps/datagen/read":       ["apps/rl", "apps/datagen/files", "apps/datagen/table", "apps/datagen/formats",
+                                "apps/datagen/manifest", "apps/datagen/run", "apps/datagen/config"],
     "apps/datagen/generators": ["apps/common", "kernels", "apps/datagen/files", "apps/datagen/table",
                                 "apps/datagen/random", "apps/rl", "apps/train"],
     "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process",

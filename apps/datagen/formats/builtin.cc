@@ -10,7 +10,8 @@
 namespace datagen {
 
 troupe::Status register_builtin_formats() {
-  for (FormatKind (*const kind)() : {&jsonl_format, &minari_format, &parquet_format, &safetensors_format, &webdataset_format})
+  for (FormatKind (*const kind)() :
+       {&jsonl_format, &minari_format, &parquet_format, &safetensors_format, &webdataset_format})
     if (troupe::Status status = register_format(kind()); !status.ok()) return status;
   return {};
 }

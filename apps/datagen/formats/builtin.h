@@ -7,7 +7,7 @@
 
 namespace datagen {
 
-/// InvalidArgumentError when it was called before (FRG-1).
+/// InvalidArgumentError when it was called before (FGR-1).
 troupe::Status register_builtin_formats();
 
 }  // namespace datagen

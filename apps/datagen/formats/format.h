@@ -68,7 +68,9 @@ class FormatOptions {
   /// They point into this object.
   [[nodiscard]] virtual std::vector<apps::Setting> settings() = 0;
   /// Names and versions of what decides bytes: {"arrow": "26.0.1", "zstd": "1.5.4"}. FMT-3.
-  [[nodiscard]] virtual troupe::Result<std::map<std::string, std::string>> libraries() { return std::map<std::string, std::string>(); }
+  [[nodiscard]] virtual troupe::Result<std::map<std::string, std::string>> libraries() {
+    return std::map<std::string, std::string>();
+  }
   /// "data/part-00007-of-00100.parquet": below the folder of the data set, the same length for all.
   [[nodiscard]] virtual std::string shard_name(const ShardInfo& shard) const = 0;
   /// InvalidArgumentError when the format has no place for such a column.

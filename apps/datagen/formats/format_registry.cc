@@ -28,7 +28,7 @@ troupe::Status register_format(FormatKind kind) {
   const std::lock_guard lock(formats().mutex);
   std::string name = kind.name;
   if (!formats().kinds.try_emplace(name, std::move(kind)).second)
-    return troupe::InvalidArgumentError(fmt::format("there is a format called '{}' already", name));  // FRG-1
+    return troupe::InvalidArgumentError(fmt::format("there is a format called '{}' already", name));  // FGR-1
   return {};
 }
 

@@ -2,8 +2,8 @@
 //
 // Any thread.
 //
-// FRG-1  A name is registered once; another time is an InvalidArgumentError.
-// FRG-2  An unknown name is a NotFoundError with the nearest one and all there are.
+// FGR-1  A name is registered once; another time is an InvalidArgumentError.
+// FGR-2  An unknown name is a NotFoundError with the nearest one and all there are.
 #pragma once
 
 #include <string>

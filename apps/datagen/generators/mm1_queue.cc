@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include "apps/datagen/generators/libraries.h"
 #include "apps/datagen/generators/ranges.h"
 #include "apps/datagen/generators/rows_generator.h"
 
@@ -113,8 +112,6 @@ class QueueOptions final : public GeneratorOptions {
                    .value = &settings_.customers, .least = 32, .most = 1e12});
     return all;
   }
-
-  troupe::Result<boost::json::object> identity() override { return math_library(); }
 
   troupe::Result<std::unique_ptr<Generator>> make(const GeneratorContext& context) override {
     if (troupe::Status fits = check_bounds("service_rate", settings_.service_rate); !fits.ok()) return fits.error_ptr();

@@ -2,7 +2,7 @@
 //
 // Plain value; one thread at a time.
 //
-// NRM-1  They are a function of the stream alone, on every instruction set: two of Box and Muller (1958) from four
+// NRD-1  They are a function of the stream alone, on every instruction set: two of Box and Muller (1958) from four
 //        words, cosine first. The functions are the C library's.
 #pragma once
 

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "apps/datagen/generators/libraries.h"
 #include "apps/datagen/generators/normals.h"
 #include "apps/datagen/generators/ranges.h"
 #include "apps/datagen/generators/rows_generator.h"
@@ -104,8 +103,6 @@ class OptionPricesOptions final : public GeneratorOptions {
     all.push_back({.name = "antithetic", .help = "Each path has its mirror image", .value = &settings_.antithetic});
     return all;
   }
-
-  troupe::Result<boost::json::object> identity() override { return math_library(); }
 
   troupe::Result<std::unique_ptr<Generator>> make(const GeneratorContext& context) override {
     for (const auto& [name, bounds] :

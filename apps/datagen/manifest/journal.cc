@@ -135,6 +135,23 @@ troupe::Result<ReadManifest> checked(const fs::path& folder, Latest latest, cons
   return out;
 }
 
+/// Records of epochs before `latest` whose files are still there: a successor that has not come to its end yet, or died
+/// on its way, may have left some of them out (JRN-2).
+troupe::Status add_older(const fs::path& folder, std::uint64_t latest, const JournalOwner& owner, Manifest& manifest) {
+  const auto epochs = epochs_in(folder);
+  if (!epochs.ok()) return epochs.error_ptr();
+  for (const std::uint64_t epoch : *epochs) {
+    if (epoch >= latest) break;
+    const auto bytes = read_from(file_of(folder, epoch), 0);
+    if (!bytes.ok()) continue;  // removed meanwhile: the later one has what was in it
+    auto contents = parse_journal(*bytes);
+    if (!contents.ok() || !contents->head || contents->head->job != owner.job) continue;
+    for (ShardRecord& record : contents->records)
+      if (const auto added = manifest.add(std::move(record)); !added.ok()) return added.error_ptr();
+  }
+  return {};
+}
+
 /// Asides of successors that died: `.<name of the journal>.<run>.<process>.tmp`. One that lives and lost the race may
 /// lose its aside here; it tries anew.
 void remove_asides(const fs::path& folder, std::uint64_t epoch) {
@@ -192,6 +209,8 @@ troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const
     if (take.successor_of_itself && before->run != take.run)
       return troupe::RuntimeEnvError(fmt::format("another coordinator has taken over {}: this run is over there",
                                                  folder.parent_path().string()));
+    if (troupe::Status status = add_older(folder, before->epoch, take.owner, before->manifest); !status.ok())
+      return status.error_ptr();
     const JournalHead head{before->epoch + 1, take.run, take.owner.job, take.owner.shards};
     std::vector<std::byte> bytes;
     append_head(bytes, head);

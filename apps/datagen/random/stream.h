@@ -7,7 +7,7 @@
 //
 // Plain value; copy it to fork it, one thread at a time.
 //
-// STR-1  Words are those of philox4x32(counter, key) in order: fill() gives what as many calls of next() give, on every
+// DST-1  Words are those of philox4x32(counter, key) in order: fill() gives what as many calls of next() give, on every
 //        instruction set.
 #pragma once
 

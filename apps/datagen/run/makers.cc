@@ -40,6 +40,19 @@ Shelf& shelf() {
   return the_one;
 }
 
+/// MKR-1: what the generator says of its files, and the driver said when the data set was begun.
+troupe::Status check_identity(const JobConfig& config, const Schema& schema) {
+  for (const auto& [name, value] : config.generator.more) {
+    const auto here = schema.metadata.find(std::string(name));
+    if (here == schema.metadata.end() || !value.is_string() || here->second == value.as_string()) continue;
+    return troupe::RuntimeEnvError(fmt::format("{} of the generator {} is {} on this node, and was {} when the data set "
+                                               "was begun: a file that it reads is another one",
+                                               std::string_view(name), config.generator.name, here->second,
+                                               std::string_view(value.as_string())));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::unique_ptr<Maker> Maker::make(const std::string& config) {
@@ -48,6 +61,7 @@ std::unique_ptr<Maker> Maker::make(const std::string& config) {
   Job job = Job::make(wanted).value();
   auto generator = job.generator().make(job.context()).value();
   check_schema(generator->schema()).value();
+  check_identity(wanted, generator->schema()).value();
   job.format().check(generator->schema()).value();
   return std::unique_ptr<Maker>(new Maker(config, std::move(job), std::move(generator)));
 }

@@ -1,6 +1,9 @@
 // Makers: generators and formats of this process, ready for the next shard of the same configuration.
 //
 // Any thread; a Maker belongs to one at a time.
+//
+// MKR-1  A generator that reads a file (a policy, a checkpoint) says its digest in the words of its schema under the
+//        name that it has in identity(): a worker whose file is another one makes no shard.
 #pragma once
 
 #include <memory>

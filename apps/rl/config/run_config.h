@@ -87,7 +87,8 @@ struct ArsSettings {
 
 /// Of behavioural cloning.
 struct BcSettings {
-  std::string demonstrations = "";      // a file of `rl collect`
+  std::string demonstrations = "";      // a file of `rl collect`; or
+  std::string data = "";                // a data set's folder (samples/dataset_reader.h)
   std::uint64_t episodes = 0;           // the first so many of them; 0: all
   double learning_rate = 1e-3, learning_rate_last = 1e-3;
   std::uint64_t minibatch = 64;

@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "apps/rl/actors/runners.h"
 #include "apps/rl/loops/waits.h"
+#include "apps/rl/samples/dataset_reader.h"
 #include "apps/rl/samples/demonstrations.h"
 
 namespace rl {
@@ -23,21 +25,32 @@ bool same_elements(const Space& one, const Space& other) {
   return box->dtype == other_box->dtype && box->shape == other_box->shape;
 }
 
+const std::string& source_of(const BcSettings& settings) {
+  return settings.data.empty() ? settings.demonstrations : settings.data;
+}
+
+Demonstrations read_source(const BcSettings& settings) {
+  if (settings.demonstrations.empty() == settings.data.empty())
+    troupe::InvalidArgumentError(
+        "bc needs --demonstrations FILE ('rl collect' makes one), or --data DIR, a data set of datagen or minari")
+        .raise();
+  return settings.data.empty() ? load_demonstrations(settings.demonstrations).value()
+                               : read_dataset(settings.data).value();
+}
+
 /// What is learned from, of the episodes that the settings allow.
 SampleBatch chosen_demonstrations(const BcSettings& settings, const Task& task) {
-  if (settings.demonstrations.empty())
-    troupe::InvalidArgumentError("bc needs --demonstrations FILE: 'rl collect' makes one").raise();
-  const Demonstrations all = load_demonstrations(settings.demonstrations).value();
+  const Demonstrations all = read_source(settings);
   if (!same_elements(all.observation_space, task.specs.observation_space) ||
       !same_elements(all.action_space, task.specs.action_space))
     troupe::InvalidArgumentError(fmt::format("{} was played on {}, with {} and {}: {} has {} and {}",
-                                             settings.demonstrations, all.env, to_string(all.observation_space),
+                                             source_of(settings), all.env, to_string(all.observation_space),
                                              to_string(all.action_space), task.specs.id,
                                              to_string(task.specs.observation_space),
                                              to_string(task.specs.action_space)))
         .raise();
   if (settings.episodes > all.episodes())
-    troupe::InvalidArgumentError(fmt::format("{} has {} episodes, not {}", settings.demonstrations, all.episodes(),
+    troupe::InvalidArgumentError(fmt::format("{} has {} episodes, not {}", source_of(settings), all.episodes(),
                                              settings.episodes))
         .raise();
   const std::size_t rows = settings.episodes == 0 ? all.steps.rows() : all.ends[settings.episodes - 1];
@@ -58,7 +71,7 @@ DatasetLoop::DatasetLoop(const RunConfig& config, const Task& task, const std::o
   SampleBatch data = chosen_demonstrations(config.bc, task);
   rows_ = data.rows;
   if (resumed && resumed->state.parts.has(kRows) && resumed->state.parts.get_one<std::uint64_t>(kRows) != rows_)
-    troupe::InvalidArgumentError(fmt::format("{} has {} steps; the run began with {}", config.bc.demonstrations, rows_,
+    troupe::InvalidArgumentError(fmt::format("{} has {} steps; the run began with {}", source_of(config.bc), rows_,
                                              resumed->state.parts.get_one<std::uint64_t>(kRows)))
         .raise();
   learner_ = troupe::actor<LearnerActor>.remote(

@@ -3,8 +3,10 @@
 
 #include <troupe/troupe.h>
 
+#include "apps/datagen/read/read_demonstrations.h"
 #include "apps/rl/program/program.h"
 #include "apps/rl/program/record.h"
+#include "apps/rl/samples/dataset_reader.h"
 
 namespace {
 
@@ -14,4 +16,7 @@ int driver(std::span<char* const> arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return troupe::run(argc, argv, &driver); }
+int main(int argc, char** argv) {
+  rl::set_dataset_reader(&datagen::read_demonstrations);
+  return troupe::run(argc, argv, &driver);
+}

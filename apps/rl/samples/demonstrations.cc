@@ -81,6 +81,14 @@ std::vector<std::size_t> ends_of(const SampleView& steps) {
   return out;
 }
 
+/// DEM-1. Throws std::invalid_argument.
+void check_steps(Demonstrations& d) {
+  const SampleView steps = d.steps.view();
+  for (const Column& column : steps.layout.columns()) check_column(column, steps);
+  check_choices(steps.column("action"), d.action_space);
+  d.ends = ends_of(steps);
+}
+
 Demonstrations demonstrations_from(const apps::ArrayFile& file) {
   const auto kind = file.metadata.find("troupe.rl");
   if (kind == file.metadata.end() || kind->second != kDemonstrationsKind)
@@ -103,10 +111,8 @@ Demonstrations demonstrations_from(const apps::ArrayFile& file) {
   for (const Column& column : columns) {
     const auto bytes = file.bytes(*file.find(column.name));
     if (!bytes.empty()) std::memcpy(out.steps.column(column.name).data(), bytes.data(), bytes.size());
-    check_column(column, out.steps.view());
   }
-  check_choices(out.steps.view().column("action"), out.action_space);
-  out.ends = ends_of(out.steps.view());
+  check_steps(out);
   return out;
 }
 
@@ -142,6 +148,13 @@ troupe::Result<Demonstrations> load_demonstrations(const std::filesystem::path& 
   } catch (const std::exception& error) {
     return troupe::SerializationError(fmt::format("{}: {}", path.string(), error.what()));
   }
+}
+
+troupe::Status check_demonstrations(Demonstrations& d) {
+  try {
+    check_steps(d);
+    return {};
+  } catch (const std::exception& error) { return troupe::InvalidArgumentError(error.what()); }
 }
 
 std::vector<double> returns_of(const Demonstrations& d) {

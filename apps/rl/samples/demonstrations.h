@@ -44,6 +44,9 @@ troupe::Status save_demonstrations(const std::filesystem::path& path, const Demo
 /// NotFoundError for a file that is not there.
 [[nodiscard]] troupe::Result<Demonstrations> load_demonstrations(const std::filesystem::path& path);
 
+/// Finds the ends of the episodes (`ends`). InvalidArgumentError: what was put together does not hold DEM-1.
+[[nodiscard]] troupe::Status check_demonstrations(Demonstrations& demonstrations);
+
 /// Sum of rewards of each episode.
 [[nodiscard]] std::vector<double> returns_of(const Demonstrations& demonstrations);
 

@@ -80,7 +80,9 @@ class SafetensorsWriter final : public ShardWriter {
       arrays.push_back(&column.values);
       for (const GrowingArray& array : column.more) arrays.push_back(&array);
     }
-    std::ranges::sort(arrays, {}, [](const GrowingArray* a) { return std::pair(-static_cast<int>(a->width()), a->name); });
+    std::ranges::sort(arrays, {}, [](const GrowingArray* array) {  // SFT-1
+      return std::pair(-static_cast<int>(array->width()), array->name);
+    });
     const std::string header = header_of_arrays(arrays);
     const std::uint64_t size = header.size();
     sink_.write(std::as_bytes(std::span(&size, 1)));

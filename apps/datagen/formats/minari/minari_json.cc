@@ -20,7 +20,8 @@ namespace json = boost::json;
 /// A bound of a space. Python's json spells infinities.
 std::string bound_text(const json::value& bound) {
   double number = 0;
-  if (const auto* text = bound.if_string()) number = *text == "-inf" ? -HUGE_VAL : *text == "inf" ? HUGE_VAL : std::nan("");
+  if (const auto* text = bound.if_string())
+    number = *text == "-inf" ? -HUGE_VAL : *text == "inf" ? HUGE_VAL : std::nan("");
   else number = bound.to_number<double>();
   if (std::isnan(number)) throw std::invalid_argument("a bound that is no number");
   return std::isinf(number) ? (number < 0 ? "-Infinity" : "Infinity") : fmt::format("{}", number);
@@ -63,7 +64,8 @@ std::string space_text(const std::string& text) {
 }  // namespace
 
 std::string minari_dataset_id(std::string name) {
-  std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '_' && c != '/'; }, '_');
+  const auto is_foreign = [](unsigned char c) { return std::isalnum(c) == 0 && c != '-' && c != '_' && c != '/'; };
+  std::ranges::replace_if(name, is_foreign, '_');
   if (name.empty()) name = "dataset";
   static const std::regex versioned(".*-v[0-9]+");
   return std::regex_match(name, versioned) ? name : name + "-v0";

@@ -1,6 +1,7 @@
-// The words of a Minari data set: `metadata.json`, with spaces as minari's serialize_space writes them. Pure; any thread.
+// The words of a Minari data set: `metadata.json`, with spaces as minari's serialize_space writes them. Pure; any
+// thread.
 //
-// MNJ-1  What it gives minari 0.5.4 reads; spaces keep their bounds to the bit, infinite ones too.
+// MNJ-1  What it gives minari 0.5.4 reads; bounds of float32 and whole numbers come back to the bit, infinite ones too.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ struct MinariWords {
 
 /// SerializationError for JSON that is none, or no space of the kinds Box, Discrete and MultiDiscrete.
 [[nodiscard]] troupe::Result<std::string> minari_metadata(const MinariWords& words);
-/// `name`, with what is no letter, digit, hyphen, underline or slash as an underline, and "-v0" where it has no version.
+/// `name`, with what is no letter, digit, hyphen, underline or slash as an underline, and "-v0" where it has no
+/// version.
 [[nodiscard]] std::string minari_dataset_id(std::string name);
 
 }  // namespace datagen

@@ -1,5 +1,5 @@
-// Finds a plug-in of the formats, a shared library that holds what needs a large library (Arrow, HDF5), so that programs
-// start without it and build where it is missing.
+// Finds a plug-in of the formats, a shared library that holds what needs a large library (Arrow, HDF5), so that
+// programs start without it and build where it is missing.
 //
 // Plug-ins and programs are of one build: C++ objects pass between them, and each says its version first.
 //

@@ -32,7 +32,8 @@ std::string extension_of(const Field& field) {
   if (field.type == Type::kBytes) return "bin";
   if (field.type == Type::kString) return field.content == Content::kJson ? "json" : "txt";
   if (!field.shape.empty()) return "npy";
-  const bool is_class = field.content == Content::kClass && field.type != Type::kFloat32 && field.type != Type::kFloat64;
+  const bool whole = field.type != Type::kFloat32 && field.type != Type::kFloat64;
+  const bool is_class = field.content == Content::kClass && whole;
   return is_class ? "cls" : "";
 }
 
@@ -150,7 +151,8 @@ class WebDatasetOptions final : public FormatOptions {
 
   troupe::Status check(const Schema& schema) const override {
     if (troupe::Status status = check_schema(schema); !status.ok()) return status;
-    const bool pictures = std::ranges::any_of(schema.fields, [](const Field& f) { return f.content == Content::kImage; });
+    const auto is_picture = [](const Field& field) { return field.content == Content::kImage; };
+    const bool pictures = std::ranges::any_of(schema.fields, is_picture);
     if (const auto version = png_library_version(); pictures && !version.ok()) return version.error_ptr();
     std::set<std::string> suffixes;
     for (const Member& member : members_of(schema)) {

@@ -7,8 +7,8 @@
 //   array of numbers          .npy      bytes                          .bin
 //   plain numbers             one object of all of them, ".json"; it counts as a column of the name "numbers"
 //
-// A file is called KEY.EXT when its column is the only one of the kind, else KEY.COLUMN.EXT. A row without a value has no
-// such file.
+// A file is called KEY.EXT when its column is the only one of the kind, else KEY.COLUMN.EXT. A row without a value has
+// no such file.
 //
 // WDS-1  Within a sample, files are sorted by their names.
 // WDS-2  Columns whose files cannot be told apart, or whose names hold '/' or are too long, are an

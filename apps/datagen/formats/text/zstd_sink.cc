@@ -52,7 +52,8 @@ std::uint64_t ZstdSink::written() const { return stream_->to.written(); }
 struct ZstdSink::Stream {};
 
 troupe::Result<std::string> ZstdSink::library_version() {
-  return troupe::RuntimeEnvError("zstd is not in this build: install libzstd-dev (cmake/install-deps data), build again");
+  return troupe::RuntimeEnvError(
+      "zstd is not in this build: install libzstd-dev (cmake/install-deps data), build again");
 }
 troupe::Result<std::unique_ptr<ZstdSink>> ZstdSink::open(ByteSink&, int) { return library_version().error_ptr(); }
 void ZstdSink::write(std::span<const std::byte>) {}

@@ -12,7 +12,6 @@
 
 #include "apps/datagen/generators/file_digest.h"
 #include "apps/datagen/generators/gpt/gpt_checkpoint.h"
-#include "apps/datagen/generators/libraries.h"
 #include "apps/datagen/generators/rows_generator.h"
 #include "apps/datagen/random/stream.h"
 #include "apps/train/model/generate.h"
@@ -110,7 +109,7 @@ class GptTextOptions final : public GeneratorOptions {
     if (!loaded.ok()) return loaded.error_ptr();
     const auto digest = file_sha256(settings_.checkpoint);
     if (!digest.ok()) return digest.error_ptr();
-    boost::json::object out = math_library();
+    boost::json::object out;
     out["checkpoint_sha256"] = hex(*digest);
     out["vocabulary_sha256"] = hex(sha256(std::string_view(loaded->vocabulary.characters())));
     return out;

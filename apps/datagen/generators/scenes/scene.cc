@@ -81,7 +81,7 @@ Scene draw_scene(Stream stream, std::uint64_t solids) {
   const std::uint64_t wanted = 1 + stream.below(static_cast<std::uint32_t>(solids));
   for (int tries = 0; out.solids.size() < wanted && tries < kTries; ++tries) {
     const Solid solid = draw_solid(stream);
-    if (has_room(solid, out.solids)) out.solids.push_back(solid);  // SCN-1
+    if (has_room(solid, out.solids)) out.solids.push_back(solid);  // SCD-1
   }
   return out;
 }

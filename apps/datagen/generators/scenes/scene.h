@@ -4,7 +4,7 @@
 //
 // Plain values; any thread.
 //
-// SCN-1  A scene is a function of its stream. Solids stand on the floor and do not touch each other.
+// SCD-1  A scene is a function of its stream. Solids stand on the floor and do not touch each other.
 #pragma once
 
 #include <cstddef>

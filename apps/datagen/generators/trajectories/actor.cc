@@ -52,7 +52,7 @@ void PolicyActor::sample(rl::ConstRows obs, std::span<rl::Generator> draws, rl::
   if (network_) {
     network_->evaluate(policy_.params, encoder_.encode(obs, encoded_), action_params_, values_);
     const std::size_t width = distribution_->parameters();
-    for (std::size_t i = 0; i < draws.size(); ++i)  // ACT-1
+    for (std::size_t i = 0; i < draws.size(); ++i)  // PAC-1
       distribution_->sample({std::span<const float>(action_params_).subspan(i * width, width)}, draws[i],
                             actions.row(i), log_prob.subspan(i, 1));
     return;

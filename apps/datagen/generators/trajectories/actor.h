@@ -2,7 +2,7 @@
 //
 // One thread at a time. The policy outlives it.
 //
-// ACT-1  The action of a row is a function of the policy, the instruction set, that row's observation and the row's own
+// PAC-1  The action of a row is a function of the policy, the instruction set, that row's observation and the row's own
 //        generator: rows do not influence each other (MM-2), and each draws from its generator alone.
 #pragma once
 

@@ -6,7 +6,7 @@
 // One thread at a time. The policies outlive it.
 //
 // EPL-1  An episode is a function of the setup, the policy, the instruction set, its seeds and how it is played: not
-//        of what is played beside it (BE-1, ACT-1), nor of what was played before (every episode begins with a reset by
+//        of what is played beside it (BE-1, PAC-1), nor of what was played before (every episode begins with a reset by
 //        its seed).
 // EPL-2  An episode that a fault broke off (BE-7) is played anew from its seeds, kMostFaults times; then a
 //        RuntimeEnvError is thrown that names it and the fault.

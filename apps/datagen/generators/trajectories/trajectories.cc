@@ -14,7 +14,6 @@
 
 #include "apps/datagen/files/sha256.h"
 #include "apps/datagen/generators/file_digest.h"
-#include "apps/datagen/generators/libraries.h"
 #include "apps/datagen/generators/trajectories/episode_player.h"
 #include "apps/datagen/generators/trajectories/mixture.h"
 #include "apps/datagen/random/stream.h"
@@ -283,7 +282,7 @@ class TrajectoryOptions final : public GeneratorOptions {
   }
 
   troupe::Result<boost::json::object> identity() override {  // TRJ-2
-    boost::json::object out = math_library();
+    boost::json::object out;
     for (const auto& [name, path] : {std::pair("policy_sha256", settings_.policy),
                                      std::pair("medium_sha256", settings_.medium)}) {
       if (path.empty()) continue;

@@ -15,6 +15,8 @@ std::vector<Setting> bc_settings(RunConfig& c) {
           initial_log_std_setting(c),
           {.name = "demonstrations", .help = "File of episodes to imitate, made by 'rl collect'",
            .value = &b.demonstrations},
+          {.name = "data", .help = "Or the folder of a data set: of minari, or of datagen (Minari or Parquet)",
+           .value = &b.data},
           {.name = "demonstration_episodes", .help = "The first so many of them; 0: all", .value = &b.episodes,
            .least = 0, .most = most::kEpisodes},
           {.name = "learning_rate", .help = "At the start; falls linearly over total_steps", .value = &b.learning_rate,

@@ -124,8 +124,8 @@ class ShardInMemory final : public Hdf5ShardFile {
     const std::lock_guard lock(library_mutex());
     const Hdf5Handle properties = timeless(H5P_GROUP_CREATE);
     const std::string name = episode_name(episode.id);
-    const Hdf5Handle group(H5Gcreate2(file_->get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT), &H5Gclose,
-                           "make " + name);
+    const Hdf5Handle group(H5Gcreate2(file_->get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT),
+                           &H5Gclose, "make " + name);
     put_number(group.get(), "id", static_cast<std::int64_t>(episode.id));
     if (episode.seed) put_number(group.get(), "seed", *episode.seed);
     put_number(group.get(), "total_steps", static_cast<std::int64_t>(episode.rewards.shape[0]));

@@ -2,8 +2,8 @@
 //
 // One thread at a time.
 //
-// ARC-1  What to_arrow gives looks at the column's memory and must be gone before the column changes: bits for bools and
-//        for rows without a value are the only memory of its own.
+// ARC-1  What to_arrow gives looks at the column's memory and must be gone before the column changes: bits for bools
+//        and for rows without a value are the only memory of its own.
 #pragma once
 
 #include <memory>

@@ -51,7 +51,8 @@ std::shared_ptr<parquet::WriterProperties> writer_properties(const ParquetProper
   parquet::WriterProperties::Builder builder;
   builder.created_by("troupe-datagen version 1")->version(parquet::ParquetVersion::PARQUET_2_6);
   builder.max_row_group_length(p.row_group_rows)->data_pagesize(p.page_bytes);
-  if (p.compression == "zstd") builder.compression(arrow::Compression::ZSTD)->compression_level(static_cast<int>(p.level));
+  const int level = static_cast<int>(p.level);
+  if (p.compression == "zstd") builder.compression(arrow::Compression::ZSTD)->compression_level(level);
   else if (p.compression == "snappy") builder.compression(arrow::Compression::SNAPPY);
   else if (p.compression == "lz4") builder.compression(arrow::Compression::LZ4);
   else builder.compression(arrow::Compression::UNCOMPRESSED);
@@ -64,19 +65,30 @@ class ArrowWriter final : public ShardWriter {
  public:
   ArrowWriter(const Schema& schema, const ParquetProperties& properties, ByteSink& sink)
       : stream_(std::make_shared<SinkStream>(sink)), schema_(arrow_schema(schema)) {
-    auto opened = parquet::arrow::FileWriter::Open(
-        *schema_, arrow::default_memory_pool(), stream_, writer_properties(properties),
-        parquet::ArrowWriterProperties::Builder().store_schema()->build());
-    check(opened.status());
-    writer_ = std::move(opened).ValueUnsafe();
+    run([&] {
+      auto opened = parquet::arrow::FileWriter::Open(
+          *schema_, arrow::default_memory_pool(), stream_, writer_properties(properties),
+          parquet::ArrowWriterProperties::Builder().store_schema()->build());
+      if (opened.ok()) writer_ = std::move(opened).ValueUnsafe();
+      return opened.status();
+    });
   }
 
-  void append(const Table& table) override { check(writer_->WriteRecordBatch(*to_arrow(table, schema_))); }
+  void append(const Table& table) override {
+    run([&] { return writer_->WriteRecordBatch(*to_arrow(table, schema_)); });
+  }
 
-  void finish() override { check(writer_->Close()); }
+  void finish() override {
+    run([&] { return writer_->Close(); });
+  }
 
  private:
-  void check(const arrow::Status& status) const {
+  /// Parquet throws some of its errors and returns the others; those of the sink are thrown as they were.
+  template <class Work> void run(const Work& work) const {
+    arrow::Status status;
+    try {
+      status = work();
+    } catch (const parquet::ParquetException& error) { status = arrow::Status::IOError(error.what()); }
     if (status.ok()) return;
     if (stream_->thrown) std::rethrow_exception(stream_->thrown);
     troupe::RuntimeEnvError("Parquet: " + status.ToString()).raise();

@@ -1,0 +1,48 @@
+// Puts steps of episodes together as demonstrations, with a look at their types. One thread at a time; errors are
+// thrown.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/datagen/table/schema.h"
+#include "apps/rl/samples/demonstrations.h"
+
+namespace datagen {
+
+/// An array of steps.
+struct StepArray {
+  Type type = Type::kFloat32;
+  std::size_t steps = 0, width = 1;
+  std::span<const std::byte> bytes = {};
+};
+struct StepArrays {
+  StepArray obs, action, reward, terminated, truncated;
+};
+
+class EpisodesBuilder {
+ public:
+  /// The spaces are JSON, as Gymnasium's or minari's words say them. InvalidArgumentError for others.
+  EpisodesBuilder(std::string env, const std::string& observation_space, const std::string& action_space);
+
+  /// `what`: for messages. SerializationError when an array is not of its space, or has another number of steps.
+  void add(const StepArrays& steps, const std::string& what);
+  /// The last step that was added ends an episode, whatever its flags say: the recording ended there.
+  void end_episode();
+  /// RDM-2.
+  [[nodiscard]] rl::Demonstrations finish(const std::string& what);
+
+ private:
+  std::string env_;
+  rl::Space observation_space_, action_space_;
+  std::vector<std::byte> obs_, action_;
+  std::vector<float> reward_;
+  std::vector<std::uint8_t> terminated_, truncated_;
+};
+
+/// The name of the environment in Gymnasium's EnvSpec (JSON); `otherwise` where there is none.
+[[nodiscard]] std::string env_id_of(const std::string& env_spec, const std::string& otherwise);
+
+}  // namespace datagen

@@ -1,0 +1,60 @@
+#include "apps/datagen/read/parquet_episodes.h"
+
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "apps/datagen/formats/parquet/parquet_plugin.h"
+#include "apps/datagen/read/episodes_builder.h"
+
+namespace datagen {
+namespace {
+
+std::string word(const Schema& schema, const char* key, const std::filesystem::path& file) {
+  const auto found = schema.metadata.find(key);
+  if (found == schema.metadata.end())
+    troupe::InvalidArgumentError(
+        fmt::format("{} holds no episodes: there is no '{}' in its metadata", file.string(), key))
+        .raise();
+  return found->second;
+}
+
+StepArray step_array(const Table& table, const char* name, const std::filesystem::path& file) {
+  const std::size_t at = table.schema().find(name);
+  if (at == table.schema().fields.size())
+    troupe::InvalidArgumentError(fmt::format("{} holds no episodes: it has no column '{}'", file.string(), name))
+        .raise();
+  const Column& column = table.column(at);
+  return {.type = column.field().type,
+          .steps = column.rows(),
+          .width = column.field().elements(),
+          .bytes = column.data()};
+}
+
+}  // namespace
+
+rl::Demonstrations parquet_episodes(std::span<const std::filesystem::path> files) {
+  const ParquetPlugin* const plugin = parquet_plugin().value();
+  std::optional<EpisodesBuilder> episodes;
+  for (const std::filesystem::path& file : files) {
+    const auto reader = plugin->open_reader(file);
+    const Schema& schema = *reader->schema();
+    if (!episodes) {
+      const auto spec = schema.metadata.find("env_spec");
+      episodes.emplace(env_id_of(spec == schema.metadata.end() ? "" : spec->second, file.stem().string()),
+                       word(schema, "observation_space", file), word(schema, "action_space", file));
+    }
+    Table table(reader->schema());
+    while (reader->next(table))
+      episodes->add({.obs = step_array(table, "obs", file),
+                     .action = step_array(table, "action", file),
+                     .reward = step_array(table, "reward", file),
+                     .terminated = step_array(table, "terminated", file),
+                     .truncated = step_array(table, "truncated", file)},
+                    file.string());
+  }
+  if (!episodes) troupe::InvalidArgumentError("a data set without a file").raise();
+  return episodes->finish(files.front().parent_path().string());
+}
+
+}  // namespace datagen

@@ -1,0 +1,94 @@
+// `datagen` with a generator that misbehaves as it is told, for the tests of the engine.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <thread>
+
+#include <troupe/troupe.h>
+
+#include "apps/datagen/formats/format_registry.h"
+#include "apps/datagen/generators/generator_registry.h"
+#include "apps/datagen/program/program.h"
+#include "tests/datagen/tiny.h"
+
+namespace {
+
+using namespace datagen;
+
+/// Numbers, after so many milliseconds, but for what `fault` says happens to the shard with sample `at`, the first time
+/// only where `once` names a file to remember it by.
+struct FaultSettings {
+  std::string fault = "none", once;
+  std::uint64_t at = 0;
+  std::uint64_t milliseconds = 0;
+};
+
+class Faulty final : public Generator {
+ public:
+  Faulty(const FaultSettings& settings, std::uint64_t seed) : settings_(settings), numbers_(seed) {}
+  [[nodiscard]] const Schema& schema() const override { return numbers_.schema(); }
+
+  void generate(SampleRange range, const TableSink& sink) override {
+    const bool here = settings_.fault != "none" && range.begin <= settings_.at && settings_.at < range.end && is_time();
+    if (here && settings_.fault == "throw") throw std::runtime_error("the generator has had enough");
+    if (here && settings_.fault == "crash") ::raise(SIGSEGV);
+    while (here && settings_.fault == "hang") std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (here && settings_.fault == "short") --range.end;
+    std::this_thread::sleep_for(std::chrono::milliseconds(settings_.milliseconds));
+    if (here && settings_.fault == "unstable") {
+      test::Numbers other(static_cast<std::uint64_t>(::getpid()));
+      return other.generate(range, sink);
+    }
+    numbers_.generate(range, sink);
+    if (here && settings_.fault == "late-crash") ::raise(SIGKILL);
+  }
+
+ private:
+  [[nodiscard]] bool is_time() const {
+    if (settings_.once.empty()) return true;
+    if (std::filesystem::exists(settings_.once)) return false;
+    std::ofstream(settings_.once) << "x";
+    return true;
+  }
+
+  FaultSettings settings_;
+  test::Numbers numbers_;
+};
+
+class FaultyOptions final : public GeneratorOptions {
+ public:
+  [[nodiscard]] std::vector<apps::Setting> settings() override {
+    return {{.name = "fault",
+             .help = "What goes wrong",
+             .value = &settings_.fault,
+             .choices = {"none", "throw", "crash", "late-crash", "hang", "short", "unstable"}},
+            {.name = "once", .help = "File by which it is known to have happened", .value = &settings_.once},
+            {.name = "at", .help = "Sample at which it happens", .value = &settings_.at},
+            {.name = "milliseconds", .help = "That a shard takes", .value = &settings_.milliseconds}};
+  }
+  [[nodiscard]] troupe::Result<std::unique_ptr<Generator>> make(const GeneratorContext& context) override {
+    return std::unique_ptr<Generator>(std::make_unique<Faulty>(settings_, context.seed));
+  }
+
+ private:
+  FaultSettings settings_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  register_builtins().value();
+  register_generator(test::numbers()).value();
+  register_generator({.name = "faulty",
+                      .help = "Numbers that go wrong",
+                      .version = 1,
+                      .options = [] { return std::make_unique<FaultyOptions>(); },
+                      .samples_per_shard = 10})
+      .value();
+  register_format(test::lines()).value();
+  return troupe::run(argc, argv, &run_program);
+}

@@ -1,0 +1,239 @@
+"""Exactly once: whoever is killed, and however often, the data set is the one that an undisturbed run makes.
+
+Workers, the coordinator, the driver and a node are killed by SIGKILL, the disk fills up, a coordinator is stopped and
+taken over from. Afterwards the digest is the undisturbed run's, no temporary file is left, and no more than a shard a
+kill was made for nothing. CRD-1 to CRD-3, DRN-1 to DRN-3, JRN-2, JRN-3, RTK-1, RTK-2.
+"""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from program_case import ProgramCase  # noqa: E402
+
+SHARDS = 80
+
+
+class ExactlyOnceTest(ProgramCase):
+    JOB = ("--generator", "faulty", "--format", "lines", "--samples", 10 * SHARDS - 3, "--seed", 11)
+    SLOW = ("--milliseconds", 20)
+
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(7)
+        self.clusters = False
+
+    def tearDown(self):
+        if self.clusters:
+            self.troupe("stop", "--all")
+        super().tearDown()
+
+    def troupe(self, *arguments, before=()):
+        done = subprocess.run([*before, self.TROUPE, *map(str, arguments)], env=self.environment, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=60)
+        self.assertEqual(done.returncode, 0, f"{arguments}:\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def undisturbed(self):
+        self.datagen("run", *self.JOB, *self.SLOW, "--out", self.path("undisturbed"))
+        return self.digest(self.path("undisturbed"))
+
+    def check(self, out, digest):
+        self.assertEqual(self.temporaries(out), [])
+        self.assertEqual(self.processes("troupe-worker"), [])
+        self.assertEqual(self.digest(out), digest)
+        self.assertIn("good", self.datagen("verify", out))
+
+    def kill(self, pid):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def someone(self, find, running):
+        """One of those that `find` gives, once there is one; None when the run ends before."""
+        while running.poll() is None:
+            found = find()
+            if found:
+                return self.random.choice(found)
+            time.sleep(0.002)
+        return None
+
+    def wait_for_more(self, out, running, before, by):
+        while running.poll() is None and len(self.shards_there(out)) < before + by:
+            time.sleep(0.002)
+        return running.poll() is None
+
+    def test_workers_and_the_coordinator(self):
+        digest = self.undisturbed()
+        for workers in (1, 2, 8):
+            out, kills = self.path(f"workers-{workers}"), 0
+            with self.start("run", *self.JOB, *self.SLOW, "--out", out, "--workers", workers, "--retries", 20,
+                            "--troupe-cpus", 2) as running:
+                for turn in range(6):
+                    if not self.wait_for_more(out, running, len(self.shards_there(out)), 5):
+                        break
+                    find = (lambda: self.makers(out)) if turn % 2 == 0 else \
+                        (lambda: list(filter(None, [self.journal_holder(out)])))
+                    victim = self.someone(find, running)
+                    kills += victim is not None and self.kill(victim)
+                said = "".join(running.communicate(timeout=100))
+            self.assertEqual(running.returncode, 0, said)
+            self.assertGreaterEqual(kills, 4)
+            result = self.result(out)
+            self.assertEqual(result["shards_made"], SHARDS)
+            self.assertLessEqual(result["wasted_shards"], kills, result)
+            self.check(out, digest)
+
+    def test_the_driver(self):
+        digest = self.undisturbed()
+        for workers in (1, 2, 8):
+            out, kills = self.path(f"driver-{workers}"), 0
+            arguments = ("run", *self.JOB, *self.SLOW)
+            while True:
+                with self.start(*arguments, *(("--out", out) if arguments[0] == "run" else (out,)), "--workers",
+                                workers, "--troupe-cpus", 2) as running:
+                    go_on = kills < 4 and self.wait_for_more(out, running, len(self.shards_there(out)),
+                                                             self.random.randint(3, 12))
+                    if go_on and self.makers(out):
+                        kills += self.kill(running.pid)
+                    said = "".join(running.communicate(timeout=100))
+                if running.returncode == 0:
+                    break
+                self.assertEqual(running.returncode, -signal.SIGKILL, said)
+                self.until("nobody is left", lambda: not self.processes("troupe-worker"))
+                arguments = ("resume",)
+            self.assertEqual(kills, 4)
+            result = self.result(out)
+            # The driver's end is the end of all its workers; and some shards were made and not committed yet.
+            self.assertLessEqual(result["wasted_shards"], 2 * workers, result)
+            self.assertGreater(result["shards_before"], 0)
+            self.check(out, digest)
+
+    def test_everybody_in_turn(self):
+        digest = self.undisturbed()
+        out, verb, kills = self.path("all"), ("run", *self.JOB, *self.SLOW, "--out", self.path("all")), 0
+        while True:
+            with self.start(*verb, "--retries", 20) as running:
+                whom = self.random.choice(("worker", "coordinator", "driver")) if kills < 12 else None
+                if whom and self.wait_for_more(out, running, len(self.shards_there(out)), 2):
+                    victim = {"worker": lambda: self.someone(lambda: self.makers(out), running),
+                              "coordinator": lambda: self.journal_holder(out),
+                              "driver": lambda: running.pid}[whom]()
+                    kills += victim is not None and self.kill(victim)
+                    if whom != "driver" and self.wait_for_more(out, running, len(self.shards_there(out)), 2):
+                        kills += self.kill(running.pid)
+                said = "".join(running.communicate(timeout=100))
+            if running.returncode == 0:
+                break
+            self.assertEqual(running.returncode, -signal.SIGKILL, said)
+            verb = ("resume", out)
+        self.assertGreaterEqual(kills, 8)
+        self.check(out, digest)
+
+    def test_a_full_disk(self):
+        if os.geteuid() != 0:
+            self.skipTest("a small disk is mounted by root")
+        digest = self.undisturbed()
+        out = self.path("small")
+        os.mkdir(out)
+        # Pages of 4 KiB: some dozen files fit.
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", out], check=True)
+        try:
+            said = self.datagen("run", *self.JOB, "--out", out, code=1)
+            self.assertIn("No space left on device", said)
+            self.assertIn(f"datagen resume {out}", said)
+            self.assertEqual(self.temporaries(out), [])
+            there = len(self.shards_there(out))
+            self.assertGreater(there, 10)
+            self.assertIn("No space left", self.datagen("resume", out, code=1))
+            subprocess.run(["mount", "-o", "remount,size=4m", out], check=True)
+            self.datagen("resume", out)
+            self.datagen("run", *self.JOB, "--out", self.path("quick"))
+            self.check(out, self.digest(self.path("quick")))
+        finally:
+            subprocess.run(["umount", "-l", out], check=True)
+        self.assertTrue(digest)
+
+    def test_a_stopped_coordinator_is_taken_over_from(self):
+        digest = self.undisturbed()
+        out = self.path("stopped")
+        with self.start("run", *self.JOB, *self.SLOW, "--out", out) as running:
+            self.until("some shards", lambda: len(self.shards_there(out)) >= 10, running)
+            coordinator = self.until("a coordinator", lambda: self.journal_holder(out), running)
+            os.kill(coordinator, signal.SIGSTOP)
+            try:
+                self.datagen("resume", out)
+            finally:
+                os.kill(coordinator, signal.SIGCONT)
+            said = "".join(running.communicate(timeout=60))
+        self.assertEqual(running.returncode, 1, said)
+        self.assertIn("taken over", said)
+        self.check(out, digest)
+
+    def children(self, pid):
+        """The process and all below it."""
+        parents = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
+            except OSError:
+                pass
+        found = [pid]
+        for parent in found:
+            found += parents.get(parent, [])
+        return found
+
+    def two_nodes(self, before=()):
+        self.clusters = True
+        first = json.loads(self.troupe("start", "--head", "--cpus", 1, "--object-store-memory", "128MB", "--json"))
+        second = json.loads(self.troupe("start", "--address", first["address"], "--cpus", 1, "--object-store-memory",
+                                        "128MB", "--json", before=before))
+        return first, second
+
+    def test_a_node_of_two(self):
+        digest = self.undisturbed()
+        first, second = self.two_nodes()
+        out = self.path("nodes")
+        with self.start("run", *self.JOB, *self.SLOW, "--out", out, "--troupe-address", first["address"]) as running:
+            self.until("some shards", lambda: len(self.shards_there(out)) >= 10, running)
+            coordinator = self.until("a coordinator", lambda: self.journal_holder(out), running)
+            victim = second if coordinator in self.children(first["pid"]) else first
+            self.assertIs(victim, second, "the driver is on the head's node")
+            for pid in self.children(victim["pid"]):
+                self.kill(pid)
+            said = "".join(running.communicate(timeout=100))
+        self.assertEqual(running.returncode, 0, said)
+        result = self.result(out)
+        self.assertEqual(len(result["shards_of_node"]), 2, "both have made shards")
+        self.assertLessEqual(result["wasted_shards"], 1)
+        self.troupe("stop", "--all")
+        self.check(out, digest)
+
+    def test_a_node_that_does_not_share_the_folder(self):
+        if os.geteuid() != 0:
+            self.skipTest("a folder is hidden from a node by root")
+        digest = self.undisturbed()
+        out = self.path("hidden")
+        os.mkdir(out)
+        first, second = self.two_nodes(before=("unshare", "-m", "sh", "-c",
+                                               f'mount -t tmpfs none "{out}" && exec "$0" "$@"'))
+        said = self.datagen("run", *self.JOB, *self.SLOW, "--out", out, "--troupe-address", first["address"])
+        self.assertIn(f"node {second['node_id']} does not share {out}: its shards travel through the store", said)
+        result = self.result(out)
+        self.assertEqual(result["travelled_shards"], result["shards_of_node"][second["node_id"]])
+        self.assertGreater(result["travelled_shards"], 0)
+        self.troupe("stop", "--all")
+        self.check(out, digest)
+
+
+if __name__ == "__main__":
+    ProgramCase.PROGRAM, ProgramCase.TROUPE = sys.argv[1], sys.argv[2]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

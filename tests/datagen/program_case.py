@@ -1,0 +1,105 @@
+"""What the tests of the engine share: a session folder of their own, the program, and what it left."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+
+
+def alive(pid):
+    """A zombie whose parent has not looked yet is not alive."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class ProgramCase(unittest.TestCase):
+    PROGRAM = TROUPE = None
+
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="dg-")
+        self.root = self.temporary.name
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TROUPE_")}
+        self.environment["TROUPE_SESSION_ROOT"] = self.root
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def path(self, name):
+        return f"{self.root}/{name}"
+
+    def datagen(self, *arguments, code=0, **more):
+        done = subprocess.run([self.PROGRAM, *map(str, arguments)], env=self.environment, text=True, timeout=120,
+                              stdin=subprocess.DEVNULL, capture_output=True, **more)
+        self.assertEqual(done.returncode, code, f"{arguments}:\n{done.stdout}\n{done.stderr}")
+        return done.stdout + done.stderr
+
+    def start(self, *arguments):
+        return subprocess.Popen([self.PROGRAM, *map(str, arguments)], env=self.environment, text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def result(self, out):
+        with open(f"{out}/result.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def digest(self, out):
+        return json.loads(self.datagen("show", out, "--json"))["digest"]
+
+    def temporaries(self, out):
+        return [f"{folder}/{name}" for folder, _, names in os.walk(out) for name in names if name.endswith(".tmp")]
+
+    def processes(self, name, out=None):
+        """The processes of this test's clusters whose name is `name`, in the order of their start."""
+        found, mark = [], f"TROUPE_SESSION_ROOT={self.root}".encode()
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as comm, open(f"/proc/{pid}/environ",
+                                                                               "rb") as environment:
+                    if comm.read().strip() == name and mark in environment.read().split(b"\0"):
+                        found.append(int(pid))
+            except OSError:
+                pass
+        return sorted(found)
+
+    def journal_holder(self, out):
+        """The process that has a journal of this data set open: the coordinator's."""
+        for pid in self.processes("troupe-worker"):
+            try:
+                for descriptor in os.listdir(f"/proc/{pid}/fd"):
+                    if re.fullmatch(rf"{re.escape(out)}/manifest/\d+\.log( \(deleted\))?",
+                                    os.readlink(f"/proc/{pid}/fd/{descriptor}")):
+                        return pid
+            except OSError:
+                pass
+        return None
+
+    def makers(self, out):
+        """The processes that are inside of the run: they hold its token."""
+        found = []
+        for pid in self.processes("troupe-worker"):
+            try:
+                links = [os.readlink(f"/proc/{pid}/fd/{d}") for d in os.listdir(f"/proc/{pid}/fd")]
+            except OSError:
+                continue
+            if any(link.startswith(f"{out}/manifest/run.token") for link in links):
+                found.append(pid)
+        return found
+
+    def until(self, what, condition, running=None, seconds=60):
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            self.assertLess(time.monotonic(), deadline, f"not within {seconds} s: {what}")
+            if running is not None:
+                self.assertIsNone(running.poll(), f"it ended before: {what}")
+            time.sleep(0.002)
+        return value
+
+    def shards_there(self, out):
+        try:
+            return [name for name in os.listdir(f"{out}/data") if not name.startswith(".")]
+        except OSError:
+            return []
