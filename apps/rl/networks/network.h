@@ -18,6 +18,7 @@
 //          the products that give the parameters' gradients are not made.
 //   NET-6  Other networks without convolutions run on ColumnNetwork (column_network.h), the rest on LayeredNetwork, with
 //          the same layout of the parameters.
+//   NET-7  Where only dx is wanted, a row whose dy is 0 has a dx of 0, and ColumnNetwork does not calculate it.
 #pragma once
 
 #include <cstddef>
