@@ -48,7 +48,7 @@ TEST_P(MatmulKernel, MM5_AVectorGivesWhatOneColumnGives) {
         double sum = wide_bias[i];
         for (std::size_t p = 0; p < k; ++p) sum += wide_a[i * k + p] * wide_x[p];
         ASSERT_NEAR(want[i], sum, 1e-12);
-        ASSERT_NEAR(y[i], sum, 1e-5) << m << "x" << k;
+        ASSERT_NEAR(y[i], sum, 1e-4) << m << "x" << k;
       }
       EXPECT_EQ(y.back(), 77.0f) << "written outside";
     }

@@ -4,8 +4,8 @@
 // grows with the rows, of which a minibatch has few, and not with the square of the units. Rows are taken kPart at a
 // time through all layers, so that what they leave stays in the caches, and rows of a matrix stay near each other.
 //
-// A single row goes through products of a matrix and a vector, whose sums are rounded in another order: the numbers of a
-// row differ in their last bits between a batch of one and a larger one.
+// A single row goes through products of a matrix and a vector, whose sums are rounded in another order: the numbers of
+// a row differ in their last bits between a batch of one and a larger one.
 //
 // Promises: NET-1 to NET-3, NET-5 to NET-7. One thread at a time.
 #pragma once

@@ -1,5 +1,5 @@
-// Matrix products: C = A B, with either factor transposed in place, a row added, or added to what is there; and those of
-// a matrix and a vector.
+// Matrix products: C = A B, with either factor transposed in place, a row added, or added to what is there; and
+// products of a matrix and a vector.
 //
 // Pure; any thread. Scratch memory for packed factors is kept per thread, grows to the largest need and is reused.
 //
