@@ -172,6 +172,25 @@ TEST_P(EveryIsa, AdamMatchesDoubleOverManySteps) {
   }
 }
 
+TEST_P(EveryIsa, KO6_TargetsMoveByTheirShareOrBecomeTheValues) {
+  std::mt19937_64 random(11);
+  for (std::size_t count : {1, 7, 15, 16, 17, 33, 1000}) {
+    auto targets = random_values<float>(random, count, 1.0);
+    const auto values = random_values<float>(random, count, 1.0);
+    auto wide_targets = widen(targets);
+    const auto wide_values = widen(values);
+    targets.push_back(77);
+    for (int i = 0; i < 10; ++i) {
+      move_towards<float>(GetParam(), std::span(targets).first(count), values, 0.005);
+      move_towards<double>(GetParam(), wide_targets, wide_values, 0.005);
+    }
+    EXPECT_LT(deviation(targets, wide_targets), 1e-6) << count;
+    move_towards<float>(GetParam(), std::span(targets).first(count), values, 1);
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), targets.begin()));
+    EXPECT_EQ(targets.back(), 77.0f) << "written outside";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, EveryIsa, testing::ValuesIn(supported()),
                          [](const auto& info) { return std::string(isa_name(info.param)); });
 

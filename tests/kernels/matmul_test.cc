@@ -33,6 +33,28 @@ std::vector<Case> cases() {
 
 class MatmulKernel : public testing::TestWithParam<Isa> {};
 
+TEST_P(MatmulKernel, MM5_AVectorGivesWhatOneColumnGives) {
+  std::mt19937_64 random(6);
+  for (const std::size_t m : {1u, 3u, 4u, 257u}) {
+    for (const std::size_t k : {1u, 4u, 16u, 33u, 256u}) {
+      const auto a = random_values<float>(random, m * k, 1), x = random_values<float>(random, k, 1);
+      const auto bias = random_values<float>(random, m, 1);
+      const auto wide_a = widen(a), wide_x = widen(x), wide_bias = widen(bias);
+      std::vector<float> y(m + 1, 77.0f);
+      std::vector<double> want(m);
+      matvec<float>(GetParam(), m, k, a.data(), x.data(), bias.data(), y.data());
+      matvec<double>(GetParam(), m, k, wide_a.data(), wide_x.data(), wide_bias.data(), want.data());
+      for (std::size_t i = 0; i < m; ++i) {
+        double sum = wide_bias[i];
+        for (std::size_t p = 0; p < k; ++p) sum += wide_a[i * k + p] * wide_x[p];
+        ASSERT_NEAR(want[i], sum, 1e-12);
+        ASSERT_NEAR(y[i], sum, 1e-4) << m << "x" << k;
+      }
+      EXPECT_EQ(y.back(), 77.0f) << "written outside";
+    }
+  }
+}
+
 TEST_P(MatmulKernel, EveryFormAndAwkwardShapeMatchesDouble) {
   std::mt19937_64 random(5);
   for (const Case& c : cases()) {

@@ -8,6 +8,7 @@
 #include "apps/rl/algorithms/dqn.h"
 #include "apps/rl/algorithms/prioritized_replay.h"
 #include "apps/rl/algorithms/sac.h"
+#include "kernels/cpu/optimizer/optimizer.h"
 #include "tests/rl/golden.h"
 
 namespace {
@@ -157,7 +158,8 @@ TEST(GoldenSac, SquashedGaussianTargetAndLosses) {
     near(rl::sac_temperature_gradient(log_probs, c.scalar("target_entropy")), c.scalar("temperature_grad_log_alpha"),
          "gradient");
     std::vector<double> averaged = c.column("polyak_target");
-    rl::polyak(averaged, c.column("polyak_online"), c.scalar("tau"));
+    troupe::kernels::move_towards<double>(troupe::kernels::Isa::kReference, averaged, c.column("polyak_online"),
+                                          c.scalar("tau"));
     for (std::size_t i = 0; i < averaged.size(); ++i) near(averaged[i], c.column("polyak_result")[i], "polyak");
   });
 }

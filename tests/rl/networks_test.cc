@@ -1,4 +1,4 @@
-// NET-1 to NET-6, AK-1, OBE-1: networks and what they see, against finite differences and one another.
+// NET-1 to NET-7, AK-1, OBE-1: networks and what they see, against finite differences and one another.
 #include <cmath>
 #include <span>
 #include <vector>
@@ -84,7 +84,7 @@ TEST(Network, NET2_GradientsMatchFiniteDifferences) {
 }
 
 // Rows in one part of ColumnNetwork, in several, and none.
-TEST(Network, NET2_NET5_NET6_ColumnsGiveWhatLayersGive) {
+TEST(Network, NET2_NET5_NET6_NET7_ColumnsGiveWhatLayersGive) {
   for (const Case& one : cases()) {
     SCOPED_TRACE(one.name);
     EXPECT_EQ(dynamic_cast<ColumnNetwork<double>*>(make_network<double>(one.spec, {.input_gradients = true}).get()) !=
@@ -109,6 +109,13 @@ TEST(Network, NET2_NET5_NET6_ColumnsGiveWhatLayersGive) {
         for (std::size_t i = 0; i < grads.size(); ++i) ASSERT_NEAR(grads[i], want_grads[i], 1e-4) << rows << ", " << i;
         columns.backward(params, dy, {}, only);
         EXPECT_EQ(only, dx);
+        std::vector<float> some = dy;  // two rows of three have no slopes
+        const std::size_t outputs = one.spec.row_size(), inputs = one.spec.inputs();
+        for (std::size_t i = 0; i < some.size(); ++i)
+          if (i / outputs % 3 != 0) some[i] = 0;
+        columns.backward(params, some, {}, only);
+        for (std::size_t i = 0; i < only.size(); ++i)  // NET-7
+          ASSERT_EQ(only[i], i / inputs % 3 == 0 ? dx[i] : 0.0f) << rows << ", " << i;
       }
     }
   }

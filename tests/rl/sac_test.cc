@@ -1,4 +1,4 @@
-// SQG-1 to SQG-4, SCG-1 to SCG-4, SAL-1, SAL-2, NET-5, NET-7, GSD-1, LRN-1 to LRN-3 for SAC, and that it learns.
+// SQG-1 to SQG-4, SCG-1 to SCG-4, SAL-1, SAL-2, NET-5, NET-7, NET-8, GSD-1, LRN-1 to LRN-3 for SAC, and that it learns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -130,7 +130,7 @@ NetworkSpec gsde_network(Activation activation) {
           .gsde_first_log_std = -0.5};
 }
 
-TEST(GsdeNetwork, NET7_DeviationsAreThoseOfTheFeaturesTimesARandomMatrix) {
+TEST(GsdeNetwork, NET8_DeviationsAreThoseOfTheFeaturesTimesARandomMatrix) {
   const NetworkSpec spec = gsde_network(Activation::kTanh);
   EXPECT_EQ(spec.parameter_count(), 3u * 8 + 8 + 8 * 7 + 7 + 7 * 2 + 2 + 7 * 2);
   Generator random(5);

@@ -40,11 +40,9 @@ LearnerActor::LearnerActor(const RunConfig& config, const AnyPolicySpec& policy,
   if (resumed) learner_->restore(*resumed);
 }
 
-ParamsRef LearnerActor::publish() const {
-  const std::span<const float> params = learner_->params();
-  troupe::ArrayBuilder<float> builder(params.size());
-  std::copy(params.begin(), params.end(), builder.begin());
-  return troupe::put(std::move(builder).seal());
+ParamsRef LearnerActor::fill(troupe::ArrayBuilder<float> room) const {
+  std::ranges::copy(learner_->params(), room.begin());
+  return troupe::put(std::move(room).seal());
 }
 
 void LearnerActor::join(std::string group) {
@@ -78,16 +76,18 @@ UpdateReport LearnerActor::learn(const std::vector<troupe::ObjectRef<SampleBatch
 }
 
 UpdateReply LearnerActor::update(std::vector<troupe::ObjectRef<SampleBatch>> batches) {
+  troupe::ArrayBuilder<float> room = this->room();
   UpdateReport report = learn(batches);
-  return {.params = publish(), .report = std::move(report)};
+  return {.params = fill(std::move(room)), .report = std::move(report)};
 }
 
 void LearnerActor::follow(std::vector<troupe::ObjectRef<SampleBatch>> batches) { (void)learn(batches); }
 void LearnerActor::follow_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards) { (void)learn_each(shards); }
 
 UpdatesReply LearnerActor::update_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards) {
+  troupe::ArrayBuilder<float> room = this->room();
   UpdatesReply out = learn_each(shards);
-  out.params = publish();
+  out.params = fill(std::move(room));
   return out;
 }
 

@@ -21,7 +21,7 @@ class LearnerActor {
   LearnerActor(const RunConfig& config, const AnyPolicySpec& policy, const std::optional<StateDict>& resumed);
 
   /// Puts the current parameters.
-  ParamsRef publish() const;
+  ParamsRef publish() const { return fill(room()); }
   /// One update from all of them together.
   UpdateReply update(std::vector<troupe::ObjectRef<SampleBatch>> batches);
   /// One update a minibatch; a minibatch is of rows of all shards.
@@ -35,6 +35,12 @@ class LearnerActor {
   void follow_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards);
 
  private:
+  /// Memory of the store for the parameters. Taken while the learner would only wait for what it is to learn from: the
+  /// runners wait for what is published after an update.
+  [[nodiscard]] troupe::ArrayBuilder<float> room() const {
+    return troupe::ArrayBuilder<float>(learner_->params().size());
+  }
+  ParamsRef fill(troupe::ArrayBuilder<float> room) const;
   UpdateReport learn(const std::vector<troupe::ObjectRef<SampleBatch>>& batches);
   UpdatesReply learn_each(const std::vector<troupe::ObjectRef<DrawnBatches>>& shards);
   /// Throws on all learners when one cannot read them (LGR-1).

@@ -23,7 +23,7 @@ struct ReplayActorOptions {
 struct DrawOrder {
   std::vector<std::uint64_t> rows;  // of each minibatch
   double beta = 0;
-  ReplayMass all = {};              // of all shards
+  std::optional<ReplayMass> all = {};  // of all shards; none: of this one, when the call runs
 };
 
 class ReplayActor {

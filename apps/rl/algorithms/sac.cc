@@ -16,16 +16,6 @@ double mean(std::size_t count, F term) {
   return sum / static_cast<double>(count);
 }
 
-template <class T>
-void average(std::span<T> target, std::span<const T> online, double tau) {
-  if (tau == 1) {
-    std::ranges::copy(online, target.begin());
-    return;
-  }
-  const T share = static_cast<T>(tau);
-  for (std::size_t i = 0; i < target.size(); ++i) target[i] += share * (online[i] - target[i]);
-}
-
 }  // namespace
 
 SquashedSample squashed_gaussian(double mean, double log_std, double noise) {
@@ -61,8 +51,5 @@ double sac_temperature_gradient(std::span<const double> log_prob, double target_
 double sac_temperature_loss(std::span<const double> log_prob, double log_alpha, double target_entropy) {
   return log_alpha * sac_temperature_gradient(log_prob, target_entropy);
 }
-
-void polyak(std::span<double> target, std::span<const double> online, double tau) { average(target, online, tau); }
-void polyak(std::span<float> target, std::span<const float> online, double tau) { average(target, online, tau); }
 
 }  // namespace rl

@@ -1,5 +1,4 @@
-// The formulas of soft actor-critic: squashed Gaussian, twin-Q target, losses, Polyak averaging. Pure; double
-// throughout, but for the average of parameters.
+// The formulas of soft actor-critic: squashed Gaussian, twin-Q target, losses. Pure; double throughout.
 //
 // SAC-1  The Gaussian term comes from the noise, not from (u - mean) / std, which cancels when std is tiny.
 // SAC-2  log(1 - tanh(u)^2) is 2 (log 2 - u - softplus(-2u)), exact also where tanh is 1.
@@ -38,9 +37,5 @@ struct SacTargetInput {
 /// -mean(log_alpha * (log_prob + target_entropy)); its derivative for log_alpha is sac_temperature_gradient.
 [[nodiscard]] double sac_temperature_loss(std::span<const double> log_prob, double log_alpha, double target_entropy);
 [[nodiscard]] double sac_temperature_gradient(std::span<const double> log_prob, double target_entropy);
-
-/// target += tau * (online - target); with a tau of 1 it is a copy, to the bit.
-void polyak(std::span<double> target, std::span<const double> online, double tau);
-void polyak(std::span<float> target, std::span<const float> online, double tau);
 
 }  // namespace rl

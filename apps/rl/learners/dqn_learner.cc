@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "apps/rl/algorithms/sac.h"
 #include "apps/rl/samples/transitions.h"
 #include "kernels/cpu/optimizer/optimizer.h"
 
@@ -87,7 +86,8 @@ UpdateReport DqnLearner::step(const SampleView& samples) {
   troupe::kernels::adam_step<float>(options_.isa, {params_, grads_, first_moment_, second_moment_}, ++updates_,
                                     troupe::kernels::clip_scale(norm, options_.max_grad_norm),
                                     {.learning_rate = learning_rate, .epsilon = options_.adam_epsilon});
-  if (updates_ % options_.target.interval == 0) polyak(target_, std::span<const float>(params_), options_.target.tau);
+  if (updates_ % options_.target.interval == 0)
+    troupe::kernels::move_towards<float>(options_.isa, target_, params_, options_.target.tau);
   UpdateReport report{.metrics = {{"loss", scalars.loss},
                                   {"td_error", scalars.abs_error},
                                   {"q", scalars.q},

@@ -89,11 +89,19 @@ SacBatch<float> SacLearner::own_rows(const SacBatch<float>& all, Peers::Part par
           .whole = all.rows()};
 }
 
-void SacLearner::fill_from_peers(std::span<double> numbers, Peers::Part part) const {
-  if (peers_.alone()) return;
-  std::ranges::fill(numbers.first(part.begin), 0.0);
-  std::ranges::fill(numbers.subspan(part.begin + part.size), 0.0);
-  peers_.sum(numbers);  // zeros change no bit
+SacCriticScalars SacLearner::exchange(const SacCriticScalars& own, Peers::Part part) {
+  if (peers_.alone()) return own;
+  const std::size_t rows = errors_.size();
+  exchanged_.assign(2 * rows + 3, 0);  // at other rows zeros, which change no bit
+  const auto at = [&](std::size_t index) { return exchanged_.begin() + static_cast<std::ptrdiff_t>(index); };
+  const std::span errors(errors_), log_prob(log_prob_);
+  std::ranges::copy(errors.subspan(part.begin, part.size), at(part.begin));
+  std::ranges::copy(log_prob.subspan(part.begin, part.size), at(rows + part.begin));
+  std::ranges::copy(std::array{own.loss, own.q, own.target}, at(2 * rows));
+  peers_.sum(exchanged_);
+  std::copy_n(at(0), rows, errors_.begin());
+  std::copy_n(at(rows), rows, log_prob_.begin());
+  return {.loss = *at(2 * rows), .q = *at(2 * rows + 1), .target = *at(2 * rows + 2)};
 }
 
 UpdateReport SacLearner::step(const SampleView& samples) {
@@ -115,16 +123,13 @@ UpdateReport SacLearner::step(const SampleView& samples) {
 
   gradient_.act(actor_.params, batch, own_noise(noise_), own_noise(next_noise_));
   std::ranges::copy(gradient_.log_prob(), log_prob_.begin() + static_cast<std::ptrdiff_t>(part.begin));
-  fill_from_peers(log_prob_, part);
+  const SacCriticScalars critic =
+      exchange(gradient_.critic(critics_.params, targets_, batch, alpha, critics_.grads,
+                                std::span(errors_).subspan(part.begin, part.size)),
+               part);
+  peers_.sum(critics_.grads);
   const double d_log_alpha = sac_temperature_gradient(log_prob_, target_entropy_);
   const double alpha_loss = options_.temperature.fixed ? 0 : log_alpha_ * d_log_alpha;
-  SacCriticScalars critic = gradient_.critic(critics_.params, targets_, batch, alpha, critics_.grads,
-                                             std::span(errors_).subspan(part.begin, part.size));
-  fill_from_peers(errors_, part);
-  peers_.sum(critics_.grads);
-  std::array scalars{critic.loss, critic.q, critic.target};
-  peers_.sum(scalars);
-  critic = {.loss = scalars[0], .q = scalars[1], .target = scalars[2]};
   check_finite("the critics'", critic.loss + d_log_alpha, critics_.grads);
   ++updates_;
   if (!options_.temperature.fixed) step_temperature(d_log_alpha, learning_rate);
@@ -135,7 +140,8 @@ UpdateReport SacLearner::step(const SampleView& samples) {
   peers_.sum(std::span(&actor_loss, 1));
   check_finite("the actor's", actor_loss, actor_.grads);
   step_network(actor_, learning_rate);
-  if (updates_ % options_.target_interval == 0) polyak(targets_, std::span<const float>(critics_.params), options_.tau);
+  if (updates_ % options_.target_interval == 0)
+    troupe::kernels::move_towards<float>(options_.isa, targets_, critics_.params, options_.tau);
 
   double entropy = 0;
   for (const double one : log_prob_) entropy -= one / static_cast<double>(all.rows());

@@ -80,8 +80,9 @@ class SacLearner final : public Learner {
   void draw_noise(std::size_t rows);
   /// This learner's rows of a minibatch that is shared, and its noise.
   [[nodiscard]] SacBatch<float> own_rows(const SacBatch<float>& all, Peers::Part part) const;
-  /// What each peer has of `numbers` at its own rows, at all of them.
-  void fill_from_peers(std::span<double> numbers, Peers::Part part) const;
+  /// What the peers know of the rows, in one sum: the critics' scalars of all parts together, the errors and
+  /// log-probabilities of each part.
+  SacCriticScalars exchange(const SacCriticScalars& own, Peers::Part part);
   void step_temperature(double gradient, double learning_rate);
   void step_network(Learned& learned, double learning_rate) const;
   void check_finite(const char* whose, double loss, std::span<const float> grads) const;
@@ -98,7 +99,7 @@ class SacLearner final : public Learner {
   double log_alpha_, alpha_first_ = 0, alpha_second_ = 0;
   std::int64_t updates_ = 0;
   std::vector<float> obs_, next_obs_, action_;
-  std::vector<double> noise_, next_noise_, errors_, log_prob_;
+  std::vector<double> noise_, next_noise_, errors_, log_prob_, exchanged_;
   Peers peers_;
 };
 

@@ -64,11 +64,12 @@ Round OffPolicyLoop::round() {
   if (!params_) params_ = troupe::get(learners_.publish());
   if (!open_) play();
   if (open_->stage == Stage::kPlaying) {
-    read_masses();
+    if (!draws_ahead()) read_masses();
     open_->stage = can_learn() ? Stage::kLearning : Stage::kEnding;
   }
   if (open_->stage == Stage::kLearning) {
     learn();
+    if (draws_ahead()) read_masses();  // there by now
     write_back();
     open_->stage = Stage::kEnding;
   }
@@ -104,12 +105,18 @@ void OffPolicyLoop::read_masses() {
   }
 }
 
-bool OffPolicyLoop::can_learn() const {
-  if (steps_ + steps_of_a_round() <= config_.replay.learning_starts) return false;
-  return std::ranges::any_of(shards_, [](const Shard& shard) { return shard.mass.rows > 0; });
+bool OffPolicyLoop::starts_are_over() const {
+  return steps_ + steps_of_a_round() > config_.replay.learning_starts;
 }
 
+bool OffPolicyLoop::can_learn() const {
+  return starts_are_over() && std::ranges::any_of(shards_, [](const Shard& shard) { return shard.mass.rows > 0; });
+}
+
+bool OffPolicyLoop::draws_ahead() const { return shards_.size() == 1 && can_learn(); }
+
 void OffPolicyLoop::draw() {
+  const bool alone = shards_.size() == 1;  // then its mass may be one of before: it knows better
   std::vector<ReplayMass> masses;
   for (const Shard& shard : shards_) masses.push_back(shard.mass);
   const std::size_t updates =
@@ -117,7 +124,7 @@ void OffPolicyLoop::draw() {
   const double progress = std::min(1.0, static_cast<double>(steps_) / static_cast<double>(config_.total_steps));
   const double first = config_.replay.priority_beta;
   std::vector<DrawOrder> orders(shards_.size(), {.rows = {}, .beta = first + (1 - first) * progress,
-                                                 .all = merged(masses)});
+                                                 .all = alone ? std::nullopt : std::optional(merged(masses))});
   for (std::size_t update = 0; update < updates; ++update) {
     const std::vector<std::size_t> rows = allot_draws(masses, config_.replay.minibatch, generator_);
     for (std::size_t i = 0; i < orders.size(); ++i) orders[i].rows.push_back(rows[i]);

@@ -8,6 +8,9 @@
 //   a round:  kPlaying ──all shards have added──▶ kLearning ──the learner has answered, errors are sent──▶ kEnding
 //                 └──────────────────────────── nothing to learn from yet ────────────────────────────────────┘
 //
+// A replay of one shard is asked to add and to draw in one breath, because nothing has to be known before: the calls
+// follow each other without the loop. Several shards are asked for their masses in between.
+//
 // The minibatches of a round are drawn at once, over the mass of all shards; with priorities their errors count from
 // the next round on.
 //
@@ -56,7 +59,10 @@ class OffPolicyLoop final : public Algorithm {
   [[nodiscard]] std::int64_t steps_of_a_round() const;
   void play();
   void read_masses();
+  [[nodiscard]] bool starts_are_over() const;
   [[nodiscard]] bool can_learn() const;
+  /// Whether the draw can be asked for before the masses are known: from the only shard, which has rows already.
+  [[nodiscard]] bool draws_ahead() const;
   void draw();
   void learn();
   void write_back();

@@ -44,7 +44,21 @@ void ColumnNetwork<T>::forward(std::span<const T> params, std::span<const T> x, 
   x_ = x;
   rows_ = x.size() / spec_.inputs();
   for (Layer& layer : layers_) layer.y.resize(rows_ * layer.place.out);
+  if (rows_ == 1) return forward_row(params, y);
   for (const Part& part : parts()) forward_part(params, part, y);
+}
+
+template <class T>
+void ColumnNetwork<T>::forward_row(std::span<const T> params, std::span<T> y) {
+  const T* in = x_.data();
+  for (Layer& layer : layers_) {
+    T* out = layer.y.data();
+    troupe::kernels::matvec<T>(isa_, layer.place.out, layer.place.in, params.data() + layer.place.weights, in,
+                               params.data() + layer.place.biases, out);
+    if (layer.activated) troupe::kernels::activation_forward<T>(isa_, spec_.activation, layer.place.out, out, out);
+    in = out;
+  }
+  std::copy_n(in, y.size(), y.begin());
 }
 
 template <class T>
@@ -74,12 +88,57 @@ void ColumnNetwork<T>::forward_part(std::span<const T> params, const Part& part,
 template <class T>
 void ColumnNetwork<T>::backward(std::span<const T> params, std::span<const T> dy, std::span<T> grads,
                                 std::span<T> dx) {
+  if (rows_ == 0) std::ranges::fill(grads, T{0});
   if (!grads.empty()) {  // weights are written by the first part; biases are added to by all
-    if (rows_ == 0) std::fill(grads.begin(), grads.end(), T{0});
     for (const Layer& layer : layers_)
       std::fill_n(grads.begin() + static_cast<std::ptrdiff_t>(layer.place.biases), layer.place.out, T{0});
   }
-  for (const Part& part : parts()) backward_part(params, part, dy, grads, dx);
+  for (const Part& part : parts()) {
+    if (grads.empty()) input_slopes(params, part, dy, dx);
+    else backward_part(params, part, dy, grads, dx);
+  }
+}
+
+template <class T>
+void ColumnNetwork<T>::input_slopes(std::span<const T> params, const Part& part, std::span<const T> dy,
+                                    std::span<T> dx) {
+  const std::size_t outputs = layers_.back().place.out, inputs = spec_.inputs();
+  picked_.clear();
+  for (std::size_t row = 0; row < part.rows; ++row) {
+    const auto slopes = dy.subspan((part.begin + row) * outputs, outputs);
+    if (std::ranges::any_of(slopes, [](T slope) { return slope != T{0}; })) picked_.push_back(row);
+  }
+  const std::size_t count = picked_.size();
+  std::fill_n(dx.begin() + static_cast<std::ptrdiff_t>(part.begin * inputs), part.rows * inputs, T{0});
+  if (count == 0) return;
+  for (Layer& layer : layers_) layer.dy.resize(count * layer.place.out);
+  for (std::size_t unit = 0; unit < outputs; ++unit) {
+    for (std::size_t i = 0; i < count; ++i)
+      layers_.back().dy[unit * count + i] = dy[(part.begin + picked_[i]) * outputs + unit];
+  }
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    Layer& layer = layers_[i];
+    const auto [units, in] = std::pair(layer.place.out, layer.place.in);
+    if (layer.activated) {
+      picked_y_.resize(units * count);
+      const T* y = given(i, part);
+      for (T* to = picked_y_.data(); to != picked_y_.data() + picked_y_.size(); y += part.rows)
+        for (const std::size_t row : picked_) *to++ = y[row];
+      troupe::kernels::unit_backward<T>(isa_, spec_.activation, {.units = units, .samples = count}, picked_y_.data(),
+                                        layer.dy.data(), nullptr);
+    }
+    const T* weights = params.data() + layer.place.weights;
+    if (i != 0) {
+      matmul<T>(isa_, {.m = in, .n = count, .k = units}, {.data = weights, .stride = in, .transposed = true},
+                {.data = layer.dy.data(), .stride = count}, {.data = layers_[i - 1].dy.data(), .stride = count});
+      continue;
+    }
+    picked_dx_.resize(count * in);
+    matmul<T>(isa_, {.m = count, .n = in, .k = units}, {.data = layer.dy.data(), .stride = count, .transposed = true},
+              {.data = weights, .stride = in}, {.data = picked_dx_.data(), .stride = in});
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    std::copy_n(picked_dx_.data() + i * inputs, inputs, dx.data() + (part.begin + picked_[i]) * inputs);
 }
 
 template <class T>
@@ -96,20 +155,19 @@ void ColumnNetwork<T>::backward_part(std::span<const T> params, const Part& part
     Layer& layer = layers_[i];
     const auto [units, in] = std::pair(layer.place.out, layer.place.in);
     T* slope = layer.dy.data();
-    T* dbias = grads.empty() ? nullptr : grads.data() + layer.place.biases;  // NET-5
+    T* dbias = grads.data() + layer.place.biases;
     if (layer.activated) {
       troupe::kernels::unit_backward<T>(isa_, spec_.activation, {.units = units, .samples = part.rows},
                                         given(i, part), slope, dbias);
-    } else if (dbias != nullptr) {
+    } else {
       for (std::size_t unit = 0; unit < units; ++unit)
         for (std::size_t row = 0; row < part.rows; ++row) dbias[unit] += slope[unit * part.rows + row];
     }
-    if (!grads.empty())
-      matmul<T>(isa_, {.m = units, .n = in, .k = part.rows}, {.data = slope, .stride = part.rows},
-                i == 0 ? troupe::kernels::MatmulFactor<T>{.data = x_.data() + part.begin * in, .stride = in}
-                       : troupe::kernels::MatmulFactor<T>{.data = given(i - 1, part), .stride = part.rows,
-                                                          .transposed = true},
-                {.data = grads.data() + layer.place.weights, .stride = in, .accumulate = part.begin != 0});
+    matmul<T>(isa_, {.m = units, .n = in, .k = part.rows}, {.data = slope, .stride = part.rows},
+              i == 0 ? troupe::kernels::MatmulFactor<T>{.data = x_.data() + part.begin * in, .stride = in}
+                     : troupe::kernels::MatmulFactor<T>{.data = given(i - 1, part), .stride = part.rows,
+                                                        .transposed = true},
+              {.data = grads.data() + layer.place.weights, .stride = in, .accumulate = part.begin != 0});
     const T* weights = params.data() + layer.place.weights;
     if (i != 0)
       matmul<T>(isa_, {.m = in, .n = part.rows, .k = units}, {.data = weights, .stride = in, .transposed = true},

@@ -90,7 +90,7 @@ std::vector<LayerPlace> layers_of(const NetworkSpec& spec) {
     add(fmt::format("hidden{}", i), in, spec.hidden[i]);
     in = spec.hidden[i];
   }
-  if (spec.outputs != 0) add("output", in, spec.gsde_first_log_std ? spec.outputs / 2 : spec.outputs);  // NET-7
+  if (spec.outputs != 0) add("output", in, spec.gsde_first_log_std ? spec.outputs / 2 : spec.outputs);  // NET-8
   return out;
 }
 

@@ -16,9 +16,10 @@
 //          is faster for those; the parameters are laid out in the same way.
 //   NET-5  With input_gradients and without convolutions backward() takes empty `grads`: only dx is wanted then, and
 //          the products that give the parameters' gradients are not made.
-//   NET-6  Other networks without convolutions run on ColumnNetwork (column_network.h), the rest on LayeredNetwork, with
-//          the same layout of the parameters.
-//   NET-7  With gsde_first_log_std half of the outputs are those of the last linear layer; the others come of a matrix
+//   NET-6  Other networks without convolutions run on ColumnNetwork (column_network.h), the rest on LayeredNetwork,
+//          with the same layout of the parameters.
+//   NET-7  Where only dx is wanted, a row whose dy is 0 has a dx of 0, and ColumnNetwork does not calculate it.
+//   NET-8  With gsde_first_log_std half of the outputs are those of the last linear layer; the others come of a matrix
 //          of deviations, which stands behind all layers.
 #pragma once
 

@@ -84,6 +84,21 @@ void matmul(Isa isa, const MatmulShape& shape, const MatmulFactor<T>& a, const P
 }
 
 template <class T>
+void matvec(Isa isa, std::size_t m, std::size_t k, const T* a, const T* x, const T* bias, T* y) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (const detail::MatmulVersion* version = matmul_version(isa)) {
+      version->matvec(m, k, a, x, bias, y);
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < m; ++i) {
+    T sum{0};
+    for (std::size_t p = 0; p < k; ++p) sum += a[i * k + p] * x[p];
+    y[i] = sum + bias[i];
+  }
+}
+
+template <class T>
 void linear_forward(Isa isa, const LinearShape& s, const T* x, const T* w, const T* bias, T* y) {
   matmul<T>(isa, {.m = s.rows, .n = s.out, .k = s.in}, {.data = x, .stride = s.in},
             {.data = w, .stride = s.in, .transposed = true}, {.data = y, .stride = s.out, .bias = bias});
@@ -120,6 +135,8 @@ template void matmul<double>(Isa, const MatmulShape&, const MatmulFactor<double>
                              const MatmulResult<double>&);
 template class PackedFactor<float>;
 template class PackedFactor<double>;
+template void matvec<float>(Isa, std::size_t, std::size_t, const float*, const float*, const float*, float*);
+template void matvec<double>(Isa, std::size_t, std::size_t, const double*, const double*, const double*, double*);
 template void linear_forward<float>(Isa, const LinearShape&, const float*, const float*, const float*, float*);
 template void linear_forward<double>(Isa, const LinearShape&, const double*, const double*, const double*, double*);
 template void linear_backward<float>(Isa, const LinearShape&, const float*, const float*, const float*,

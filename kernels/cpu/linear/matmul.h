@@ -1,4 +1,5 @@
-// Matrix products: C = A B, with either factor transposed in place, a row added, or added to what is there.
+// Matrix products: C = A B, with either factor transposed in place, a row added, or added to what is there; and
+// products of a matrix and a vector.
 //
 // Pure; any thread. Scratch memory for packed factors is kept per thread, grows to the largest need and is reused.
 //
@@ -8,6 +9,7 @@
 // MM-3  C may not overlap A, B or the bias; the residual is C itself or does not overlap it.
 // MM-4  A product with all terms of a PackedFactor has the same bits as the one with the factor that it was packed
 //       from.
+// MM-5  matvec sums in an order of its own, which depends on k and the instruction set only.
 #pragma once
 
 #include <cstddef>
@@ -95,6 +97,10 @@ template <class T>
 void matmul(Isa isa, const MatmulShape& shape, const MatmulFactor<T>& a, const PackedFactor<T>& b,
             const MatmulResult<T>& c);
 
+/// y = A x + bias, A [m][k] dense: a layer for a single row. A product would calculate a register of columns for it.
+template <class T>
+void matvec(Isa isa, std::size_t m, std::size_t k, const T* a, const T* x, const T* bias, T* y);
+
 /// A fully connected layer: y = x w^T + bias, x [rows][in], w [out][in], y [rows][out], all dense.
 struct LinearShape {
   std::size_t rows = 0, in = 0, out = 0;
@@ -131,6 +137,7 @@ struct MatmulVersion {
   std::size_t (*packed_size)(std::size_t k, std::size_t n);  // floats
   void (*pack_b)(std::size_t k, std::size_t n, const MatmulFactor<float>& b, float* packed);
   void (*add_rows)(const float* rows, std::size_t count, std::size_t columns, float* sums);  // sums[c] += rows[r][c]
+  void (*matvec)(std::size_t m, std::size_t k, const float* a, const float* x, const float* bias, float* y);
 };
 const MatmulVersion* matmul_avx2();  // null where it was not built
 const MatmulVersion* matmul_avx512();

@@ -9,7 +9,7 @@
 
 namespace troupe::kernels::detail {
 const MatmulVersion* matmul_avx2() {
-  static constexpr MatmulVersion kVersion{&multiply, &packed_size, &pack_b, &add_rows};
+  static constexpr MatmulVersion kVersion{&multiply, &packed_size, &pack_b, &add_rows, &multiply_vector};
   return &kVersion;
 }
 }  // namespace troupe::kernels::detail

@@ -139,6 +139,22 @@ void rmsprop_step(std::span<T> params, std::span<const T> grads, std::span<T> sq
 }
 
 template <class T>
+void move_towards(Isa isa, std::span<T> targets, std::span<const T> values, double share) {
+  if (share == 1) {
+    std::copy(values.begin(), values.end(), targets.begin());
+    return;
+  }
+  const auto part = static_cast<T>(share);
+  if constexpr (std::is_same_v<T, float>) {
+    if (const detail::VectorVersion* version = vector_version(isa)) {
+      version->move_towards(targets.data(), values.data(), targets.size(), part);
+      return;
+    }
+  }
+  for (std::size_t i = 0; i < targets.size(); ++i) targets[i] += part * (values[i] - targets[i]);
+}
+
+template <class T>
 void square_sums(std::span<const T> values, std::span<double> sums) {
   std::size_t done = 0;
   if constexpr (std::is_same_v<T, float>) {
@@ -196,6 +212,8 @@ template void rmsprop_step<float>(std::span<float>, std::span<const float>, std:
                                   const RmspropOptions&);
 template void rmsprop_step<double>(std::span<double>, std::span<const double>, std::span<double>, double,
                                    const RmspropOptions&);
+template void move_towards<float>(Isa, std::span<float>, std::span<const float>, double);
+template void move_towards<double>(Isa, std::span<double>, std::span<const double>, double);
 template void square_sums<float>(std::span<const float>, std::span<double>);
 template void square_sums<double>(std::span<const double>, std::span<double>);
 template double global_norm<float>(std::span<const float>);

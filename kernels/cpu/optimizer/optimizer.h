@@ -11,6 +11,7 @@
 // KO-3  clip_scale = min(1, max_norm / (norm + 1e-6)).
 // KO-4  SGD: g += weight_decay * p; buf = g at step 1, then momentum * buf + g; p -= lr * buf.
 // KO-5  RMSprop: v = decay v + (1-decay) g^2; p -= lr g / sqrt(v + eps): TensorFlow's, with eps under the root.
+// KO-6  move_towards: t += share * (v - t); with a share of 1 it is a copy, to the bit.
 #pragma once
 
 #include <cstddef>
@@ -73,6 +74,10 @@ template <class T>
 void rmsprop_step(std::span<T> params, std::span<const T> grads, std::span<T> squares, double grad_scale,
                   const RmspropOptions& options);
 
+/// Moves every target by that share of its way to the value (KO-6): an average that forgets.
+template <class T>
+void move_towards(Isa isa, std::span<T> targets, std::span<const T> values, double share);
+
 inline constexpr std::size_t kNormBlock = 4096;
 
 /// Sums of squares of each block of kNormBlock elements, the last one shorter; sums has a place for each.
@@ -114,6 +119,7 @@ struct VectorVersion {
   void (*sgd)(float* p, const float* g, float* buffer, std::size_t count, const SgdConstants<float>&);
   void (*tanh_all)(const float* in, float* out, std::size_t count);
   void (*square_sums)(const float* values, std::size_t blocks, double* sums);  // of whole blocks of kNormBlock; KO-2
+  void (*move_towards)(float* targets, const float* values, std::size_t count, float share);
 };
 const VectorVersion* vector_avx2();  // null where it was not built
 const VectorVersion* vector_avx512();

@@ -9,7 +9,7 @@
 
 namespace troupe::kernels::detail {
 const VectorVersion* vector_avx512() {
-  static constexpr VectorVersion kVersion{&adam, &sgd, &tanh_all, &square_sum_blocks};
+  static constexpr VectorVersion kVersion{&adam, &sgd, &tanh_all, &square_sum_blocks, &move_all};
   return &kVersion;
 }
 }  // namespace troupe::kernels::detail
