@@ -90,6 +90,9 @@ class KillsTest(unittest.TestCase):
                 (*arguments, "--steps", str(total), "--max-failures", "0"))
             if victim is None:
                 break
+            seconds = [json.loads(line)["seconds"] for line in self.lines(folder)]
+            print(f"worker {number}: the longest without new steps "
+                  f"{max((b - a for a, b in zip(seconds, seconds[1:])), default=0):.2f} s")
             if code == 1:
                 # Who meets it first: a call of the learner, or a runner that reads parameters, which only learners own.
                 self.assertRegex(said, rf"LearnerActor is dead[^\n]*SIGKILL[^\n]*pid {victim}\b|"

@@ -79,6 +79,10 @@ class RlTest(unittest.TestCase):
         self.assertGreater(faults["threw"], 20)
         self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
 
+    def test_a_device_that_learners_do_not_have_is_refused(self):
+        _, err = self.train(2, "gpu", "--device", "cuda")
+        self.assertIn("device cuda: the learner of ppo calculates on the CPU only", err)
+
     def test_faulted_episodes_are_dropped_on_demand(self):
         for algo, more in {"ppo": (), "a2c": (), "impala": (), "dqn": ("--n-step", "3")}.items():
             with self.subTest(algo):

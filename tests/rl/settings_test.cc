@@ -1,4 +1,4 @@
-// SET-1 to SET-3, ENS-1, RCL-2: settings from text, YAML and JSON, and what environments they make.
+// SET-1 to SET-3, ENS-1, RCF-1, RCL-2: settings from text, YAML and JSON, and what environments they make.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -127,6 +127,18 @@ TEST(Settings, AnOptionalNumberIsANumberOrAuto) {
   EXPECT_EQ(config.sac.temperature, 0.1) << "a refused value changes nothing";
   ASSERT_TRUE(assign_text(setting, "auto").ok());
   EXPECT_FALSE(config.sac.temperature.has_value());
+}
+
+TEST(RunConfig, RCF1_ADeviceThatNoLearnerHasIsRefusedByName) {
+  for (const std::string& algo : algorithm_names()) {
+    EXPECT_TRUE(config_from({{"algo", algo}, {"device", "cpu"}}).ok());
+    const auto refused = config_from({{"algo", algo}, {"device", "cuda"}});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().message(), "device cuda: the learner of " + algo +
+                                             " calculates on the CPU only; the program that trains on GPUs is gpt");
+    EXPECT_FALSE(config_from({{"algo", algo}, {"device", "tpu"}}).ok());
+  }
 }
 
 TEST(RunConfig, TheAlgorithmDecidesWhichSettingsThereAre) {

@@ -1,5 +1,5 @@
-// InferenceActor: chooses actions for many runners at once (SEED RL, Espeholt et al., 2020): one product of matrices for
-// the observations of all, and parameters in one place.
+// InferenceActor: chooses actions for many runners at once (SEED RL, Espeholt et al., 2020): one product of matrices
+// for the observations of all, and parameters in one place.
 //
 //   runner A ──observations──▶ ┐                                  ┌──▶ actions, log-probabilities ──▶ runner A
 //   runner B ──observations──▶ ┴─▶ a batch, by size or by time ───┴──▶ ...                        ──▶ runner B

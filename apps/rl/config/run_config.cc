@@ -30,6 +30,8 @@ std::vector<Setting> common_settings(RunConfig& c) {
       {.name = "fault_prefix", .help = "Good steps of an episode that an environment's fault broke off: learned from, "
                                        "or not",
        .value = &c.fault_prefix, .choices = {"bootstrap", "drop"}},
+      {.name = "device", .help = "Of the learners; cuda is refused: they have no code for GPUs", .value = &c.device,
+       .choices = {"cpu", "cuda"}},
       {.name = "evaluate_every", .help = "Plays a copy without exploration after this share of total_steps; 0: never",
        .value = &e.every, .least = 0, .most = 1},
       {.name = "evaluation_episodes", .help = "Of each copy", .value = &e.episodes, .least = 1,
@@ -81,6 +83,13 @@ std::vector<Setting> settings_of(RunConfig& c) {
   return out;
 }
 
+troupe::Status check_device(const RunConfig& config) {
+  if (config.device == "cpu") return {};
+  return troupe::InvalidArgumentError(
+      fmt::format("device {}: the learner of {} calculates on the CPU only; the program that trains on GPUs is gpt",
+                  config.device, config.algo));
+}
+
 troupe::Result<RunConfig> config_from(const boost::json::object& given) {
   std::string algo = RunConfig{}.algo;
   if (const boost::json::value* named = given.if_contains("algo"); named != nullptr && named->is_string())
@@ -102,6 +111,7 @@ troupe::Result<RunConfig> config_from(const boost::json::object& given) {
     }
   }
   if (troupe::Status status = assign_all(settings, given); !status.ok()) return status.error_ptr();
+  if (troupe::Status device = check_device(*out); !device.ok()) return device.error_ptr();
   return out;
 }
 

@@ -3,6 +3,8 @@
 // Which settings there are, and their defaults, depends on the algorithm (algorithm_config.h): settings_of lists those
 // of config.algo, and two algorithms may mean their own number by one name (learning_rate).
 //
+// RCF-1  No learner calculates on a GPU: device "cuda" is an InvalidArgumentError that says who does.
+//
 // The defaults of PPO were chosen on CartPole over 60 seeds with 2 workers of 16 environments, and tried on others than
 // the bench's (1001 to 1012): all solved, median 73k steps, slowest 92k. Learning rate and clip fall over total_steps;
 // over 100,000 steps instead of 500,000 the same twelve have the same median and need 83k at most.
@@ -159,6 +161,7 @@ struct RunConfig {
   std::int64_t total_steps = 500'000;
   bool stop_when_solved = true;
   std::string fault_prefix = "bootstrap";
+  std::string device = "cpu";   // of the learners: RCF-1
   NetworkSettings network = {};
   PpoSettings ppo = {};
   A2cSettings a2c = {};
@@ -183,7 +186,9 @@ struct RunConfig {
 [[nodiscard]] troupe::Result<RunConfig> defaults_of(const std::string& algo);
 /// Those of config.algo; they point into `config`.
 [[nodiscard]] std::vector<Setting> settings_of(RunConfig& config);
-/// A configuration of the settings that are given: "algo" first, whose defaults hold for what is not.
+/// RCF-1
+[[nodiscard]] troupe::Status check_device(const RunConfig& config);
+/// A configuration of the settings that are given: "algo" first, whose defaults hold for what is not. Checked.
 [[nodiscard]] troupe::Result<RunConfig> config_from(const boost::json::object& given);
 
 /// For the spaces of the configuration's environment, which is made for a moment. What MadeEnv::make and policy_for say

@@ -248,6 +248,7 @@ troupe::Result<RunConfig> TrainCommand::over(RunConfig base) const {
     return troupe::InvalidArgumentError(fmt::format("the checkpoint is one of {}, not of {}", base.algo,
                                                     std::string_view(algo->as_string())));
   if (troupe::Status status = assign_all(settings_of(base), given); !status.ok()) return status.error_ptr();
+  if (troupe::Status device = check_device(base); !device.ok()) return device.error_ptr();
   return base;
 }
 
