@@ -193,11 +193,13 @@ class InstallDepsTest(unittest.TestCase):
 
     def test_packages_of_pypi_are_pinned(self):
         with open(os.path.join(ROOT, "cmake", "install-deps"), encoding="utf-8") as file:
-            names = re.search(r"^rl_pypi=\(([^)]*)\)", file.read(), re.M).group(1).split()
-        self.assertGreater(len(names), 3)
-        for name in names:
-            self.assertRegex(name, r"^[\w-]+==[\d.]+$")
-        self.assertEqual(self.deps("--dry-run", "rl").returncode, 0)
+            text = file.read()
+        for group in ("rl", "data"):
+            names = re.search(rf"^{group}_pypi=\(([^)]*)\)", text, re.M).group(1).split()
+            self.assertGreater(len(names), 3)
+            for name in names:
+                self.assertRegex(name, r"^[\w-]+==[\d.]+$")
+            self.assertEqual(self.deps("--dry-run", group).returncode, 0)
 
 
 if __name__ == "__main__":
