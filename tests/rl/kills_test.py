@@ -98,7 +98,7 @@ class KillsTest(unittest.TestCase):
                 self.assertRegex(said, rf"LearnerActor is dead[^\n]*SIGKILL[^\n]*pid {victim}\b|"
                                        rf"the owner of the object, process \S+ \(pid {victim}\), died")
             else:
-                self.assertEqual(code, 3, said)
+                self.assertIn(code, (0, 3), said)  # what IMPALA learns depends on time: it may solve its task
                 self.check_steps(folder, steps_of_a_round, total)
                 survived += 1
             number += 1
