@@ -5,7 +5,8 @@
 //
 // A function touches its frame where it likes. Unless its compiler probes each page (-fstack-clash-protection), which
 // nobody can ask of what users compile, a frame larger than the guard area jumps over it. The area is addresses only:
-// it takes no memory and no page table.
+// what it costs is half a KiB of page tables a stack, as stacks of 1 MiB lie further apart (5,000 of them: 2.5 KiB a
+// stack, with a guard of one page 2.0), and 0.5 us of 7.3 where one is made.
 //
 // Thread rule: a plain value; any thread.
 //
