@@ -156,9 +156,12 @@ std::shared_ptr<ShmSegment> receive_all(const MeetingPlan& plan) {
   Verdict verdict;
   verdict.backend = std::uint32_t(Backend::kShm);
   verdict.meeting = meeting;
-  for (int r = 1; r < plan.size; ++r)
+  const MeetingSecret secret(plan.token);
+  for (int r = 1; r < plan.size; ++r) {
+    verdict.proof = secret.verdict(arrivals.greetings[std::size_t(r)], verdict, {});
     if (!send_welcome(arrivals.sockets[std::size_t(r)].get(), verdict, segment->fd()))
       fail_meeting(plan, Reason::kDied, fmt::format("rank {} hung up", r), {r});
+  }
   return segment;
 }
 
@@ -219,10 +222,10 @@ UniqueFd receive_verdict(const MeetingPlan& plan, int socket, Verdict& verdict) 
 std::shared_ptr<ShmSegment> ask(const MeetingPlan& plan) {
   const Visit own = visit_of(plan);
   const UniqueFd socket = dial_rank_0(plan);
-  introduce(plan, own, socket.get());
+  const MeetingGreeting greeting = introduce(plan, own, socket.get());
   Verdict verdict;
   UniqueFd descriptor = receive_verdict(plan, socket.get(), verdict);
-  check_refusal(plan, verdict.refusal);
+  check_verdict(plan, greeting, verdict, {});
   if (!descriptor) fail_meeting(plan, Reason::kBackend, "rank 0 sent no descriptor");
   const std::uint64_t key = MeetingSecret(plan.token).group_key(verdict.meeting, plan.group);
   std::shared_ptr<ShmSegment> segment = ShmSegment::attach(std::move(descriptor), key).value();

@@ -13,7 +13,7 @@ template <class T> std::string_view bytes_of(const T& value) {
 }
 
 std::string transcript(std::string_view side, const MeetingHello& hello, const MeetingNonce& nonce) {
-  std::string message("troupe meeting 3 ");
+  std::string message("troupe meeting 4 ");
   message += side;
   message += bytes_of(hello);
   message += bytes_of(nonce);
@@ -43,8 +43,18 @@ MeetingProof MeetingSecret::answer(const MeetingHello& hello, const MeetingNonce
   return net::hmac_sha256(key_, message);
 }
 
+MeetingProof MeetingSecret::verdict(const MeetingGreeting& greeting, const Verdict& verdict,
+                                    std::span<const Card> cards) const {
+  std::string message = transcript("verdict", greeting.hello, greeting.nonce);
+  Verdict unproven = verdict;
+  unproven.proof = {};
+  message += bytes_of(unproven);
+  for (const Card& card : cards) message += bytes_of(card);
+  return net::hmac_sha256(key_, message);
+}
+
 std::uint64_t MeetingSecret::group_key(const MeetingNonce& meeting, const std::string& group) const {
-  std::string message("troupe meeting 3 group key");
+  std::string message("troupe meeting 4 group key");
   message += bytes_of(meeting);
   message += group;
   const net::Token::Digest digest = net::hmac_sha256(key_, message);

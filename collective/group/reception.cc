@@ -69,6 +69,7 @@ class Reception {
         here_(std::size_t(plan.size), false) {
     arrivals_.cards.resize(std::size_t(plan.size));
     arrivals_.sockets.resize(std::size_t(plan.size));
+    arrivals_.greetings.resize(std::size_t(plan.size));
     arrivals_.cards[0] = own.card;
     here_[0] = true;
   }
@@ -212,6 +213,7 @@ class Reception {
     here_[std::size_t(rank)] = true;
     if (!disagreement_.empty()) return;
     arrivals_.cards[std::size_t(rank)] = guest.answer.card;
+    arrivals_.greetings[std::size_t(rank)] = {guest.hello, guest.nonce};
     arrivals_.sockets[std::size_t(rank)] = std::move(guest.fd);
   }
 
@@ -314,6 +316,13 @@ void refuse_all(const Arrivals& arrivals, Reason reason, const std::string& text
     if (socket) tell(socket.get(), reason, text);
 }
 
+void check_verdict(const MeetingPlan& plan, const MeetingGreeting& greeting, const Verdict& verdict,
+                   std::span<const Card> cards) {
+  check_refusal(plan, verdict.refusal);
+  if (!net::same_proof(verdict.proof, MeetingSecret(plan.token).verdict(greeting, verdict, cards)))
+    fail_meeting(plan, Reason::kMismatch, "what came as rank 0's verdict is not what it has said: it was altered");
+}
+
 void check_refusal(const MeetingPlan& plan, const Refusal& refusal) {
   if (refusal.error[0] != 0)
     fail_meeting(plan, Reason(std::min(refusal.reason, std::uint32_t(Reason::kBackend))), text_of(refusal.error));
@@ -326,7 +335,7 @@ MeetingNonce draw_nonce(const MeetingPlan& plan) {
   return nonce;
 }
 
-void introduce(const MeetingPlan& plan, const Visit& own, int socket) {
+MeetingGreeting introduce(const MeetingPlan& plan, const Visit& own, int socket) {
   const auto receive = [&](void* into, std::size_t size) {
     if (receive_whole(socket, into, size, plan.deadline)) return;
     if (Clock::now() >= plan.deadline)
@@ -346,6 +355,7 @@ void introduce(const MeetingPlan& plan, const Visit& own, int socket) {
     fail_meeting(plan, Reason::kMismatch, kAnotherToken);
   const MeetingAnswer answer{own.card, secret.answer(hello, welcome.nonce, own.card)};
   (void)send_whole(socket, &answer, sizeof answer, plan.deadline);
+  return {hello, welcome.nonce};
 }
 
 }  // namespace troupe::collective

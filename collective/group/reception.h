@@ -20,6 +20,7 @@
 // Thread rule: any thread; waits until the deadline at most.
 #pragma once
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,7 @@ Judgement judge(const Visit& guest, const Visit& own, const std::vector<bool>& h
 struct Arrivals {
   std::vector<Card> cards;        ///< by rank
   std::vector<UniqueFd> sockets;  ///< by rank; none of rank 0
+  std::vector<MeetingGreeting> greetings;  ///< by rank
 };
 /// Rank 0: takes in all others. Throws CollectiveError: kTimeout names who did not come, kMismatch says what differs,
 /// kBackend that the listener does not work.
@@ -75,8 +77,11 @@ void refuse_all(const Arrivals& arrivals, Reason reason, const std::string& text
 
 /// The others: lets rank 0 prove itself on a new connection, then shows the card (RC-5); next comes the verdict. Throws
 /// CollectiveError: kMismatch where it is not proven, rank 0's no, kDied or kTimeout where it says nothing.
-void introduce(const MeetingPlan& plan, const Visit& own, int socket);
-/// Rank 0's no is thrown as CollectiveError.
+MeetingGreeting introduce(const MeetingPlan& plan, const Visit& own, int socket);
+/// Rank 0's no is thrown as CollectiveError; so is a verdict, or cards, that it has not said (kMismatch, MSC-4).
+void check_verdict(const MeetingPlan& plan, const MeetingGreeting& greeting, const Verdict& verdict,
+                   std::span<const Card> cards);
+/// The first half of it: what comes behind a no is not read.
 void check_refusal(const MeetingPlan& plan, const Refusal& refusal);
 
 MeetingNonce draw_nonce(const MeetingPlan& plan);

@@ -78,8 +78,10 @@ Table receive_all(const MeetingPlan& plan, const Visit& own) {
   verdict.backend = std::uint32_t(table.backend);
   verdict.founder_fd = table.founder_fd;
   verdict.meeting = meeting;
+  const MeetingSecret secret(plan.token);
   for (int r = 1; r < plan.size; ++r) {
     const int fd = arrivals.sockets[std::size_t(r)].get();
+    verdict.proof = secret.verdict(arrivals.greetings[std::size_t(r)], verdict, table.cards);
     if (!send_whole(fd, &verdict, sizeof verdict, plan.deadline) ||
         !send_whole(fd, table.cards.data(), table.cards.size() * sizeof(Card), plan.deadline))
       fail_meeting(plan, Reason::kDied, fmt::format("rank {} hung up", r), {r});
@@ -100,7 +102,7 @@ Table ask(const MeetingPlan& plan, const Visit& own) {
       fail_meeting(plan, Reason::kTimeout, fmt::format("rank 0 does not listen at {}", plan.address), {0});
     (void)::poll(nullptr, 0, kAgainMs);
   }
-  introduce(plan, own, socket.get());
+  const MeetingGreeting greeting = introduce(plan, own, socket.get());
   Table table;
   Verdict verdict;
   if (!receive_whole(socket.get(), &verdict, sizeof verdict, plan.deadline)) {
@@ -109,12 +111,13 @@ Table ask(const MeetingPlan& plan, const Visit& own) {
     fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
   }
   check_refusal(plan, verdict.refusal);
-  table.backend = Backend(verdict.backend);
-  table.key = MeetingSecret(plan.token).group_key(verdict.meeting, plan.group);
-  table.founder_fd = verdict.founder_fd;
   table.cards.resize(static_cast<std::size_t>(plan.size));
   if (!receive_whole(socket.get(), table.cards.data(), table.cards.size() * sizeof(Card), plan.deadline))
     fail_meeting(plan, Reason::kDied, "rank 0 hung up", {0});
+  check_verdict(plan, greeting, verdict, table.cards);
+  table.backend = Backend(verdict.backend);
+  table.key = MeetingSecret(plan.token).group_key(verdict.meeting, plan.group);
+  table.founder_fd = verdict.founder_fd;
   return table;
 }
 

@@ -13,11 +13,16 @@
 // Invariants
 //   FB-1  At most one fiber of a thread holds the role; work items begin in the order in which they were posted.
 //   FB-2  A fiber never moves to another thread.
-//   FB-3  Stacks are mmap'd with a guard page; a fiber in STANDBY keeps its stack, at most kStandbyMax of them. All
-//         stacks of a process take at most a part of the mappings that the system allows it (vm.max_map_count).
+//   FB-3  Stacks are mmap'd with a guard area (guarded_stack.h); a fiber in STANDBY keeps its stack, at most
+//         kStandbyMax of them. All stacks of a process take at most a part of the mappings that the system allows it
+//         (vm.max_map_count).
 //   FB-4  A method that suspends when no fiber can be made is no failure: what is posted waits until a method ends,
 //         whose fiber takes the role.
-// Thread rule: post from anywhere; everything else on the thread itself. boost::this_fiber is used nowhere else.
+//
+// A FiberThread is one of two machines (fiber_machine.h): BoostFibers, or, where sanitizers could not follow a switch
+// of stacks, ThreadFibers. The build says which (sources.cmake).
+//
+// Thread rule: post from anywhere; everything else on the thread itself.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -41,6 +46,8 @@ bool on_fiber() noexcept;
 /// Lets other ready fibers of this thread run; without fibers the thread's time slice ends.
 void yield_now();
 
+class FiberMachine;
+
 class FiberThread {
  public:
   struct Options {
@@ -59,10 +66,8 @@ class FiberThread {
   /// Ends run() when the posted work is done. Any thread.
   void stop();
 
-  struct Impl;
-
  private:
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<FiberMachine> machine_;
 };
 
 /// What belongs to a fiber although the C++ runtime keeps it by thread: exceptions in flight and errno. Made before a

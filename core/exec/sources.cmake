@@ -1,9 +1,9 @@
 # Executor threads and fibers: how anything waits. Sanitizers cannot follow Boost.Context's stacks: there fibers are threads.
 if(TROUPE_SANITIZE MATCHES "address|thread")
-  set(troupe_fibers exec/fibers_on_threads.cc)
+  set(troupe_fiber_machine exec/thread_fibers.cc)
 else()
-  set(troupe_fibers exec/fibers.cc)
+  set(troupe_fiber_machine exec/boost_fibers.cc)
 endif()
 troupe_library(exec
-  SOURCES exec/waiter.cc exec/shared_queue.cc exec/stack_overflow.cc ${troupe_fibers}
+  SOURCES exec/fibers.cc exec/waiter.cc exec/shared_queue.cc exec/guarded_stack.cc exec/stack_overflow.cc ${troupe_fiber_machine}
   DEPENDS net base Boost::fiber Boost::context)

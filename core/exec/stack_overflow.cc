@@ -9,11 +9,14 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/exec/guarded_stack.h"
+
 namespace troupe::exec {
 namespace {
 
 constexpr std::size_t kHandlerStack = 64 * 1024;
-constexpr std::uintptr_t kFrameMax = 64 * 1024;  ///< how far below the stack pointer a function's first touch may lie
+/// How far from the stack pointer the first touch of a function's frame may lie. (GST-1)
+constexpr std::uintptr_t kFrameMax = kStackGuard;
 
 /// The whole text, made beforehand: a signal handler formats nothing.
 char text[256];

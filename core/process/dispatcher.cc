@@ -125,6 +125,8 @@ void Dispatcher::on_process_died(const wire::ProcessDied& died) {
   }
   for (auto& [source, number] : died.begun)  // of calls that went by the daemon
     if (source == core_.self()) begun.raise(number);
+  for (auto& [source, number] : died.begun_beyond)
+    if (source == core_.self()) begun.add(number);
   core_.frames().process_died(died.process);
   const ErrorPtr dead =
       make_error<WorkerCrashedError>("the process " + to_string(died.process) + " died: " + died.reason);

@@ -9,7 +9,9 @@
 // Thread rule: one thread at a time.
 //
 // Invariants
-//   XRR-1  Nothing begins for a held caller, so replies to it take at most kHigh, and what was open already.
+//   XRR-1  Nothing begins for a held caller, so what waits here for it is at most kHigh, one reply of each call that
+//          was open already (of an actor: its limits; of tasks: one, and one a shared lease), and less than kLarge for
+//          each call of its own that had come. With the values that it asked for (LAN-1) that is all: decision 022.
 //   XRR-2  Nobody else waits for that: calls of others pass (hosted_actor.h HA-4).
 #pragma once
 #include <cstddef>

@@ -287,8 +287,8 @@ struct KillProcess {
 };
 struct WarningText { std::string text; };
 
-/// A process is gone. `begun` gives, for each process that had sent calls to it, the number of the last call that it
-/// began.
+/// A process is gone. `begun` gives, for each process whose calls went by the daemon, the number up to which it had
+/// begun them all; `begun_beyond` the numbers of those that had begun out of their order.
 struct ProcessDied {
   ProcessId process;
   Role role = Role::kWorker;
@@ -304,6 +304,7 @@ struct ProcessDied {
   std::vector<std::pair<ProcessId, std::uint64_t>> begun;  // only for sources on other nodes: local ones read the ring
   ActorId actor = {};                           // the process actor that it hosted or was constructing
   std::int32_t actor_restarts = 0;              // and that actor's restarts then
+  std::vector<std::pair<ProcessId, std::uint64_t>> begun_beyond = {};
 };
 struct NodeDied { std::uint32_t node = 0; std::string node_id, reason; };
 /// What a daemon's link to another node is. kUnknown: no view has named the node, so it was never dialled.

@@ -85,8 +85,11 @@ UniqueFd connected(const std::string& path) {
   return one;
 }
 
-/// Passes on what comes, with a descriptor beside it. False: that side has ended.
-bool pass_on(int from, int to, std::string& heard) {
+constexpr std::size_t kNoByte = std::size_t(1) << 62;
+
+/// Passes on what comes, with a descriptor beside it, and with the bits of byte `flip` turned, if it is among what
+/// comes. False: that side has ended.
+bool pass_on(int from, int to, std::string& heard, std::size_t& flip) {
   std::array<char, 4096> bytes;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control;
   iovec vector{bytes.data(), bytes.size()};
@@ -98,24 +101,27 @@ bool pass_on(int from, int to, std::string& heard) {
   const ssize_t n = ::recvmsg(from, &message, MSG_CMSG_CLOEXEC);
   if (n <= 0) return false;
   heard.append(bytes.data(), std::size_t(n));
+  if (flip < std::size_t(n)) bytes[flip] = char(~bytes[flip]);
+  flip -= std::size_t(n);  // below 0 is far away
   vector.iov_len = std::size_t(n);
   if (message.msg_controllen == 0) message.msg_control = nullptr;
   return ::sendmsg(to, &message, MSG_NOSIGNAL) == n;
 }
 
 /// Takes the first who connects, and brings its words to where `dial_on` leads, and what is said there back, until both
-/// have hung up. All that was said.
-std::string relayed(int listener, const std::function<UniqueFd()>& dial_on) {
+/// have hung up. All that was said. `flip`: the byte of what is said back that it alters.
+std::string relayed(int listener, const std::function<UniqueFd()>& dial_on, std::size_t flip = kNoByte) {
   pollfd come{listener, POLLIN, 0};
   (void)::poll(&come, 1, -1);
   const UniqueFd near(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)), far = dial_on();
   std::string heard;
+  std::size_t flips[2] = {kNoByte, flip};
   std::array<pollfd, 2> ends{{{near.get(), POLLIN, 0}, {far.get(), POLLIN, 0}}};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     (void)::poll(ends.data(), ends.size(), -1);
     for (std::size_t i = 0; i < 2; ++i) {
       const int other = i == 0 ? far.get() : near.get();
-      if (ends[i].fd < 0 || ends[i].revents == 0 || pass_on(ends[i].fd, other, heard)) continue;
+      if (ends[i].fd < 0 || ends[i].revents == 0 || pass_on(ends[i].fd, other, heard, flips[i])) continue;
       ::shutdown(other, SHUT_WR);
       ends[i].fd = -1;
     }
@@ -269,6 +275,87 @@ TEST(JoinTest, TheTokenIsNotAmongTheBytesOfAMeeting) {
   EXPECT_EQ(codes, (std::vector{0, 0, 0}));
 }
 
+// MSC-4: whoever stands on the way (a path may be a relay's) can keep ranks from meeting, and tell them nothing: the
+// backend was believed.
+TEST(JoinTest, AnAlteredVerdictIsRefused) {
+  const std::size_t verdict = sizeof(MeetingWelcome);
+  for (const std::size_t byte : {offsetof(Verdict, backend), offsetof(Verdict, founder_fd), offsetof(Verdict, meeting),
+                                 offsetof(Verdict, proof), offsetof(Verdict, refusal.reserved)}) {
+    const std::string path = free_path(), tapped = free_path();
+    int refused[2];
+    ASSERT_EQ(::pipe(refused), 0);
+    const UniqueFd read_end(refused[0]), write_end(refused[1]);
+    const auto codes = as_processes(3, [&](int r) {
+      char word = 0;
+      if (r == 0) {  // has met, and waits in vain for the other one
+        std::thread([&] { (void)outcome([&] { (void)join("met", 0, 2, {.address = path, .token = kSecret}); }); })
+            .detach();
+        return ::read(read_end.get(), &word, 1) == 1 ? 0 : 1;
+      }
+      if (r == 1) {
+        std::string text;
+        const int how = outcome([&] { (void)join("met", 1, 2, {.address = tapped, .token = kSecret}); }, &text);
+        if (::write(write_end.get(), &word, 1) != 1) return 1;
+        return how == code(Reason::kMismatch) && text.find("altered") != std::string::npos ? 0 : 2;
+      }
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      tapped.copy(address.sun_path, sizeof address.sun_path - 1);
+      const UniqueFd tap(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (::bind(tap.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return 1;
+      if (::listen(tap.get(), 1) != 0) return 1;
+      (void)relayed(tap.get(), [&] { return connected(path); }, verdict + byte);
+      ::unlink(tapped.c_str());
+      return 0;
+    });
+    EXPECT_EQ(codes, (std::vector{0, 0, 0})) << "byte " << byte;
+  }
+}
+
+// MSC-4: at an address, where the cards of all ranks follow: a card that rank 0 did not show is not believed.
+TEST(JoinTest, AnAlteredTableOfCardsIsRefused) {
+  for (const bool altered : {true, false}) {
+    const std::string address = free_address();
+    const auto codes = as_processes(2, [&](int r) {
+      if (r == 1) {
+        std::string text;
+        const int how = outcome(
+            [&] {
+              (void)join("net", 1, 2, {.address = address, .token = "t", .backend = Backend::kTcp});
+            },
+            &text);
+        const bool told = how == code(Reason::kMismatch) && text.find("altered") != std::string::npos;
+        return how != 0 && told == altered ? 0 : 2;
+      }
+      const int colon = int(address.rfind(':'));
+      sockaddr_in at{};
+      at.sin_family = AF_INET;
+      at.sin_port = htons(std::uint16_t(std::stoi(address.substr(std::size_t(colon) + 1))));
+      at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      const int on = 1;
+      ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return 1;
+      if (::listen(listener.get(), 8) != 0) return 1;
+      const auto soon = Clock::now() + std::chrono::seconds(50);
+      const MeetingPlan plan{.group = "net", .address = address, .token = "t", .size = 2, .backend = Backend::kTcp,
+                             .deadline = soon};
+      Arrivals arrivals = receive_cards(plan, visit_of(plan), listener.get());
+      Verdict verdict;
+      verdict.backend = std::uint32_t(Backend::kShm);  // of a process that is none: it fails where it is believed
+      verdict.founder_fd = -1;
+      verdict.proof = MeetingSecret("t").verdict(arrivals.greetings[1], verdict, arrivals.cards);
+      if (altered) arrivals.cards[1].pid ^= 1;
+      const int rank_1 = arrivals.sockets[1].get();
+      return send_whole(rank_1, &verdict, sizeof verdict, soon) &&
+                     send_whole(rank_1, arrivals.cards.data(), arrivals.cards.size() * sizeof(Card), soon)
+                 ? 0
+                 : 3;
+    });
+    EXPECT_EQ(codes, (std::vector{0, 0}));
+  }
+}
+
 // RC-2: a relay brings nobody together, and ends no meeting: who dials it is told so, and comes to the right address
 // then.
 TEST(JoinTest, ARelayIsRefusedAndTheMeetingGoesOn) {
@@ -368,6 +455,19 @@ TEST(JoinTest, AProofIsForOneConnectionSideCardAndToken) {
     EXPECT_NE(secret.group_key(nonce, "g"), other->group_key(nonce, "g"));
   }
   EXPECT_NE(answer, secret.answer(hello, nonce, other_card));
+  Verdict verdict;
+  verdict.backend = 1;
+  std::vector<Card> cards{card, other_card};
+  const MeetingProof proven = secret.verdict({hello, nonce}, verdict, cards);
+  const auto is_another = [&](const MeetingHello& said, const Verdict& told, const std::vector<Card>& table) {
+    EXPECT_NE(proven, secret.verdict({said, nonce}, told, table)) << "MSC-4";
+  };
+  EXPECT_NE(proven, another.verdict({hello, nonce}, verdict, cards));
+  std::swap(cards[0], cards[1]), is_another(hello, verdict, cards), std::swap(cards[0], cards[1]);
+  verdict.meeting[3] = 1, is_another(hello, verdict, cards), verdict.meeting[3] = 0;
+  hello.rank = 3, is_another(hello, verdict, cards), hello.rank = 1;
+  verdict.proof[0] = 1;
+  EXPECT_EQ(proven, secret.verdict({hello, nonce}, verdict, cards)) << "but itself";
   const std::uint64_t key = secret.group_key(nonce, "g");
   EXPECT_EQ(key, MeetingSecret("t").group_key(nonce, "g"));
   EXPECT_NE(key, secret.group_key(nonce, "h"));

@@ -1,6 +1,7 @@
 // REVIEW H.15: at f0736ec a fiber that ran out of stack was a bare SIGSEGV.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,18 @@ class Blocker final : public ThreadBlocker, private net::Handler {
   volatile char room[1024];
   room[0] = static_cast<char>(depth);
   return depth < 1'000'000 ? recurse(depth + 1) + room[0] : 0;
+}
+
+constexpr std::size_t kPage = 4096;
+void* page_of(std::byte* at) { return at - reinterpret_cast<std::uintptr_t>(at) % kPage; }
+
+constexpr std::size_t kLargeFrame = 100 << 10;
+/// One frame that is larger than the stack by many pages, touched below the stack only: users' compilers need not probe
+/// the pages between. `at_end`: at its low end, else some pages below the stack.
+[[gnu::noinline, gnu::optimize("no-stack-clash-protection")]] int large_frame(bool at_end) {
+  volatile char room[kLargeFrame];
+  room[at_end ? 0 : kLargeFrame / 4] = 1;
+  return room[at_end ? 0 : kLargeFrame / 4];
 }
 
 struct Ended {
@@ -68,6 +81,24 @@ TEST(StackOverflow, SO1_AFiberThatRecursesTooDeepSaysSoAndEndsBySigsegv) {
   EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGSEGV);
   EXPECT_NE(ended.said.find("stack of its fiber (64 KiB)"), std::string::npos) << ended.said;
   EXPECT_NE(ended.said.find("--troupe-stack-size"), std::string::npos);
+}
+
+/// The guard was one page: such a frame jumped over it, into whatever lay below.
+TEST(StackOverflow, GST1_AFrameOfManyPagesDoesNotJumpOverTheGuardArea) {
+  for (const bool at_end : {false, true}) {
+    const Ended ended = in_child([&] {
+      // What lies below the stack may be written: nothing else stops a frame that passes the guard.
+      auto* here = reinterpret_cast<std::byte*>(__builtin_frame_address(0));
+      const auto mapped = [](std::byte* at) { return ::msync(page_of(at), kPage, MS_ASYNC) == 0; };
+      for (std::size_t down = 0; down < 2 * kLargeFrame; down += kPage)
+        if (!mapped(here - down))
+          ::mmap(page_of(here - down), kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                 -1, 0);
+      [[maybe_unused]] volatile int all = large_frame(at_end);
+    });
+    EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGSEGV) << "status " << ended.status;
+    EXPECT_NE(ended.said.find("stack of its fiber (64 KiB)"), std::string::npos) << ended.said;
+  }
 }
 
 TEST(StackOverflow, AnyOtherBadPointerIsNotCalledOne) {

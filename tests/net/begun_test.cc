@@ -28,6 +28,22 @@ TEST(Begun, NothingHasBegunAtFirstAndAllWhenAWitnessSaysSo) {
   EXPECT_FALSE(begun.has(8));
 }
 
+TEST(Begun, SingleNumbersBeyondARaisedOneAreThoseAlone) {
+  BegunCalls begun;
+  begun.add(6);
+  begun.add(9);
+  begun.raise(7);
+  begun.add(7);
+  begun.add(10);
+  for (std::uint64_t number : {1, 7, 9, 10}) EXPECT_TRUE(begun.has(number)) << number;
+  for (std::uint64_t number : {8, 11}) EXPECT_FALSE(begun.has(number)) << number;
+  begun.raise(600);
+  begun.add(1000);
+  for (std::uint64_t number : {6 + 512, 9 + 512}) EXPECT_TRUE(begun.has(number)) << "below what was raised";
+  for (std::uint64_t number = 601; number < 1000; ++number) EXPECT_FALSE(begun.has(number)) << number;
+  EXPECT_TRUE(begun.has(1000));
+}
+
 /// BG-1 whatever the order; BG-2 as long as nobody is more than the window ahead.
 TEST(Begun, NeverForgetsAndInventsNothingWithinItsWindow) {
   for (std::uint32_t seed = 1; seed <= 50; ++seed) {

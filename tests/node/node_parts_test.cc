@@ -61,18 +61,35 @@ TEST(LogFilter, CutsEndlessLines) {
   for (const auto& line : lines) EXPECT_LE(line.size(), kLineMax);
 }
 
-TEST(CallLedger, TellsEachSourceTheLastCallThatBegan) {
+/// A count up to which all had begun said of a call that had not that it had, when another began before it. (A.18)
+TEST(CallLedger, CLG1_TellsEachSourceWhichOfItsCallsHadBegun) {
+  using Numbers = CallLedger::Numbers;
   CallLedger ledger;
+  net::SharedBegun ring;
   const ProcessId a{2, 1}, b{3, 1};
   ledger.forwarded(a, 10);
   ledger.forwarded(b, 20);
   ledger.forwarded(a, 11);
-  ledger.begun(2);
-  EXPECT_EQ(ledger.last_begun().size(), 2u);
-  ledger.begun(1);  // never back
-  ledger.begun(100);
-  const auto last = ledger.last_begun();
-  EXPECT_TRUE(std::find(last.begin(), last.end(), std::pair<ProcessId, std::uint64_t>(a, 11)) != last.end());
+  ledger.forwarded(a, 12);
+  ledger.forwarded(b, 21);
+  ring.note(1);
+  ring.note(4);
+  ledger.begun(ring.snapshot());
+  EXPECT_EQ(ledger.begun_up_to(), (Numbers{{a, 10}}));
+  EXPECT_EQ(ledger.begun_beyond(), (Numbers{{a, 12}})) << "neither 11 of a nor any of b";
+  ring.note(2);
+  ring.note(3);
+  ledger.begun(ring.snapshot());
+  auto up_to = ledger.begun_up_to();
+  std::sort(up_to.begin(), up_to.end());
+  EXPECT_EQ(up_to, (Numbers{{a, 12}, {b, 20}}));
+  EXPECT_TRUE(ledger.begun_beyond().empty());
+  EXPECT_TRUE(ledger.has_waiting());
+  ledger.begun({});  // never back
+  net::BegunCalls ahead;
+  ahead.raise(100);
+  ledger.begun(ahead);
+  EXPECT_FALSE(ledger.has_waiting());
 }
 
 TEST(ProcessTable, KeepsTheLastDeaths) {

@@ -238,6 +238,39 @@ TEST(ActorDeath, WhatHadNotBegunIsSaidSo) {
   }
 }
 
+/// The same of a process on another node, whose daemon tells. (A.18)
+TEST(ActorDeath, WhatHadNotBegunOnAnotherNodeIsSaidSo) {
+  const ProcessId home{2, 7};
+  const ActorId actor{{1, 9}, 1};
+  Bench bench;
+  detail::HandlePtr handle;
+  {
+    CoreLock lock(bench.core);
+    bool wait = false;
+    handle = bench.core.actors().handle({actor, "", "Grouped", 0, -1, 0, {}}, 0, wait);
+  }
+  std::vector<detail::ObjectPtr> results;
+  for (int i = 0; i < 4; ++i) results.push_back(bench.call(handle));
+  wire::ActorLocation location;
+  location.actor = actor;
+  location.state = wire::ActorState::kAlive;
+  location.process = home;
+  bench.respond(bench.take(wire::Method::kResolveActor), location);
+  ASSERT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 4u);
+  wire::ProcessDied died;
+  died.process = home;
+  died.begun = {{Bench::kSelf, 1}, {{3, 1}, 4}};
+  died.begun_beyond = {{{3, 1}, 2}, {Bench::kSelf, 3}};
+  bench.notice(wire::Method::kProcessDied, died);
+  location.state = wire::ActorState::kDead;
+  bench.notice(wire::Method::kActorMoved, location);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(Bench::code_of(results[i]), ErrorCode::kActorDied);
+    const bool began = i == 0 || i == 2;
+    EXPECT_EQ(entry_of(results[i]).error->record().outcome, began ? Outcome::kUnknown : Outcome::kNotExecuted) << i;
+  }
+}
+
 /// Found by the simulator (CI-10): the first attempt had begun, the second waited for the actor's next life, which did
 /// not come, and the call was said not to have been executed.
 TEST(ActorDeath, CAC5_ACallOfWhichAnEarlierAttemptBeganMayHaveBeenExecuted) {

@@ -633,5 +633,72 @@ TEST(ReplyRoom, HO7_NothingBeginsForACallerThatTakesNoReplies) {
   EXPECT_TRUE(bench.core.host().next_work(next));
 }
 
+/// The sum that decision 022 promises, of all kinds of calls at once: an actor's, tasks, and tasks of shared leases.
+TEST(ReplyRoom, XRR1_WhatFrozenCallersCostIsBounded) {
+  constexpr std::size_t kReply = 100 << 10;
+  constexpr std::uint64_t kCallers = 6, kCalls = 200, kShared = 3;  // each: 41 MB of replies, were they all made
+  Bench bench(wire::Role::kWorker);
+  bench.run_call = [&](const IncomingPtr& one, HostedActor* host) {
+    CallContext context;
+    bench.core.host().begin_run(one, host, context);
+    detail::Invocation invocation;
+    detail::Value large;
+    large.body = detail::Bytes(kReply);
+    invocation.results.push_back(std::move(large));
+    bench.core.host().end_run(one, host, context, invocation, nullptr, 10);
+  };
+  bench.on_send = [&](ProcessId ring) {
+    bench.backlogs[ring] += sizeof(net::FrameHeader) + bench.sent.back().payload.size();
+  };
+  const ActorId actor{kMaker, 1};
+  call(bench, kMaker, construction(1, actor));
+  bench.do_work();
+  std::map<ProcessId, std::uint64_t> begun;
+  for (std::uint64_t i = 0; i < kCallers; ++i) {
+    const ProcessId caller{1, std::uint32_t(20 + i)};
+    for (std::uint64_t n = 0; n < kCalls; ++n) {
+      call(bench, caller, light_call(2 + 2 * n, actor));
+      call(bench, caller, task(3 + 2 * n, 1000 + i));
+    }
+    for (std::uint64_t n = 0; n < kShared; ++n) call(bench, caller, task(5000 + n, 2000 + n, true));
+  }
+  for (bool more = true; more;) {
+    bench.do_work();
+    std::function<void()> next;
+    {
+      CoreLock lock(bench.core);
+      more = bench.core.host().next_work(next);
+    }
+    if (more) next();
+  }
+  for (const auto& one : bench.ran) ++begun[one->source];
+  constexpr std::size_t kFrame = kReply + 4096, kBound = ReplyRoom::kHigh + (1 + 1 + kShared) * kFrame;
+  std::size_t all = 0;
+  for (std::uint64_t i = 0; i < kCallers; ++i) {
+    const ProcessId caller{1, std::uint32_t(20 + i)};
+    EXPECT_LE(bench.backlogs[caller], kBound);
+    EXPECT_GE(bench.backlogs[caller], ReplyRoom::kHigh) << "no caller is held for another's sake (XRR-2)";
+    EXPECT_LT(begun[caller], 2 * kCalls);
+    all += bench.backlogs[caller];
+  }
+  EXPECT_LE(all, kCallers * kBound);
+  bench.sent.clear();
+  for (auto& [caller, bytes] : bench.backlogs) bytes = 0;  // they take what waits, again and again
+  for (int round = 0; round < 100; ++round) {
+    bench.advance(20ms);
+    bench.do_work();
+    std::function<void()> next;
+    for (bool more = true; more;) {
+      {
+        CoreLock lock(bench.core);
+        more = bench.core.host().next_work(next);
+      }
+      if (more) next();
+    }
+    for (auto& [caller, bytes] : bench.backlogs) bytes = 0;
+  }
+  EXPECT_EQ(bench.ran.size(), kCallers * (2 * kCalls + kShared)) << "and everything runs in the end";
+}
+
 }  // namespace
 }  // namespace troupe::worker

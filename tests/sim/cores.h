@@ -22,8 +22,8 @@
 //         never further ahead of the reader than its window (ST-1, ST-2, XSW-1, XSW-2).
 //   CI-9  Of calls with one idempotency key one is executed: in one life of an actor, or among the tasks of one
 //         process; all that succeed have its results (HA-3).
-//   CI-10  A call that is said not to have been executed never began; where every ring tells what had begun, one
-//         that may have been did begin. Where nothing dies, a call fails with its actor's death only if somebody ended
+//   CI-10  A call that is said not to have been executed never began; where no node is lost, one that may have been did
+//         begin. Where nothing dies, a call fails with its actor's death only if somebody ended
 //         it.
 //   CI-11  At rest each living worker that is no actor's and hosts none is of its node's lease queue, or was just asked
 //         to retire (RTR-2, WK-2).

@@ -51,8 +51,9 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
     death.actor = process.actor->first;
     death.actor_restarts = process.actor->second;
   }
-  process.ledger.begun(process.begun_of[daemon].highest());
-  for (const auto& [source, token] : process.ledger.last_begun()) death.begun.emplace_back(source, token);
+  process.ledger.begun(process.begun_of[daemon].snapshot());
+  death.begun = process.ledger.begun_up_to();
+  death.begun_beyond = process.ledger.begun_beyond();
   auto own = channels_.find({id, daemon});  // DA-1: what it said comes first
   while (own != channels_.end() && !own->second.frames.empty()) deliver(id, daemon);
   node.deaths[id] = death;

@@ -162,7 +162,9 @@ void CoreWorld::check_death(const ObjectEntry& entry) {
   if (dead.empty() ? truth.depends : dead != truth.actor) return;  // the error of what it depends on
   const troupe::Outcome said = entry.error->record().outcome;
   // Of a frame that waited for room in a ring its sender does not know whether the peer saw it before it died.
-  const bool exact = nodes_.size() == 1 && !refuses_rings_ && !options_.full_rings;
+  // What a lost node had begun nobody knows; of all others rings and daemons tell each call (A.18).
+  const bool exact = !options_.full_rings && std::all_of(nodes_.begin(), nodes_.end(),
+                                                         [](const auto& one) { return one.second->alive; });
   if (said == troupe::Outcome::kNotExecuted && !truth.attempts.empty() && truth.key.empty())
     broken("CI-10: " + name + " is said not to have been executed, and began: " + entry.error->message());
   // What it depends on may have been a call of the same actor, whose error it has.

@@ -165,7 +165,7 @@ BANS = [
         r"\bstd::random_device\b|\b(?:std::)?s?rand\s*\(\s*\)|\bgetrandom\s*\(", "the injected random source",
         where=PURE),
     Ban("detached thread", r"(?:\.|->)detach\s*\(\s*\)", "keep the thread and join it: nothing outlives its scope",
-        allowed={"core/exec/fibers": "fibers, which FiberThread counts and runs to their end",
+        allowed={"core/exec/boost_fibers": "fibers, which FiberThread counts and runs to their end",
                  "core/node/daemon/local/node": "local mode: a worker's thread that does not return from user code, "
                                                 "two seconds after it should have ended"}),
     Ban("gRPC and protobuf", r"#\s*include\s*[<\"](?:grpc|google/protobuf|[\w/]+\.pb\.h)",

@@ -31,11 +31,22 @@ struct BegunCalls {
     if (number - low > kBegunWindow) return true;
     return (bits[number % kBegunWindow / 64] >> number % 64 & 1) != 0;
   }
-  /// Counts everything up to `number` as begun: what a less exact witness says.
+  /// Counts everything up to `number` as begun.
   void raise(std::uint64_t number) {
+    for (std::uint64_t n = low + 1; n <= number && n <= low + kBegunWindow; ++n)
+      word(n) &= ~(std::uint64_t(1) << n % 64);
     low = std::max(low, number);
     high = std::max(high, low);
   }
+  /// Counts this one as begun.
+  void add(std::uint64_t number) {
+    if (number <= low) return;
+    if (number - low <= kBegunWindow) word(number) |= std::uint64_t(1) << number % 64;
+    high = std::max(high, number);
+  }
+
+ private:
+  std::uint64_t& word(std::uint64_t number) { return bits[number % kBegunWindow / 64]; }
 };
 
 /// The same in shared memory: zeros are an empty one.

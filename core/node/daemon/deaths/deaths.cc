@@ -124,8 +124,9 @@ wire::ProcessDied Deaths::describe(NodeProcess& process) {
     if (death.out_of_memory) death.reason = "killed by the kernel for lack of memory (" + how + ")";
     else death.reason = process.reason.empty() ? how : how + " (" + process.reason + ")";
   }
-  process.calls.begun(parts_.endpoint.begun(process.id));
-  for (const auto& [source, token] : process.calls.last_begun()) death.begun.emplace_back(source, token);
+  process.calls.begun(parts_.endpoint.begun_calls(process.id));
+  death.begun = process.calls.begun_up_to();
+  death.begun_beyond = process.calls.begun_beyond();
   if (process.actor) {
     death.actor = process.actor->first;
     death.actor_restarts = process.actor->second;

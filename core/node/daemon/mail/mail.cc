@@ -74,7 +74,7 @@ bool Mail::deliver(const net::FrameHeader& header, ByteView payload) {
   if (!process || process->state != NodeProcess::State::kAlive) return false;
   if (!endpoint_.send(to, header, payload)) return false;
   if (is(header, wire::FrameKind::kCall)) {
-    process->calls.begun(endpoint_.begun(to));
+    process->calls.begun(endpoint_.begun_calls(to));
     process->calls.forwarded(header.source, header.token);
   }
   return true;
