@@ -61,8 +61,12 @@ def known_episode(episode):
 
 
 def files_below(folder):
-    return {os.path.relpath(os.path.join(where, name), folder): open(os.path.join(where, name), "rb").read()
-            for where, _, names in os.walk(folder) for name in names}
+    found = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(where, name), "rb") as file:
+                found[os.path.relpath(file.name, folder)] = file.read()
+    return found
 
 
 class FormatsTest(unittest.TestCase):
@@ -321,5 +325,5 @@ if __name__ == "__main__":
             print(f"{PYTHON} has not what reads data sets (cmake/install-deps data makes one that has)")
             sys.exit(1 if os.environ.get("TROUPE_REQUIRE_DATA") else 77)
         os.execv(PYTHON, [PYTHON, *sys.argv, "--here"])
-    result = unittest.main(argv=sys.argv[:1], exit=False).result
+    result = unittest.main(argv=sys.argv[:1], exit=False, warnings="ignore").result
     sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)

@@ -3,7 +3,7 @@
 // Any thread: the library is entered by one at a time. Errors are thrown: typed ones.
 //
 // HDP-1  What it makes are bytes in memory, a function of what it was given: no times in them, and the bounds of HDF5's
-//        file format are fixed (1.8).
+//        file format are fixed (at most 1.8).
 #pragma once
 
 #include <cstddef>
