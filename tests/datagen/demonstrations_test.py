@@ -62,9 +62,9 @@ class DemonstrationsTest(unittest.TestCase):
                              "--steps", 100000, "--evaluate-every", 0.1)
         return policy
 
-    def imitate(self, data, *more, code=0):
-        return self.run_program(RL, "train", "--algo", "bc", "--env", "CartPole-v1", "--data", data, "--out", "clone",
-                                "--steps", 200000, *more, code=code)
+    def imitate(self, data, *more, env="CartPole-v1", code=0):
+        return self.run_program(RL, "train", "--algo", "bc", "--env", env, "--data", data, "--out", "clone", "--steps",
+                                200000, *more, code=code)
 
     def play(self, kind):
         self.run_program(DATAGEN, "run", "--generator", "trajectories", "--policy", self.expert(), "--samples", 50,
@@ -75,7 +75,7 @@ class DemonstrationsTest(unittest.TestCase):
         data = self.play("parquet")
         self.assertIn("gate 475: passed", self.imitate(data))
         self.assertIn("has 50 episodes, not 51", self.imitate(data, "--demonstration-episodes", 51, code=1))
-        self.assertIn("was played on CartPole-v1", self.imitate(data, "--env", "Acrobot-v1", code=1))
+        self.assertIn("was played on CartPole-v1", self.imitate(data, env="Acrobot-v1", code=1))
         # RDM-1: the manifest's shards alone, and with the bytes that were committed.
         stranger = f"{data}/data/part-00003-of-00003.parquet"
         with open(stranger, "wb") as file:

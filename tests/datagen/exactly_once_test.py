@@ -140,7 +140,6 @@ class ExactlyOnceTest(ProgramCase):
     def test_a_full_disk(self):
         if os.geteuid() != 0:
             self.skipTest("a small disk is mounted by root")
-        digest = self.undisturbed()
         out = self.path("small")
         os.mkdir(out)
         # Pages of 4 KiB: some dozen files fit.
@@ -159,7 +158,6 @@ class ExactlyOnceTest(ProgramCase):
             self.check(out, self.digest(self.path("quick")))
         finally:
             subprocess.run(["umount", "-l", out], check=True)
-        self.assertTrue(digest)
 
     def test_a_stopped_coordinator_is_taken_over_from(self):
         digest = self.undisturbed()

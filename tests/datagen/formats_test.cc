@@ -59,7 +59,7 @@ void write_shard(datagen::FormatOptions& options, const datagen_test::KnownTable
 }
 
 /// A format with a table that it takes. Skips without its library, which fails where all must be there.
-class EachFormat : public testing::TestWithParam<std::pair<const char*, const char*>> {
+class EachFormat : public testing::TestWithParam<std::pair<std::string, std::string>> {
  protected:
   void SetUp() override {
     options_ = options_of(GetParam().first);

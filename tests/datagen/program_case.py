@@ -70,8 +70,9 @@ class ProgramCase(unittest.TestCase):
         for pid in self.processes("troupe-worker"):
             try:
                 for descriptor in os.listdir(f"/proc/{pid}/fd"):
-                    if re.fullmatch(rf"{re.escape(out)}/manifest/\d+\.log( \(deleted\))?",
-                                    os.readlink(f"/proc/{pid}/fd/{descriptor}")):
+                    # Opened under the name that it had before it was published.
+                    if re.match(rf"{re.escape(out)}/manifest/\.?\d+\.log",
+                                os.readlink(f"/proc/{pid}/fd/{descriptor}")):
                         return pid
             except OSError:
                 pass

@@ -108,10 +108,23 @@ int refused(const troupe::Error& error) {
   return usage ? kExitUsage : kExitFailed;
 }
 
+/// What the generator of a configuration gives; an error where the format has no place for it.
+troupe::Result<Schema> schema_of(const JobConfig& config) {
+  auto job = Job::make(config);
+  if (!job.ok()) return job.error_ptr();
+  const auto generator = job->generator().make(job->context());
+  if (!generator.ok()) return generator.error_ptr();
+  const Schema& schema = (*generator)->schema();
+  if (troupe::Status status = check_schema(schema); !status.ok()) return status.error_ptr();
+  if (troupe::Status fits = job->format().check(schema); !fits.ok()) return fits.error_ptr();
+  return schema;
+}
+
 int execute(const RunCommand& command) {
   const fs::path out = whole_path(command.out);
   const auto config = configure(command.choices);
   if (!config.ok()) return refused(config.error());
+  if (const auto schema = schema_of(*config); !schema.ok()) return refused(schema.error());  // before a folder is made
   const auto dataset = open_dataset(out, *config, command.name);
   if (!dataset.ok()) return refused(dataset.error());
   return go_on(out, *dataset, command.settings);
@@ -131,18 +144,16 @@ int execute(const ResumeCommand& command) {
 int execute(const PlanCommand& command) {
   const auto config = configure(command.choices);
   if (!config.ok()) return refused(config.error());
+  const auto schema = schema_of(*config);
+  if (!schema.ok()) return refused(schema.error());
   auto job = Job::make(*config);
   if (!job.ok()) return refused(job.error());
-  const auto generator = job->generator().make(job->context());
-  if (!generator.ok()) return refused(generator.error());
-  const Schema& schema = (*generator)->schema();
-  if (troupe::Status fits = job->format().check(schema); !fits.ok()) return refused(fits.error());
   const Plan& plan = config->plan;
   fmt::print("{} samples of {} in {} shards of {}, as {}, {}\nconfiguration {}\n  {}\n", plan.samples,
              config->generator.name, plan.shards(), plan.samples_per_shard, config->format.name,
              troupe::kernels::isa_name(config->isa), hex(config->hash()), config->canonical());
   fmt::print("columns\n");
-  for (const Field& field : schema.fields)
+  for (const Field& field : schema->fields)
     fmt::print("  {}: {}{}{}\n", field.name, name_of(field.type),
                field.shape.empty() ? "" : fmt::format(" [{}]", fmt::join(field.shape, ", ")),
                field.nullable ? ", or none" : "");

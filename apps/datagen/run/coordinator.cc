@@ -64,9 +64,8 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
   return start;
 }
 
-void Coordinator::write_delivered(const CommitEntry& entry) const {
-  ShardFile file = ShardFile::create({options_.out, entry.record.name, opened_.journal.epoch(), entry.record.attempt})
-                       .value();
+void Coordinator::write_delivered(const CommitEntry& entry, std::uint64_t epoch) const {
+  ShardFile file = ShardFile::create({options_.out, entry.record.name, epoch, entry.record.attempt}).value();
   file.write(std::as_bytes(entry.bytes.span()));
   const PublishedShard published = file.publish().value();
   if (published.sha256 != entry.record.sha256)
@@ -74,12 +73,12 @@ void Coordinator::write_delivered(const CommitEntry& entry) const {
                                                  entry.record.name));
 }
 
-std::uint64_t Coordinator::commit(const std::vector<CommitEntry>& group) {
+std::uint64_t Coordinator::commit(const std::vector<CommitEntry>& group, std::uint64_t epoch) {
   std::vector<ShardRecord> records;
   std::set<fs::path> folders;
   for (const CommitEntry& entry : group) {
     const bool travelled = !entry.bytes.empty();
-    if (travelled) write_delivered(entry);
+    if (travelled) write_delivered(entry, epoch);
     if (travelled || !entry.folder_synced) folders.insert((fs::path(options_.out) / entry.record.name).parent_path());
   }
   for (const fs::path& folder : folders) sync_folder(folder).value();

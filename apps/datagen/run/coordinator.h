@@ -32,10 +32,11 @@ class Coordinator {
   /// temporaries are removed, shards whose files are gone or have another size count as not done.
   RunStart begin(const std::vector<std::string>& folders);
   /// CRD-1. How many shards the manifest has then.
-  std::uint64_t commit(const std::vector<CommitEntry>& group);
+  /// `epoch`: of the run's first life, which the names of all its temporaries have.
+  std::uint64_t commit(const std::vector<CommitEntry>& group, std::uint64_t epoch);
 
  private:
-  void write_delivered(const CommitEntry& entry) const;
+  void write_delivered(const CommitEntry& entry, std::uint64_t epoch) const;
 
   CoordinatorOptions options_;
   Plan plan_;

@@ -41,7 +41,9 @@ bool any_error(const troupe::TaskError&) { return true; }
 [[noreturn]] void raise_with(const std::string& words, const troupe::Error& error) {
   troupe::ErrorRecord record = error.record();
   record.message = words + record.message;
-  troupe::Error::make(std::move(record))->raise();
+  const troupe::ErrorPtr all = troupe::Error::make(std::move(record));
+  all->raise();
+  std::terminate();  // raise() has thrown: the compiler does not see it behind the pointer
 }
 
 /// Another attempt may go well, though the runtime has given up, or does not know of it.
@@ -251,7 +253,7 @@ void DatasetRun::Impl::send(std::uint64_t shard, std::uint64_t tries) {
 void DatasetRun::Impl::send_group() {
   if (answer_ || made_.empty()) return;
   sent_ = std::exchange(made_, {});
-  answer_ = coordinator_.call<&Coordinator::commit>(sent_);
+  answer_ = coordinator_.call<&Coordinator::commit>(sent_, report_.first_epoch);
 }
 
 void DatasetRun::Impl::wait_for_some() {

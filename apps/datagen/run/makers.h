@@ -48,6 +48,7 @@ class LentMaker {
   ~LentMaker();
   LentMaker(const LentMaker&) = delete;
   LentMaker& operator=(const LentMaker&) = delete;
+  Maker& operator*() { return *maker_; }
   Maker* operator->() { return maker_.get(); }
 
  private:

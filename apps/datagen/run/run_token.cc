@@ -76,9 +76,14 @@ troupe::Result<RunToken> RunToken::create(const fs::path& out, troupe::Duration 
 }
 
 bool RunToken::close(troupe::Duration patience) {
+  {
+    // Another run's by now: its tasks must not find it locked.
+    const apps::Descriptor there(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (there.get() < 0 || words_in(there.get()) != words_) return true;
+  }
   apps::Descriptor held;
   const bool alone = take_alone(path_, patience, held);
-  if (held.get() < 0 || words_in(held.get()) != words_) return alone;  // another run's by now
+  if (held.get() < 0 || words_in(held.get()) != words_) return alone;
   ::unlink(path_.c_str());
   return alone;
 }

@@ -31,6 +31,11 @@ std::uint32_t begun_before(ShardPlace place) {
   return out;
 }
 
+void refuse_other_run(const RunPlace& place, TokenEntry::State state) {
+  if (state == TokenEntry::State::kOther)
+    throw troupe::RuntimeEnvError(fmt::format("another run has taken over {}", place.out));
+}
+
 void write_file(Maker& maker, const ShardPlace& place, std::uint64_t shard, bool at_home, ShardOutcome& out) {
   if (place.attempt > 0) out.wasted = begun_before(place);
   ShardFile file = ShardFile::create(place).value();
@@ -63,19 +68,25 @@ ShardOutcome make_shard(const RunPlace& place, const ShardOrder& order) {
   const bool at_home = context.node_id == place.home;
   LentMaker maker(place.config);
   const TokenEntry entry = enter_run(place.out, place.token);
-  if (at_home && entry.state == TokenEntry::State::kOther)
-    throw troupe::RuntimeEnvError(fmt::format("another run has taken over {}", place.out));
+  if (at_home) refuse_other_run(place, entry.state);
   if (entry.state == TokenEntry::State::kEnding || (at_home && entry.state == TokenEntry::State::kNone))
-    throw troupe::CancelledError("the run is over");
+    throw troupe::CancelledError("the run is being ended, or another one has taken over");
 
   const std::uint32_t attempt = order.first_attempt + static_cast<std::uint32_t>(context.attempt);
   const ShardInfo info = maker->job().shard(order.shard);
   ShardOutcome out{.record = {.name = maker->job().format().shard_name(info), .range = info.range, .attempt = attempt},
                    .node = context.node_id,
                    .pid = context.pid};
-  if (entry.state == TokenEntry::State::kInside)
-    write_file(*maker.operator->(), {place.out, out.record.name, place.epoch, attempt}, order.shard, at_home, out);
-  else write_memory(*maker.operator->(), order.shard, attempt, out);
+  if (entry.state == TokenEntry::State::kInside) {
+    try {
+      write_file(*maker, {place.out, out.record.name, place.epoch, attempt}, order.shard, at_home, out);
+    } catch (const troupe::RuntimeEnvError&) {
+      refuse_other_run(place, enter_run(place.out, place.token).state);  // it has removed our temporary: say that
+      throw;
+    }
+  } else {
+    write_memory(*maker, order.shard, attempt, out);
+  }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return out;
 }

@@ -43,7 +43,8 @@ std::string what_differs(const RemadeShard& again, const ShardRecord& record) {
 VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const VerifySettings& settings) {
   const auto started = std::chrono::steady_clock::now();
   const Plan& plan = dataset.config.plan;
-  VerifyReport report{.shards = plan.shards()};
+  VerifyReport report;
+  report.shards = plan.shards();
   ReadManifest read =
       read_manifest(out / "manifest", {.job = dataset.config.hash(), .shards = plan.shards()}).value();
   report.notes = std::move(read.notes);
@@ -57,7 +58,8 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
   const auto groups = groups_of(records);
   std::vector<troupe::ObjectRef<std::vector<std::string>>> checks;
   for (const auto& group : groups) checks.push_back(check.remote(out.string(), group));
-  const auto place = troupe::put(RunPlace{.config = dataset.config.canonical(), .out = out.string(), .home = home});
+  const auto place = troupe::put(RunPlace{
+      .config = dataset.config.canonical(), .out = out.string(), .token = {}, .home = home});
   const std::uint64_t again = std::min<std::uint64_t>(settings.regenerate, records.size());
   std::vector<troupe::ObjectRef<RemadeShard>> remade;
   std::vector<const ShardRecord*> chosen;
