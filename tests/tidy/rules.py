@@ -89,6 +89,9 @@ LAYERS = {
     "apps/datagen/formats":    ["apps/common", "apps/datagen/files", "apps/datagen/table", "apps/datagen/generators"],
     "apps/datagen/read":       ["apps/rl", "apps/datagen/files", "apps/datagen/table", "apps/datagen/formats",
                                 "apps/datagen/manifest", "apps/datagen/run", "apps/datagen/config"],
+    "apps/datagen/run":        ["apps/common", "apps/datagen/config", "apps/datagen/files", "apps/datagen/formats",
+                                "apps/datagen/generators", "apps/datagen/manifest", "apps/datagen/table"],
+    "apps/datagen/program":    ["apps/common", "kernels", "apps/datagen"],
     "apps/datagen/generators": ["apps/common", "kernels", "apps/datagen/files", "apps/datagen/table",
                                 "apps/datagen/random", "apps/rl", "apps/train"],
     "bench":       ["base", "wire", "net", "exec", "boot", "runtime", "owner", "caller", "executor", "process",
@@ -178,6 +181,8 @@ BANS = [
 
 # Headers that cannot compile alone, with the reason. Path prefix -> reason.
 NOT_ALONE = {
+    "apps/datagen/formats/minari/hdf5/": "needs the headers of HDF5: compiled with its plug-in, where they are",
+    "apps/datagen/formats/parquet/arrow/": "needs the headers of Arrow: compiled with its plug-in, where they are",
     "core/rpc/": "needs generated files: compiled with its library",
     "core/wire/proto/": "needs generated files: compiled with its library",
 }

@@ -4,8 +4,8 @@
 //   datagen resume DIR     datagen verify DIR     datagen show DIR     datagen plan ...     datagen list
 //
 // Settings of the chosen generator and format are flags: --learning-rate for learning_rate, and for one that is true or
-// false --shuffle and --no-shuffle. Where both have a setting of one name, or it is a flag of ours, the format's has its
-// name in front: --jsonl-level, and then the generator's --blobs-level.
+// false --shuffle and --no-shuffle. Where both have a setting of one name, or it is a flag of ours, the format's has
+// its name in front: --jsonl-level, and then the generator's --blobs-level.
 //
 //   defaults ◀── --config FILE ◀── flags        the right one wins
 //

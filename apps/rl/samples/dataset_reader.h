@@ -1,5 +1,5 @@
-// Reads data sets of other kinds than demonstrations' own files. The library of rl knows none: a program that has such a
-// reader says so, in main.
+// Reads data sets of other kinds than demonstrations' own files. The library of rl knows none: a program that has such
+// a reader says so, in main.
 //
 //   int main(int argc, char** argv) {
 //     rl::set_dataset_reader(&datagen::read_demonstrations);
