@@ -23,8 +23,8 @@ namespace datagen {
 
 /// What a user says.
 struct JobChoices {
-  std::string generator, format;
-  boost::json::object generator_settings, format_settings;
+  std::string generator = {}, format = {};
+  boost::json::object generator_settings = {}, format_settings = {};
   std::uint64_t samples = 0;
   std::uint64_t samples_per_shard = 0;  ///< 0: the generator's own
   std::uint64_t seed = 0;
