@@ -31,19 +31,19 @@ namespace datagen {
 inline constexpr std::int64_t kJobVersion = 1;
 
 struct JobPart {
-  std::string name;
+  std::string name = {};
   std::int64_t version = 1;
-  boost::json::object settings;
-  boost::json::object more;  ///< identity of a generator, libraries of a format
+  boost::json::object settings = {};
+  boost::json::object more = {};  ///< identity of a generator, libraries of a format
   friend bool operator==(const JobPart&, const JobPart&) = default;
 };
 
 struct JobConfig {
-  JobPart generator, format;
+  JobPart generator = {}, format = {};
   std::uint64_t seed = 0;
-  Plan plan;
+  Plan plan = {};
   troupe::kernels::Isa isa = troupe::kernels::Isa::kReference;
-  std::string glibc;  ///< its mathematical functions are in what is generated
+  std::string glibc = {};  ///< its mathematical functions are in what is generated
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 
   [[nodiscard]] boost::json::object to_json() const;

@@ -10,7 +10,7 @@
 namespace datagen {
 
 struct ShardRecord {
-  std::string name;        ///< its file, below the folder of the data set
+  std::string name = {};        ///< its file, below the folder of the data set
   SampleRange range = {};
   std::uint64_t rows = 0, bytes = 0;
   Digest sha256{};

@@ -19,8 +19,8 @@
 namespace datagen {
 
 struct CoordinatorOptions {
-  std::string config;     ///< JobConfig::canonical
-  std::string out;
+  std::string config = {};     ///< JobConfig::canonical
+  std::string out = {};
   std::uint64_t run = 0;  ///< a number of this run
 };
 

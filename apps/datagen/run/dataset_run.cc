@@ -38,7 +38,7 @@ double seconds_since(Clock::time_point start) {
 bool any_error(const troupe::TaskError&) { return true; }
 
 /// The same error, with words before its message.
-[[noreturn]] void raise_with(const std::string& words, const troupe::Error& error) {
+void raise_with(const std::string& words, const troupe::Error& error) {
   troupe::ErrorRecord record = error.record();
   record.message = words + record.message;
   const troupe::ErrorPtr all = troupe::Error::make(std::move(record));
@@ -288,7 +288,7 @@ void DatasetRun::Impl::take(OpenShard open) {
       events_.note(shard_words(open.shard) + error.message() + "; another attempt");
       return send(open.shard, open.tries + 1);
     }
-    raise_with(shard_words(open.shard), error);
+    return raise_with(shard_words(open.shard), error);
   }
   const ShardRecord& record = outcome->record;
   window_->finished(outcome->seconds, record.bytes);

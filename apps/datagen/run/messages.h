@@ -13,10 +13,10 @@ namespace datagen {
 
 /// What every task of a run is told.
 struct RunPlace {
-  std::string config;  ///< JobConfig::canonical
-  std::string out;     ///< folder of the data set, an absolute path
-  std::string token;   ///< of the run (run_token.h)
-  std::string home;    ///< the node of driver and coordinator
+  std::string config = {};  ///< JobConfig::canonical
+  std::string out = {};     ///< folder of the data set, an absolute path
+  std::string token = {};   ///< of the run (run_token.h)
+  std::string home = {};    ///< the node of driver and coordinator
   std::uint64_t epoch = 0;  ///< with which the run began: in names of temporaries
 };
 
@@ -26,19 +26,19 @@ struct ShardOrder {
 };
 
 struct ShardOutcome {
-  ShardRecord record;
+  ShardRecord record = {};
   bool folder_synced = false;        ///< else it is for the coordinator to do
   troupe::Array<std::uint8_t> bytes = {};  ///< of a node that does not share the folder; else none
   bool was_there = false;            ///< the file was there already, with the same bytes
   std::uint32_t wasted = 0;          ///< attempts before this one that had begun
   double seconds = 0;
-  std::string node;
+  std::string node = {};
   int pid = 0;
 };
 
 /// Shards that are to be committed together.
 struct CommitEntry {
-  ShardRecord record;
+  ShardRecord record = {};
   bool folder_synced = false;
   troupe::Array<std::uint8_t> bytes = {};
 };
@@ -46,17 +46,17 @@ struct CommitEntry {
 /// What a coordinator found when it began.
 struct RunStart {
   std::uint64_t epoch = 0;
-  std::vector<std::uint64_t> done;   ///< a bit a shard
+  std::vector<std::uint64_t> done = {};   ///< a bit a shard
   std::uint64_t shards = 0, rows = 0, bytes = 0;  ///< of those
   std::uint64_t temporaries = 0;     ///< of dead attempts, removed
-  std::vector<std::string> notes;
+  std::vector<std::string> notes = {};
 };
 
 /// How a node answers before the run.
 struct NodeAnswer {
-  std::string node;
+  std::string node = {};
   bool shared = false;   ///< it reads our token below its OUT
-  std::string problem;   ///< empty: it can make the shards
+  std::string problem = {};   ///< empty: it can make the shards
 };
 
 }  // namespace datagen

@@ -27,10 +27,10 @@ struct BadShard {
 struct VerifyReport {
   std::uint64_t shards = 0, missing = 0;  ///< of the plan; not in the manifest
   std::uint64_t checked = 0, made_again = 0, bytes = 0;
-  std::vector<BadShard> bad;              ///< files that are not what the manifest says
-  std::vector<BadShard> nondeterministic;
-  std::vector<std::string> notes;
-  std::string digest;                     ///< of the manifest
+  std::vector<BadShard> bad = {};              ///< files that are not what the manifest says
+  std::vector<BadShard> nondeterministic = {};
+  std::vector<std::string> notes = {};
+  std::string digest = {};                     ///< of the manifest
   double seconds = 0;
   [[nodiscard]] bool good() const { return missing == 0 && bad.empty() && nondeterministic.empty(); }
 };
