@@ -2,7 +2,7 @@
 
 Workers, the coordinator, the driver and a node are killed by SIGKILL, the disk fills up, a coordinator is stopped and
 taken over from. Afterwards the digest is the undisturbed run's, no temporary file is left, and no more than a shard a
-kill was made for nothing. CRD-1 to CRD-3, DRN-1 to DRN-3, JRN-2, JRN-3, RTK-1, RTK-2.
+kill was made for nothing. CRD-1 to CRD-3, DRN-1 to DRN-3, DJR-2, DJR-3, RTK-1, RTK-2.
 """
 import json
 import os

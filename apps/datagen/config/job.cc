@@ -24,7 +24,7 @@ template <class Options> struct Chosen {
 
 template <class Options, class Kind>
 troupe::Result<Chosen<Options>> choose(const Kind& kind, const json::object& settings) {
-  Chosen<Options> out{.options = kind.options(), .part = {.name = kind.name, .version = kind.version, .settings = {}, .more = {}}};
+  Chosen<Options> out{.options = kind.options(), .part = {.name = kind.name, .version = kind.version}};
   const std::vector<apps::Setting> list = out.options->settings();
   if (troupe::Status status = apps::assign_all(list, settings); !status.ok())
     return troupe::InvalidArgumentError(fmt::format("{}: {}", kind.name, status.error().message()));
@@ -69,7 +69,8 @@ troupe::Result<JobConfig> configure(const JobChoices& choices) {
                 .plan = {.samples = choices.samples, .samples_per_shard = choices.samples_per_shard},
                 .isa = *isa,
                 .glibc = glibc_version()};
-  if (out.plan.samples_per_shard == 0) out.plan.samples_per_shard = find_generator(choices.generator)->samples_per_shard;
+  if (out.plan.samples_per_shard == 0)
+    out.plan.samples_per_shard = find_generator(choices.generator)->samples_per_shard;
   if (troupe::Status plan = out.plan.check(); !plan.ok()) return plan.error_ptr();
   return out;
 }

@@ -3,8 +3,8 @@
 // Plain value; one thread at a time.
 //
 // MNF-1  A shard that comes again with the same bytes changes nothing; with others it is a NondeterministicError.
-// MNF-2  digest() is of names, rows, bytes, SHA-256 and ranges, in the order of names: of neither attempts nor epochs nor
-//        the order in which shards were done.
+// MNF-2  digest() is of names, rows, bytes, SHA-256 and ranges, in the order of names: of neither attempts nor epochs
+//        nor the order in which shards were done.
 #pragma once
 
 #include <cstdint>

@@ -67,7 +67,9 @@ void print_report(const fs::path& out, const RunReport& report) {
 int go_on(const fs::path& out, const DatasetFolder& dataset, const RunSettings& settings) {
   apps::ProgressReporter progress(stderr, terminal());
   const auto started = std::chrono::steady_clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(); };
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  };
   DatasetRun run(out, dataset, settings,
                  {.progress =
                       [&](const RunReport& report) {
@@ -103,7 +105,8 @@ int failed(const troupe::Error& error) {
 
 /// What a user can mend on the command line is wrong usage.
 int refused(const troupe::Error& error) {
-  const bool usage = error.code() == troupe::ErrorCode::kInvalidArgument || error.code() == troupe::ErrorCode::kNotFound;
+  const bool usage =
+      error.code() == troupe::ErrorCode::kInvalidArgument || error.code() == troupe::ErrorCode::kNotFound;
   fmt::print(stderr, "{}\n", error.message());
   return usage ? kExitUsage : kExitFailed;
 }
@@ -238,8 +241,8 @@ int execute(const ShowCommand& command) {
   }
   for (const std::string& note : read->notes) fmt::print("{}\n", note);
   fmt::print("{}: {} of {} shards, {} rows, {}; epoch {}\nconfiguration {}\n", dataset->name, manifest.size(), shards,
-             apps::grouped(static_cast<std::int64_t>(manifest.rows())), megabytes(static_cast<double>(manifest.bytes())),
-             read->epoch, hex(dataset->config.hash()));
+             apps::grouped(static_cast<std::int64_t>(manifest.rows())),
+             megabytes(static_cast<double>(manifest.bytes())), read->epoch, hex(dataset->config.hash()));
   for (const auto& member : dataset->config.to_json())
     fmt::print("  {}: {}\n", std::string_view(member.key()), canonical_text(member.value()));
   fmt::print("digest {}{}\n", hex(manifest.digest()), manifest.size() == shards ? "" : " (of what is there)");

@@ -45,8 +45,8 @@ troupe::Status check_identity(const JobConfig& config, const Schema& schema) {
   for (const auto& [name, value] : config.generator.more) {
     const auto here = schema.metadata.find(std::string(name));
     if (here == schema.metadata.end() || !value.is_string() || here->second == value.as_string()) continue;
-    return troupe::RuntimeEnvError(fmt::format("{} of the generator {} is {} on this node, and was {} when the data set "
-                                               "was begun: a file that it reads is another one",
+    return troupe::RuntimeEnvError(fmt::format("{} of the generator {} is {} on this node, and was {} when the data "
+                                               "set was begun: a file that it reads is another one",
                                                std::string_view(name), config.generator.name, here->second,
                                                std::string_view(value.as_string())));
   }

@@ -1,5 +1,5 @@
-// The token file of a run, OUT/manifest/run.token: how tasks know that they write into the folder that the driver means,
-// and how the driver knows that no task writes there any more.
+// The token file of a run, OUT/manifest/run.token: how tasks know that they write into the folder that the driver
+// means, and how the driver knows that no task writes there any more.
 //
 //   a task holds it (shared lock) while it makes a shard ── the kernel lets go when its process dies
 //   the driver, at the end, takes it alone, removes it, and may then remove temporaries
