@@ -1,4 +1,4 @@
-// JRF, MNF, JRN: what was committed stays, whatever is torn, damaged, newer, stale or another job's.
+// JRF, MNF, DJR: what was committed stays, whatever is torn, damaged, newer, stale or another job's.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -123,7 +123,7 @@ TEST(Journal, IsWhatTheDocumentationShows) {
   EXPECT_EQ(contents.records[0], shard);
 }
 
-/// JNL-1, JNL-2: over many epochs, with every record of every one.
+/// DJR-1, DJR-2: over many epochs, with every record of every one.
 TEST(Journal, WhatIsCommittedIsInEveryLaterEpoch) {
   const TemporaryFolder folder;
   EXPECT_EQ(read_manifest(folder / "manifest", owner()).value().epoch, 0u);
@@ -193,7 +193,7 @@ TEST(Journal, ADamagedHeadIsSaid) {
   EXPECT_EQ(read(folder), records(0, 2));
 }
 
-/// JNL-4, JRF-2: a newer version is named as such; another job's folder is refused.
+/// DJR-4, JRF-2: a newer version is named as such; another job's folder is refused.
 TEST(Journal, NewerVersionsAndOtherJobsAreRefused) {
   const TemporaryFolder folder;
   ASSERT_TRUE(take_over(folder).journal.commit(records(0, 3)).ok());
@@ -214,7 +214,7 @@ TEST(Journal, NewerVersionsAndOtherJobsAreRefused) {
   EXPECT_NE(refused.error().message().find("newer version, 9"), std::string::npos) << refused.error().message();
 }
 
-/// JNL-3: who was taken over from commits nothing more, and says so.
+/// DJR-3: who was taken over from commits nothing more, and says so.
 TEST(Journal, AnOlderEpochIsStale) {
   const TemporaryFolder folder;
   Journal::Opened first = take_over(folder, 1);
@@ -229,7 +229,7 @@ TEST(Journal, AnOlderEpochIsStale) {
   EXPECT_EQ(read(folder).size(), 4u);
 }
 
-/// JNL-5: the next life of the same run follows itself, and nobody else.
+/// DJR-5: the next life of the same run follows itself, and nobody else.
 TEST(Journal, ALifeFollowsItsOwnRunOnly) {
   const TemporaryFolder folder;
   const auto again = [&](std::uint64_t run) {
@@ -244,7 +244,7 @@ TEST(Journal, ALifeFollowsItsOwnRunOnly) {
   EXPECT_TRUE(again(2).ok());
 }
 
-/// JNL-2: a record that comes between a successor's reading and its publishing is not lost. The old journal's file is
+/// DJR-2: a record that comes between a successor's reading and its publishing is not lost. The old journal's file is
 /// written to by hand where no test could be quick enough.
 TEST(Journal, LateRecordsAreTakenAlong) {
   const TemporaryFolder folder;
@@ -261,7 +261,7 @@ TEST(Journal, LateRecordsAreTakenAlong) {
   EXPECT_EQ(read(folder), records(0, 3));
 }
 
-/// JNL-2: a successor that died between publishing and taking them along left them in the file before its own.
+/// DJR-2: a successor that died between publishing and taking them along left them in the file before its own.
 TEST(Journal, RecordsOfAnUnfinishedSuccessionAreKept) {
   const TemporaryFolder folder;
   ASSERT_TRUE(take_over(folder, 1).journal.commit(records(0, 2)).ok());
@@ -274,7 +274,7 @@ TEST(Journal, RecordsOfAnUnfinishedSuccessionAreKept) {
   EXPECT_EQ(read(folder), records(0, 2));
 }
 
-/// JNL-1: after a full disk the journal is as before, and goes on when there is room.
+/// DJR-1: after a full disk the journal is as before, and goes on when there is room.
 TEST(Journal, AFullDiskChangesNothing) {
   const TemporaryFolder folder;
   Journal::Opened opened = take_over(folder);
@@ -296,7 +296,7 @@ TEST(Journal, AFullDiskChangesNothing) {
     EXPECT_EQ(entry.path().extension(), ".log") << "no aside is left: " << entry.path();
 }
 
-/// JNL-3 between processes: one is stopped before its commit, another takes over, the first goes on and is refused.
+/// DJR-3 between processes: one is stopped before its commit, another takes over, the first goes on and is refused.
 TEST(Journal, AStoppedProcessIsFencedOff) {
   const TemporaryFolder folder;
   int ready[2];
@@ -327,7 +327,7 @@ TEST(Journal, AStoppedProcessIsFencedOff) {
   for (const int fd : ready) ::close(fd);
 }
 
-/// JNL-2, JNL-3: many processes at once, each taking over and committing until it is refused: every commit that was
+/// DJR-2, DJR-3: many processes at once, each taking over and committing until it is refused: every commit that was
 /// answered well is there at the end, and nobody shares an epoch.
 TEST(Journal, RacingSuccessorsLoseNothing) {
   const TemporaryFolder folder;

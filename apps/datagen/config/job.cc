@@ -24,8 +24,7 @@ template <class Options> struct Chosen {
 
 template <class Options, class Kind>
 troupe::Result<Chosen<Options>> choose(const Kind& kind, const json::object& settings) {
-  Chosen<Options> out{.options = kind.options(),
-                      .part = {.name = kind.name, .version = kind.version, .settings = {}, .more = {}}};
+  Chosen<Options> out{.options = kind.options(), .part = {.name = kind.name, .version = kind.version}};
   const std::vector<apps::Setting> list = out.options->settings();
   if (troupe::Status status = apps::assign_all(list, settings); !status.ok())
     return troupe::InvalidArgumentError(fmt::format("{}: {}", kind.name, status.error().message()));

@@ -136,7 +136,7 @@ troupe::Result<ReadManifest> checked(const fs::path& folder, Latest latest, cons
 }
 
 /// Records of epochs before `latest` whose files are still there: a successor that has not come to its end yet, or died
-/// on its way, may have left some of them out (JNL-2).
+/// on its way, may have left some of them out (DJR-2).
 troupe::Status add_older(const fs::path& folder, std::uint64_t latest, const JournalOwner& owner, Manifest& manifest) {
   const auto epochs = epochs_in(folder);
   if (!epochs.ok()) return epochs.error_ptr();
@@ -225,7 +225,7 @@ troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const
   }
 }
 
-/// JNL-2: what the one before committed after it was read, and before this epoch was there to see.
+/// DJR-2: what the one before committed after it was read, and before this epoch was there to see.
 troupe::Status Journal::take_late_records(std::uint64_t good_bytes, ReadManifest& before) {
   if (before.run == 0) return {};
   const auto more = read_from(file_of(folder_, before.epoch), good_bytes);

@@ -6,13 +6,13 @@
 //
 // One thread at a time; several processes may try at the same time.
 //
-// JNL-1  commit() returns when the records are on disk, or it has changed nothing that a reader sees: what a failed
+// DJR-1  commit() returns when the records are on disk, or it has changed nothing that a reader sees: what a failed
 //        write left is cut off again.
-// JNL-2  Records that were committed (commit() returned well) are in every later epoch.
-// JNL-3  Once a newer epoch exists, commit() is a RuntimeEnvError that says so, and for readers nothing was added.
-// JNL-4  Readers take the greatest epoch alone. Damage keeps the good prefix and is reported; a newer version or
+// DJR-2  Records that were committed (commit() returned well) are in every later epoch.
+// DJR-3  Once a newer epoch exists, commit() is a RuntimeEnvError that says so, and for readers nothing was added.
+// DJR-4  Readers take the greatest epoch alone. Damage keeps the good prefix and is reported; a newer version or
 //        another job is an InvalidArgumentError.
-// JNL-5  A life of a coordinator goes on only where no other run has come between (`successor_of`).
+// DJR-5  A life of a coordinator goes on only where no other run has come between (`successor_of`).
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct ReadManifest {
   std::vector<std::string> notes;  ///< a line each about damage
 };
 
-/// JNL-4. `folder` is OUT/manifest; a missing or empty one is epoch 0.
+/// DJR-4. `folder` is OUT/manifest; a missing or empty one is epoch 0.
 [[nodiscard]] troupe::Result<ReadManifest> read_manifest(const std::filesystem::path& folder,
                                                          const JournalOwner& owner);
 
@@ -52,13 +52,13 @@ class Journal {
   struct TakeOver {
     JournalOwner owner;
     std::uint64_t run = 0;      ///< of the one that takes over
-    bool successor_of_itself = false;  ///< JNL-5: only where the last epoch is of this run
+    bool successor_of_itself = false;  ///< DJR-5: only where the last epoch is of this run
   };
   /// Begins the next epoch. When another one is quicker it tries anew, behind that one.
   static troupe::Result<Opened> take_over(const std::filesystem::path& folder, const TakeOver& take);
 
   [[nodiscard]] std::uint64_t epoch() const { return head_.epoch; }
-  /// JNL-1 to JNL-3. OutOfDiskError: try again when there is room.
+  /// DJR-1 to DJR-3. OutOfDiskError: try again when there is room.
   troupe::Status commit(std::span<const ShardRecord> records);
 
  private:

@@ -80,8 +80,8 @@ class ChosenSettings {
       named_.push_back({std::move(s), shown, "Settings of the generator " + *generator, &generator_given_});
     }
     for (apps::Setting& s : of_format) {
-      const bool clashes = ours(s.name) || has(of_generator_names(named_), s.name);
-      const std::string shown = clashes ? prefixed(*format, s.name) : s.name;
+      const bool taken = ours(s.name) || has(of_generator_names(named_), s.name);
+      const std::string shown = taken ? prefixed(*format, s.name) : s.name;
       named_.push_back({std::move(s), shown, "Settings of the format " + *format, &format_given_});
     }
   }
@@ -163,8 +163,8 @@ void add_run_flags(CLI::App& app, RunSettings& settings) {
   app.add_option_function<double>(
          "--shard-timeout",
          [&settings](double seconds) {
-           settings.shard_timeout = 
-                 std::chrono::duration_cast<troupe::Duration>(std::chrono::duration<double>(seconds));
+           const std::chrono::duration<double> timeout(seconds);
+           settings.shard_timeout = std::chrono::duration_cast<troupe::Duration>(timeout);
          },
          "Seconds after which a shard counts as hanging, and is tried again (none)")
       ->check(CLI::Range(0.001, 1e9));
@@ -274,9 +274,7 @@ Command parse_command_line(std::span<char* const> arguments) {
   ResumeCommand resuming;
   VerifyCommand verifying;
   ShowCommand showing;
-  CLI::App app("Makes data sets that are exactly right, whatever dies meanwhile: a pure generator, shards, one "
-               "manifest.",
-               "datagen");
+  CLI::App app("Makes data sets that are exactly right, whatever dies meanwhile.", "datagen");
   CLI::App* run = app.add_subcommand("run", "Makes a data set; goes on with one that was begun");
   add_job_flags(*run, flags, settings);
   run->add_option("--out", running.out, "Folder of the data set")->required();

@@ -3,9 +3,9 @@
 //   datagen run --generator NAME --format NAME --samples N --out DIR ...
 //   datagen resume DIR     datagen verify DIR     datagen show DIR     datagen plan ...     datagen list
 //
-// Settings of the chosen generator and format are flags: --learning-rate for learning_rate, and for one that is true or
-// false --shuffle and --no-shuffle. Where both have a setting of one name, or it is a flag of ours, the format's has
-// its name in front: --jsonl-level, and then the generator's --blobs-level.
+// Settings of the chosen generator and format are flags: --learning-rate for learning_rate, and for one that is true
+// or false --shuffle and --no-shuffle. Where both have a setting of one name, the format's has the format in front:
+// --jsonl-level; so has one whose name is a flag of ours: --blobs-seed.
 //
 //   defaults ◀── --config FILE ◀── flags        the right one wins
 //

@@ -242,8 +242,7 @@ int execute(const ShowCommand& command) {
   for (const std::string& note : read->notes) fmt::print("{}\n", note);
   fmt::print("{}: {} of {} shards, {} rows, {}; epoch {}\nconfiguration {}\n", dataset->name, manifest.size(), shards,
              apps::grouped(static_cast<std::int64_t>(manifest.rows())),
-             megabytes(static_cast<double>(manifest.bytes())),
-             read->epoch, hex(dataset->config.hash()));
+             megabytes(static_cast<double>(manifest.bytes())), read->epoch, hex(dataset->config.hash()));
   for (const auto& member : dataset->config.to_json())
     fmt::print("  {}: {}\n", std::string_view(member.key()), canonical_text(member.value()));
   fmt::print("digest {}{}\n", hex(manifest.digest()), manifest.size() == shards ? "" : " (of what is there)");

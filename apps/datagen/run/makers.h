@@ -25,8 +25,7 @@ class Maker {
   struct Made {
     std::uint64_t rows = 0;
   };
-  /// Generates the shard and writes it into the sink; throws what went wrong, CancelledError when the task is
-  /// cancelled.
+  /// Generates the shard and writes it into the sink; throws what went wrong, CancelledError when it is cancelled.
   Made write(std::uint64_t shard, ByteSink& sink);
 
  private:

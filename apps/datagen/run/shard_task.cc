@@ -56,8 +56,7 @@ void write_memory(Maker& maker, std::uint64_t shard, std::uint32_t attempt, Shar
   out.record.sha256 = sha256(sink.bytes());
   out.wasted = attempt;
   troupe::ArrayBuilder<std::uint8_t> memory(sink.bytes().size());
-  std::ranges::transform(sink.bytes(), memory.begin(),
-                         [](std::byte byte) { return std::to_integer<std::uint8_t>(byte); });
+  std::ranges::copy(sink.bytes(), std::as_writable_bytes(memory.span()).begin());
   out.bytes = std::move(memory).seal();
 }
 
