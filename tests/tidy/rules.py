@@ -78,7 +78,8 @@ LAYERS = {
     "apps/train/checkpoint": ["apps/common/safetensors", "apps/train/trainer"],
     "apps/train/elastic":    ["apps/train/trainer", "apps/train/checkpoint"],
     "apps/train/program":    ["apps/common", "apps/train"],
-    "apps/rl":               ["collective", "kernels", "apps/common", "apps/datagen"],  # datagen: demonstrations
+    "apps/rl":               ["collective", "kernels", "apps/common"],
+    "apps/rl/program":       ["collective", "kernels", "apps/common", "apps/rl", "apps/datagen/read"],  # demonstrations
     # base <- generators, formats, manifest <- run <- program
     "apps/datagen/table":      [],
     "apps/datagen/random":     ["apps/common/random", "kernels"],

@@ -55,7 +55,8 @@ class TidyTest(unittest.TestCase):
                             "net/link may not include core/net/data/a.h")
 
     def test_an_app_that_reaches_behind_the_public_headers_is_found(self):
-        self.assert_one(self.problems({"apps/rl/a.cc": '#include "core/runtime/runtime.h"\n'}), "apps may not include")
+        self.assert_one(self.problems({"apps/rl/a.cc": '#include "core/runtime/runtime.h"\n'}),
+                        "apps/rl may not include")
 
     def test_a_mutation_that_does_not_apply_any_more_is_found(self):
         code = {"core/base/a.cc": "int a() {\n  return 1;\n}\n"}
