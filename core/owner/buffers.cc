@@ -30,7 +30,7 @@ void BufferTable::seal(BufferEntry& entry) {
   entry.pin = runtime_.store().seal(std::move(entry.open));
   const store::BufferId id = entry.pin.id();
   entry.desc = {id.node, id.slot, id.generation, size};
-  entry.place = BufferEntry::Place::kLocal;
+  entry.state = BufferEntry::State::kLocal;
   entry.set_memory(entry.pin.data(), size);
 }
 
@@ -45,7 +45,7 @@ detail::BufferPtr BufferTable::arrived(const wire::BufferDesc& desc, std::uint64
   entry->set_size(desc.size);
   if (desc.node == runtime_.self().node) {
     if (!pin_here(*entry, {desc.node, desc.slot, desc.generation})) {  // OB-2
-      entry->place = BufferEntry::Place::kRemote;
+      entry->state = BufferEntry::State::kRemote;
       entry->arrival = arrival;
       holds_.expect(arrival);
       begin_fetch(*entry);
@@ -53,14 +53,14 @@ detail::BufferPtr BufferTable::arrived(const wire::BufferDesc& desc, std::uint64
     }
     return pointer;
   }
-  entry->place = BufferEntry::Place::kRemote;
+  entry->state = BufferEntry::State::kRemote;
   holds_.expect(arrival);
   const wire::StoreHoldRequest request{runtime_.self(), {desc}};
   runtime_.requests().send<wire::Empty>(
       daemon_of(desc.node), wire::Method::kStoreHold, request, [this, pointer, arrival](Result<wire::Empty> reply) {
         BufferEntry& held = buffer_of(pointer);
         if (reply.ok()) held.held = true;
-        else if (held.place == BufferEntry::Place::kRemote) lost(held, reply.error_ptr());
+        else if (held.state == BufferEntry::State::kRemote) lost(held, reply.error_ptr());
         holds_.confirmed(arrival);
       });
   return pointer;
@@ -71,7 +71,7 @@ bool BufferTable::pin_here(BufferEntry& entry, store::BufferId local) {
   entry.pin = runtime_.store().try_pin(local);
   if (!entry.pin) return false;
   const bool whole = entry.pin.size() >= entry.desc.size;  // a description that claims more than there is
-  entry.place = whole ? BufferEntry::Place::kLocal : BufferEntry::Place::kLost;
+  entry.state = whole ? BufferEntry::State::kLocal : BufferEntry::State::kLost;
   if (whole) entry.set_memory(entry.pin.data(), entry.desc.size);
   return true;
 }
@@ -113,7 +113,7 @@ void BufferTable::fetch(BufferEntry& entry, int attempt) {
       const wire::StoreHoldRequest copy{runtime_.self(), {reply->local}};
       runtime_.frames().notice(runtime_.daemon(), wire::Method::kStoreUnhold, copy);
     }
-    if (entry.place != BufferEntry::Place::kLocal) lost(entry, reply.ok() ? nullptr : reply.error_ptr());
+    if (entry.state != BufferEntry::State::kLocal) lost(entry, reply.ok() ? nullptr : reply.error_ptr());
     fetched(entry);
   };
   runtime_.requests().send<wire::StoreFetchReply>(runtime_.daemon(), wire::Method::kStoreFetch,
@@ -168,7 +168,7 @@ class FetchWait {
 }  // namespace
 
 void BufferTable::lost(BufferEntry& entry, const ErrorPtr& why) {
-  entry.place = BufferEntry::Place::kLost;
+  entry.state = BufferEntry::State::kLost;
   if (!why) return;
   if (!entry.story) entry.story = std::make_unique<BufferEntry::Story>();
   entry.story->why = why;
@@ -195,7 +195,7 @@ void BufferTable::made_by(const detail::Value& value, const std::function<std::s
 /// ObjectLostError when one of these is lost; null else. Lock held.
 ErrorPtr BufferTable::lost_among(const std::vector<detail::BufferPtr>& buffers) const {
   for (const auto& buffer : buffers)
-    if (const BufferEntry& entry = buffer_of(buffer); entry.place == BufferEntry::Place::kLost)
+    if (const BufferEntry& entry = buffer_of(buffer); entry.state == BufferEntry::State::kLost)
       return lost_error(entry);
   return nullptr;
 }
@@ -238,7 +238,7 @@ Result<bool> BufferTable::fetch_all(const detail::Value& value, exec::Deadline d
     std::vector<BufferEntry*> unasked;
     for (const auto& buffer : missing) {
       BufferEntry& entry = buffer_of(buffer);
-      if (entry.place != BufferEntry::Place::kRemote) continue;
+      if (entry.state != BufferEntry::State::kRemote) continue;
       if (!entry.fetching) unasked.push_back(&entry);
       begin_fetch(entry).waiters.push_back(&wait.next());
     }
@@ -273,7 +273,7 @@ void BufferTable::fetch_then(const detail::Value& value, std::function<void(cons
   auto open = std::make_shared<Open>(Open{*this, missing_of(value), 1, std::move(done)});
   for (const auto& buffer : open->missing) {
     BufferEntry& entry = buffer_of(buffer);
-    if (entry.place != BufferEntry::Place::kRemote) continue;
+    if (entry.state != BufferEntry::State::kRemote) continue;
     ++open->left;
     const bool asked = entry.fetching != nullptr;
     begin_fetch(entry).callbacks.push_back([open] { open->one_less(); });

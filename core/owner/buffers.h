@@ -34,11 +34,11 @@ struct WaitNode;
 
 class BufferEntry final : public detail::BufferBase {
  public:
-  enum class Place : std::uint8_t { kOpen, kLocal, kRemote, kLost };
+  enum class State : std::uint8_t { kOpen, kLocal, kRemote, kLost };
 
   explicit BufferEntry(BufferTable& table) : table_(table) {}
 
-  Place place = Place::kOpen;
+  State state = State::kOpen;
   wire::BufferDesc desc;                 // where it was made
   store::WritableBuffer open;
   store::Pin pin;                        // local memory: the original, or a copy of a remote one
@@ -53,7 +53,7 @@ class BufferEntry final : public detail::BufferBase {
   /// For the error, should the memory be lost; of memory on other nodes only.
   struct Story {
     std::string made_by;                 // "the task 'f'": whose result it is, where this process made the call
-    ErrorPtr why;                        // place LOST: what the daemon said
+    ErrorPtr why;                        // state kLost: what the daemon said
   };
   std::unique_ptr<Story> story;
 

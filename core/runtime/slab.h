@@ -1,5 +1,5 @@
 // Slab: things in chunks, found by a 64-bit handle of index and generation without hashing; a handle of an earlier use
-// of a place never finds a later thing.
+// of a slot never finds a later thing.
 //
 // Thread rule: none of its own; one lock guards it. Addresses are stable.
 #pragma once
@@ -24,17 +24,17 @@ class Slab {
     if (free_.empty()) grow();
     const std::uint32_t index = free_.back();
     free_.pop_back();
-    Place& place = at(index);
+    Slot& slot = at(index);
     ++live_;
-    place.used = true;
-    return ::new (static_cast<void*>(place.memory))
-        T(std::uint64_t(place.generation) << 32 | index, std::forward<A>(arguments)...);
+    slot.used = true;
+    return ::new (static_cast<void*>(slot.memory))
+        T(std::uint64_t(slot.generation) << 32 | index, std::forward<A>(arguments)...);
   }
   void destroy(T* thing, std::uint64_t handle) {
-    Place& place = at(std::uint32_t(handle));
+    Slot& slot = at(std::uint32_t(handle));
     thing->~T();
-    place.used = false;
-    ++place.generation;
+    slot.used = false;
+    ++slot.generation;
     --live_;
     free_.push_back(std::uint32_t(handle));
   }
@@ -42,9 +42,9 @@ class Slab {
   T* find(std::uint64_t handle) {
     const std::uint32_t index = std::uint32_t(handle);
     if (index >= chunks_.size() * kChunk) return nullptr;
-    Place& place = at(index);
-    if (!place.used || place.generation != handle >> 32) return nullptr;
-    return std::launder(reinterpret_cast<T*>(place.memory));
+    Slot& slot = at(index);
+    if (!slot.used || slot.generation != handle >> 32) return nullptr;
+    return std::launder(reinterpret_cast<T*>(slot.memory));
   }
   std::size_t live() const { return live_; }
   template <class F> void for_each(F&& f) {
@@ -55,20 +55,20 @@ class Slab {
 
  private:
   static constexpr std::size_t kChunk = 256;
-  struct Place {
+  struct Slot {
     alignas(T) std::byte memory[sizeof(T)];
     std::uint32_t generation = 1;
     bool used = false;
   };
-  Place& at(std::uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
+  Slot& at(std::uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }
   void grow() {
     const std::uint32_t first = std::uint32_t(chunks_.size() * kChunk);
-    chunks_.push_back(std::make_unique<Place[]>(kChunk));
+    chunks_.push_back(std::make_unique<Slot[]>(kChunk));
     free_.reserve(chunks_.size() * kChunk);
     for (std::uint32_t i = kChunk; i-- > 0;) free_.push_back(first + i);
   }
 
-  std::vector<std::unique_ptr<Place[]>> chunks_;
+  std::vector<std::unique_ptr<Slot[]>> chunks_;
   std::vector<std::uint32_t> free_;
   std::size_t live_ = 0;
 };

@@ -169,10 +169,10 @@ Result<WritableBuffer> ClientCore::allocate_small(std::uint64_t size) {
     std::unique_lock lock(mutex_);
     // CC-3: also in a forked child, whose leases are its parent's
     if (!daemon_) return Error("the object store is closed");
-    if (auto place = leases_.take(bytes)) {
+    if (auto allocation = leases_.take(bytes)) {
       ++made_count_;
-      std::uint32_t generation = unpack(entry(place->slot).word.load(std::memory_order_relaxed)).generation;
-      Made made{generation, place->chunk, false};
+      std::uint32_t generation = unpack(entry(allocation->slot).word.load(std::memory_order_relaxed)).generation;
+      Made made{generation, allocation->chunk, false};
       auto ahead = leases_.ask_ahead();
       LocalLeases::GiveBack back;
       if (leases_.has_give_back()) back = leases_.take_give_back();
@@ -184,9 +184,9 @@ Result<WritableBuffer> ClientCore::allocate_small(std::uint64_t size) {
           if (ahead) daemon->lease_ahead(*ahead);
         });
       }
-      WritableBuffer buffer = open_buffer({layout_.node, place->slot, generation}, place->offset, size, made);
+      WritableBuffer buffer = open_buffer({layout_.node, allocation->slot, generation}, allocation->offset, size, made);
       if (options_.hardened) {
-        if (Status status = writable_->unprotect({place->offset, bytes}); !status.ok()) return status.error_ptr();
+        if (Status status = writable_->unprotect({allocation->offset, bytes}); !status.ok()) return status.error_ptr();
       }
       return buffer;
     }

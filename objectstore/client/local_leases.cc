@@ -21,7 +21,7 @@ void LocalLeases::add(Lease lease) {
   idle_.push_back(index);
 }
 
-std::optional<LocalLeases::Place> LocalLeases::take(std::uint64_t size) {
+std::optional<LocalLeases::Allocation> LocalLeases::take(std::uint64_t size) {
   if (slots_.empty()) return std::nullopt;
   while (current_ == kNone || chunks_[current_].range.end() - chunks_[current_].bump < size) {
     if (current_ != kNone) retire_current();
@@ -34,18 +34,18 @@ std::optional<LocalLeases::Place> LocalLeases::take(std::uint64_t size) {
     }
   }
   Chunk& chunk = chunks_[current_];
-  Place place{slots_.back(), current_, chunk.bump};
+  Allocation allocation{slots_.back(), current_, chunk.bump};
   slots_.pop_back();
   chunk.bump += size;
   ++chunk.local;
-  return place;
+  return allocation;
 }
 
-void LocalLeases::put_back(Place place, std::uint64_t size) {
-  (tight_ ? out_.slots : slots_).push_back(place.slot);
-  Chunk& chunk = chunks_[place.chunk];
-  if (chunk.bump == place.offset + size) chunk.bump = place.offset;  // LL-3
-  left(place.chunk);
+void LocalLeases::put_back(Allocation allocation, std::uint64_t size) {
+  (tight_ ? out_.slots : slots_).push_back(allocation.slot);
+  Chunk& chunk = chunks_[allocation.chunk];
+  if (chunk.bump == allocation.offset + size) chunk.bump = allocation.offset;  // LL-3
+  left(allocation.chunk);
 }
 
 void LocalLeases::share(std::uint32_t chunk) {

@@ -31,7 +31,7 @@ struct LocalLeaseOptions {
 
 class LocalLeases {
  public:
-  struct Place {
+  struct Allocation {
     std::uint32_t slot = 0;
     std::uint32_t chunk = 0;  ///< index in this book
     std::uint64_t offset = 0;
@@ -47,9 +47,9 @@ class LocalLeases {
 
   void add(Lease lease);
   /// Bytes and a slot for a buffer of this (rounded) size, or nothing: then ask the daemon for next_request().
-  std::optional<Place> take(std::uint64_t size);
+  std::optional<Allocation> take(std::uint64_t size);
   /// The buffer was dropped unshared.
-  void put_back(Place place, std::uint64_t size);
+  void put_back(Allocation allocation, std::uint64_t size);
   /// The buffer's id leaves the process: the daemon will free it.
   void share(std::uint32_t chunk);
   /// What to ask for so that a buffer of this size fits. Each answer makes the next request larger, up to the maximum.

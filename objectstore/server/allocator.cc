@@ -58,8 +58,8 @@ void Allocator::free(Range r) {
 std::optional<Range> Allocator::from_warm(Zone& zone, std::uint64_t size) {
   int tried = 0;
   for (std::uint64_t offset : zone.recent) {
-    auto place = zone.extents.find(offset);
-    if (place->second.size >= size) return carve(zone, place, size);
+    auto at = zone.extents.find(offset);
+    if (at->second.size >= size) return carve(zone, at, size);
     if (++tried == kRecentTried) break;
   }
   auto best = zone.by_size.lower_bound({size, 0});
@@ -79,11 +79,11 @@ std::optional<Range> Allocator::from_fresh(std::uint64_t size, Kind kind) {
   return Range{high_, size};
 }
 
-Range Allocator::carve(Zone& zone, Place place, std::uint64_t size) {
-  Range extent{place->first, place->second.size};
-  std::uint64_t start = std::min(place->second.hot, extent.end() - size);  // AL-3
-  auto after = std::next(place->second.recency);
-  erase(zone, place);
+Range Allocator::carve(Zone& zone, ExtentIterator at, std::uint64_t size) {
+  Range extent{at->first, at->second.size};
+  std::uint64_t start = std::min(at->second.hot, extent.end() - size);  // AL-3
+  auto after = std::next(at->second.recency);
+  erase(zone, at);
   if (start > extent.offset) insert(zone, {extent.offset, start - extent.offset}, extent.offset, after);
   if (start + size < extent.end()) insert(zone, {start + size, extent.end() - start - size}, start + size, after);
   return {start, size};
@@ -95,10 +95,10 @@ void Allocator::insert(Zone& zone, Range r, std::uint64_t hot, std::list<std::ui
   zone.by_size.insert({r.size, r.offset});
 }
 
-void Allocator::erase(Zone& zone, Place place) {
-  zone.recent.erase(place->second.recency);
-  zone.by_size.erase({place->second.size, place->first});
-  zone.extents.erase(place);
+void Allocator::erase(Zone& zone, ExtentIterator at) {
+  zone.recent.erase(at->second.recency);
+  zone.by_size.erase({at->second.size, at->first});
+  zone.extents.erase(at);
 }
 
 void Allocator::retreat_low() {

@@ -58,14 +58,14 @@ class Allocator {
     std::list<std::uint64_t> recent;                            ///< their offsets, freed last first
     std::set<std::pair<std::uint64_t, std::uint64_t>> by_size;  ///< {size, offset}
   };
-  using Place = std::map<std::uint64_t, Extent>::iterator;
+  using ExtentIterator = std::map<std::uint64_t, Extent>::iterator;
 
   Zone& zone_of(std::uint64_t offset) { return offset < low_ ? low_zone_ : high_zone_; }
   std::optional<Range> from_warm(Zone& zone, std::uint64_t size);
   std::optional<Range> from_fresh(std::uint64_t size, Kind kind);
-  Range carve(Zone& zone, Place place, std::uint64_t size);
+  Range carve(Zone& zone, ExtentIterator at, std::uint64_t size);
   void insert(Zone& zone, Range r, std::uint64_t hot, std::list<std::uint64_t>::const_iterator before);
-  void erase(Zone& zone, Place place);
+  void erase(Zone& zone, ExtentIterator at);
   void retreat_low();
   void retreat_high();
 

@@ -149,7 +149,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     auto* entry = new BufferEntry(core.owner().buffers());
     entry->desc = {2, 7, 1, 100};
     entry->set_size(100);
-    entry->place = BufferEntry::Place::kRemote;
+    entry->state = BufferEntry::State::kRemote;
     detail::Value value;
     value.large_body = detail::BufferPtr(entry);
     return value;

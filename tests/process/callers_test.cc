@@ -730,7 +730,7 @@ TEST(ManyArrays, AllOfThemArrive) {
   value.attachments = std::make_unique<detail::Attachments>();
   auto* entry = new BufferEntry(bench.core.owner().buffers());
   entry->desc = {2, 7, 1, 100};  // of another node: nothing is pinned here
-  entry->place = BufferEntry::Place::kRemote;
+  entry->state = BufferEntry::State::kRemote;
   const detail::BufferPtr buffer(entry);
   value.attachments->buffers.assign(kMany, buffer);
   value.body = detail::Bytes(3);
@@ -792,7 +792,7 @@ TEST(ManyArrays, WhatDoesNotFitAMessageIsATypedError) {
     value.attachments = std::make_unique<detail::Attachments>();
     auto* entry = new BufferEntry(bench.core.owner().buffers());
     entry->desc = {2, 7, 1, 100};
-    entry->place = BufferEntry::Place::kRemote;
+    entry->state = BufferEntry::State::kRemote;
     value.attachments->buffers.assign(3'000'000, detail::BufferPtr(entry));
   }
   const auto result = bench.submit(nullptr, std::move(value));

@@ -161,7 +161,7 @@ TEST_F(PinningTest, OB2_AMissIsNoLossBeforeTheDaemonSaysSo) {
     if (kept) bench_.respond(asked, wire::StoreFetchReply{desc});
     else bench_.respond(asked, ObjectLostError("no longer there").record(), true);
     EXPECT_EQ(buffer->data() != nullptr, kept);
-    EXPECT_EQ(buffer_of(buffer).place, kept ? BufferEntry::Place::kLocal : BufferEntry::Place::kLost);
+    EXPECT_EQ(buffer_of(buffer).state, kept ? BufferEntry::State::kLocal : BufferEntry::State::kLost);
     EXPECT_EQ(bench_.take_kind(wire::FrameKind::kControl).size(), 1u) << "acknowledged once";
     EXPECT_EQ(bench_.count(wire::Method::kStoreUnhold), kept ? 1u : 0u);
     bench_.sent.clear();

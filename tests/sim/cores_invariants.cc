@@ -109,7 +109,7 @@ void CoreWorld::check_memory(const SimProcess& process, const ObjectId& object, 
     const worker::BufferEntry& entry = worker::buffer_of(buffer);
     if (entry.desc.node != process.id.node) continue;
     const std::string name = "CI-13: memory of object " + to_string(object) + " in process " + to_string(process.id);
-    if (entry.place == worker::BufferEntry::Place::kLost) return broken(name + " is lost");
+    if (entry.state == worker::BufferEntry::State::kLost) return broken(name + " is lost");
     if (entry.data() && std::memcmp(entry.data(), value.data(), sizeof(Label)) != 0)
       return broken(name + " is other memory now");
   }

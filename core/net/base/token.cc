@@ -96,26 +96,26 @@ void compress(std::array<std::uint32_t, 8>& state, const std::uint8_t* block) {
   state[7] += h;
 }
 
-/// TK-5: places for secrets, in pages that nothing else uses. They stay mapped: a process has few.
+/// TK-5: slots for secrets, in pages that nothing else uses. They stay mapped: a process has few.
 class SecretPages {
  public:
-  using Place = std::array<std::uint8_t, Token::kBytes>;
+  using Slot = std::array<std::uint8_t, Token::kBytes>;
 
   static SecretPages& instance() {
     static SecretPages& pages = *new SecretPages;  // a Token may be static
     return pages;
   }
-  Place* take() {
+  Slot* take() {
     std::lock_guard lock(mutex_);
     if (free_.empty()) add_page();
-    Place* place = free_.back();
+    Slot* slot = free_.back();
     free_.pop_back();
-    return place;
+    return slot;
   }
-  void give_back(Place* place) {
-    ::explicit_bzero(place->data(), place->size());
+  void give_back(Slot* slot) {
+    ::explicit_bzero(slot->data(), slot->size());
     std::lock_guard lock(mutex_);
-    free_.push_back(place);
+    free_.push_back(slot);
   }
 
  private:
@@ -125,12 +125,12 @@ class SecretPages {
     if (page == MAP_FAILED) throw std::bad_alloc();
     (void)::madvise(page, size, MADV_DONTDUMP);
     (void)::mlock(page, size);  // the limit may be zero; then it may be swapped
-    for (std::size_t at = 0; at + sizeof(Place) <= size; at += sizeof(Place))
-      free_.push_back(new (static_cast<std::byte*>(page) + at) Place{});
+    for (std::size_t at = 0; at + sizeof(Slot) <= size; at += sizeof(Slot))
+      free_.push_back(new (static_cast<std::byte*>(page) + at) Slot{});
   }
 
   std::mutex mutex_;
-  std::vector<Place*> free_;
+  std::vector<Slot*> free_;
 };
 
 }  // namespace
@@ -164,12 +164,12 @@ Status fill_random(std::span<std::uint8_t> bytes) {
   return {};
 }
 
-std::shared_ptr<Token::Bytes> Token::place() {
-  return {SecretPages::instance().take(), [](Bytes* place) { SecretPages::instance().give_back(place); }};
+std::shared_ptr<Token::Bytes> Token::slot() {
+  return {SecretPages::instance().take(), [](Bytes* slot) { SecretPages::instance().give_back(slot); }};
 }
 
 Result<Token> Token::make() {
-  const auto bytes = place();
+  const auto bytes = slot();
   if (auto filled = fill_random(*bytes); !filled.ok()) return filled.error_ptr();
   Token token;
   token.bytes_ = bytes;
@@ -179,7 +179,7 @@ Result<Token> Token::make() {
 Result<Token> Token::parse(std::string_view hex) {
   const auto bad = [] { return InvalidArgumentError("not a cluster token: expected 64 hexadecimal digits"); };
   if (hex.size() != 2 * kBytes) return bad();
-  const auto bytes = place();
+  const auto bytes = slot();
   for (std::size_t i = 0; i < kBytes; ++i) {
     const int high = hex_value(hex[2 * i]), low = hex_value(hex[2 * i + 1]);
     if (high < 0 || low < 0) return bad();

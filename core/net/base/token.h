@@ -63,9 +63,9 @@ class Token {
 
  private:
   using Bytes = std::array<std::uint8_t, kBytes>;
-  static std::shared_ptr<Bytes> place();
+  static std::shared_ptr<Bytes> slot();
 
-  std::shared_ptr<const Bytes> bytes_;  ///< shared: there is one place for each secret. TK-5
+  std::shared_ptr<const Bytes> bytes_;  ///< shared: there is one slot for each secret. TK-5
 };
 
 /// SHA-256, for HMAC.

@@ -117,18 +117,18 @@ bool ConsumerRole::acquire() {
   urgent_.fetch_add(1, std::memory_order_seq_cst);
   doorbell_.wake_sleeper();
   // No deadline: the holder lets go at its next look, which is at most one handler call away.
-  park(parker, kNoDeadline, Place::kFront);
+  park(parker, kNoDeadline, QueueEnd::kFront);
   urgent_.fetch_sub(1, std::memory_order_seq_cst);
   return true;
 }
 
 // ---- waiting
 
-void ConsumerRole::enqueue(Parker& parker, Place place) {
+void ConsumerRole::enqueue(Parker& parker, QueueEnd end) {
   std::lock_guard lock(queue_mutex_);
   parker.token_ = my_token();
   parker.queued_ = true;
-  if (place == Place::kFront) {
+  if (end == QueueEnd::kFront) {
     parker.previous_ = nullptr;
     parker.next_ = first_;
     (first_ ? first_->previous_ : last_) = &parker;
@@ -153,8 +153,8 @@ bool ConsumerRole::dequeue(Parker& parker) {
 }
 
 // Waits until the role is handed to us, or we are notified, or it is too late. kRole: this thread holds the role.
-ConsumerRole::Ended ConsumerRole::park(Parker& parker, Deadline deadline, Place place) {
-  enqueue(parker, place);
+ConsumerRole::Ended ConsumerRole::park(Parker& parker, Deadline deadline, QueueEnd end) {
+  enqueue(parker, end);
   bool mine = try_take();  // NRO-2
   for (bool in_time = true; !mine && in_time;) {
     const auto state = parker.state_.fetch_or(Parker::kParked, std::memory_order_seq_cst);
@@ -184,7 +184,7 @@ bool ConsumerRole::block(Parker& parker, Deadline deadline, Handler& handler) {
       leave();
       mine = false;
     } else {
-      ended = park(parker, deadline, Place::kBack);
+      ended = park(parker, deadline, QueueEnd::kBack);
       mine = ended == Ended::kRole;
     }
     if (ended == Ended::kDeadline) return parker.take();

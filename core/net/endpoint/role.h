@@ -62,7 +62,7 @@ class ConsumerRole {
 
  private:
   enum class Ended { kNotified, kDeadline, kWanted, kRole };
-  enum class Place { kFront, kBack };
+  enum class QueueEnd { kFront, kBack };
 
   bool acquire();  // false: this thread had it already
   bool try_take();
@@ -73,8 +73,8 @@ class ConsumerRole {
   Ended hold(Parker& parker, Deadline deadline, Handler& handler);
   bool pause_or_sleep(Parker& parker, Deadline deadline, std::uint32_t& idle, Deadline& idle_since);
   void sleep(Parker& parker, Deadline deadline);
-  Ended park(Parker& parker, Deadline deadline, Place place);
-  void enqueue(Parker& parker, Place place);
+  Ended park(Parker& parker, Deadline deadline, QueueEnd end);
+  void enqueue(Parker& parker, QueueEnd end);
   bool dequeue(Parker& parker);
   void arm_timer();
   void attend_again();
