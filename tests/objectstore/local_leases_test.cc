@@ -94,7 +94,7 @@ TEST(LocalLeases, RandomUseNeverOverlapsAndReturnsEveryChunk) {
     std::mt19937 random(seed);
     LocalLeases leases({.chunk_bytes = 4096, .chunk_bytes_max = 8192, .slots = 8, .slots_max = 32});
     struct Live {
-      LocalLeases::Place place;
+      LocalLeases::Allocation place;
       std::uint64_t size;
     };
     std::vector<Live> local;

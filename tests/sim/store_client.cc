@@ -89,7 +89,7 @@ Script SimStoreClient::put(std::uint64_t size) {
       co_return;
     }
   } else {
-    std::optional<store::LocalLeases::Place> place;
+    std::optional<store::LocalLeases::Allocation> place;
     while (!(place = leases.take(rounded(size)))) {
       const store::LeaseRequest request = leases.next_request(rounded(size));
       flush();
