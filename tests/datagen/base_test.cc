@@ -213,6 +213,15 @@ TEST(Column, MemoryIsAlignedAndOfOneType) {
   EXPECT_NE(thrown<troupe::InvalidArgumentError>([&] { (void)column.text(0); }), "");
 }
 
+TEST(Column, NewRowsAreZerosWhateverTheMemoryHeldBefore) {  // COL-2
+  Column column({.name = "n", .type = Type::kInt32});
+  column.resize(1000);
+  std::ranges::fill(column.values<std::int32_t>(), -1);
+  column.clear();  // keeps the memory
+  column.resize(2000);
+  EXPECT_EQ(std::ranges::count(column.values<std::int32_t>(), 0), 2000);
+}
+
 TEST(Column, ANullIsZeros) {  // TBL-2
   Column column({.name = "n", .type = Type::kInt32, .shape = {2}, .nullable = true});
   column.resize(2);

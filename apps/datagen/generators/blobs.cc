@@ -13,7 +13,7 @@ namespace {
 
 enum BlobStream : std::uint32_t { kBlobBytes, kBlobClass };
 
-constexpr std::uint64_t kBlobTableBytes = 1 << 20;
+constexpr std::uint64_t kBlobTableBytes = 256 << 10;  // what comes after finds it in the second cache
 
 struct BlobSettings {
   std::uint64_t bytes = 65'536, classes = 1000;

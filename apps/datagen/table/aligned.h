@@ -1,4 +1,5 @@
-// Memory that begins at a multiple of 64 bytes, which Arrow and vector instructions want.
+// Memory that begins at a multiple of 64 bytes, which Arrow and vector instructions want. What resize() of such a
+// vector adds has no values yet: it is written next, and zeros before would cost as much again.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@ template <class T> struct AlignedAllocator {
   AlignedAllocator() = default;
   template <class U> AlignedAllocator(const AlignedAllocator<U>&) {}
   T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kAlignment)); }
+  template <class U> void construct(U* at) noexcept { ::new (static_cast<void*>(at)) U; }
   void deallocate(T* memory, std::size_t count) { ::operator delete(memory, count * sizeof(T), kAlignment); }
   friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
 };

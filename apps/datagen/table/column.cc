@@ -21,7 +21,9 @@ std::string_view Column::text(std::size_t row) const {
 }
 
 void Column::resize(std::size_t rows) {
+  const std::size_t before = data_.size();
   data_.resize(rows * field_.elements() * size_of(field_.type));
+  if (data_.size() > before) std::memset(data_.data() + before, 0, data_.size() - before);
   if (!valid_.empty()) valid_.resize(rows, 1);
   rows_ = rows;
 }
@@ -35,7 +37,9 @@ void Column::append(std::span<const std::byte> value) {
     troupe::InvalidArgumentError(
         fmt::format("column '{}' is {}, and text was appended", field_.name, name_of(field_.type)))
         .raise();
-  data_.insert(data_.end(), value.begin(), value.end());
+  const std::size_t before = data_.size();
+  data_.resize(before + value.size());  // insert() goes byte by byte with an allocator of one's own
+  if (!value.empty()) std::memcpy(data_.data() + before, value.data(), value.size());
   offsets_.push_back(static_cast<std::int64_t>(data_.size()));
   if (!valid_.empty()) valid_.push_back(1);
   ++rows_;

@@ -6,6 +6,7 @@
 // One thread at a time.
 //
 // COL-1  offsets() begins with 0, never falls, and ends with the size of data().
+// COL-2  New rows of numbers are zeros, whatever the memory held before.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +49,7 @@ class Column {
   /// Of text or bytes.
   [[nodiscard]] std::string_view text(std::size_t row) const;
 
-  /// Numbers only: zeros in new rows.
+  /// Numbers only: zeros in new rows (COL-2).
   void resize(std::size_t rows);
   /// Text and bytes only: one more row.
   void append(std::string_view value);
