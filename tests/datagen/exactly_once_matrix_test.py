@@ -1,0 +1,214 @@
+"""Exactly once for every generator in every format, with the real program: a worker, the coordinator and the driver are
+killed by SIGKILL while a data set is made by 1, 2 or 8 workers, and a node of two; afterwards the digest is that of a
+run by one worker that nobody disturbed, and no temporary file is left. GEN-1, GEN-2, CRD-1 to CRD-3.
+
+exactly_once_matrix_test.py DATAGEN TROUPE: formats that the build lacks are skipped (77), and under TROUPE_REQUIRE_DATA
+a failure. A generator or a format that `datagen list` shows and that has no line here fails.
+"""
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from program_case import ProgramCase  # noqa: E402
+
+SHARDS = 24
+# Settings, samples a shard: some ten milliseconds of work.
+GENERATORS = {
+    "blobs": (("--bytes", 100_000), 60),
+    "gpt-text": (("--checkpoint", "model.safetensors", "--heads", 2, "--tokens", 40), 12),
+    "mm1-queue": (("--customers", 32_000), 32),
+    "option-prices": (("--paths", 20_000), 16),
+    "scenes": (("--width", 48, "--height", 48), 8),
+    "tabular": (("--columns", 16, "--label-noise", 0.1), 20_000),
+    "trajectories": (("--env", "Acrobot-v1", "--mixture", "random", "--max-episode-steps", 200), 20),
+}
+FORMATS = {
+    "jsonl": ("--compression", "zstd"),
+    "minari": ("--dataset-id", "matrix/test-v0"),
+    "parquet": ("--row-group-rows", 1000),
+    "safetensors": (),
+    "webdataset": (),
+}
+
+
+def pairs():
+    return [(g, f) for g, f in itertools.product(GENERATORS, FORMATS) if f != "minari" or g == "trajectories"]
+
+
+def checkpoint(path):
+    """A GPT over all bytes that nobody trained: 2 layers of 16 channels."""
+    width, draws, arrays = 16, random.Random(3), {"wte.weight": (256, 16), "wpe.weight": (16, 16)}
+    for layer in range(2):
+        for name, rows in (("attn.c_attn", 3 * width), ("attn.c_proj", width), ("mlp.c_fc", 4 * width)):
+            arrays[f"h.{layer}.{name}.weight"] = (rows, width)
+            arrays[f"h.{layer}.{name}.bias"] = (rows,)
+        arrays[f"h.{layer}.mlp.c_proj.weight"] = (width, 4 * width)
+        for name in ("ln_1.weight", "ln_1.bias", "ln_2.weight", "ln_2.bias", "mlp.c_proj.bias"):
+            arrays[f"h.{layer}.{name}"] = (width,)
+    arrays["ln_f.weight"] = arrays["ln_f.bias"] = (width,)
+    header, body = {}, bytearray()
+    for name, shape in arrays.items():
+        begin = len(body)
+        for _ in range(shape[0] * (shape[1] if len(shape) == 2 else 1)):
+            body += struct.pack("<f", 1.0 if name.endswith(("ln_1.weight", "ln_2.weight", "ln_f.weight")) else
+                                draws.gauss(0, 0.3))
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(body)]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + body)
+
+
+class MatrixTest(ProgramCase):
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(5)
+        self.clusters = False
+        self.missing = set()
+        checkpoint(self.path("model.safetensors"))
+
+    def tearDown(self):
+        if self.clusters:
+            self.troupe("stop", "--all")
+        super().tearDown()
+
+    def troupe(self, *arguments):
+        done = subprocess.run([self.TROUPE, *map(str, arguments)], env=self.environment, text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=60)
+        self.assertEqual(done.returncode, 0, f"{arguments}:\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    def job(self, generator, kind):
+        settings, each = GENERATORS[generator]
+        settings = [self.path(s) if s == "model.safetensors" else s for s in settings]
+        return ("--generator", generator, *settings, "--format", kind, *FORMATS[kind], "--samples", each * SHARDS - 3,
+                "--samples-per-shard", each, "--seed", 11)
+
+    def undisturbed(self, generator, kind):
+        """The digest that one worker's run has; None where the build lacks the format."""
+        out = self.path(f"{generator}-{kind}-undisturbed")
+        done = subprocess.run([self.PROGRAM, "run", *map(str, self.job(generator, kind)), "--out", out, "--workers",
+                               "1"], env=self.environment, text=True, capture_output=True, timeout=120)
+        if "cmake/install-deps data" in done.stderr and not os.environ.get("TROUPE_REQUIRE_DATA"):
+            self.missing.add(kind)
+            return None
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return self.digest(out)
+
+    def kill(self, whom, out, running, before):
+        """SIGKILL to a worker, the coordinator or the driver once there are more shards than before; whether it did."""
+        find = {"worker": lambda: self.makers(out), "coordinator": lambda: [self.journal_holder(out)],
+                "driver": lambda: [running.pid]}[whom]
+        while running.poll() is None:
+            victims = list(filter(None, find())) if len(self.shards_there(out)) > before else []
+            if victims:
+                try:
+                    os.kill(self.random.choice(victims), signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+                return True
+            time.sleep(0.001)
+        return False
+
+    def disturbed(self, generator, kind, workers, victims):
+        """Runs with kills until it is done; whom it killed."""
+        out, killed = self.path(f"{generator}-{kind}"), []
+        verb = ("run", *self.job(generator, kind), "--out", out)
+        for _ in range(len(victims) + 1):
+            with self.start(*verb, "--workers", workers, "--retries", 20, "--troupe-cpus", 2) as running:
+                while len(killed) < len(victims) and self.kill(victims[len(killed)], out, running,
+                                                               len(self.shards_there(out)) + 2):
+                    killed.append(victims[len(killed)])
+                    if killed[-1] == "driver":
+                        break
+                said = "".join(running.communicate(timeout=100))
+            if running.returncode == 0:
+                return out, killed
+            self.assertEqual((running.returncode, killed[-1:]), (-signal.SIGKILL, ["driver"]), said)
+            self.until("nobody is left", lambda: not self.processes("troupe-worker"))
+            verb = ("resume", out)
+        self.fail(f"{killed} were killed, and it is not done")
+
+    def check(self, out, digest):
+        self.assertEqual(self.temporaries(out), [])
+        self.assertEqual(self.processes("troupe-worker"), [])
+        self.assertEqual(self.digest(out), digest)
+
+    def test_the_matrix_has_every_generator_and_format(self):
+        generators, formats = self.datagen("list").split("formats\n")
+        self.assertEqual(set(re.findall(r"^  (\S+)", generators, re.M)), set(GENERATORS))
+        self.assertEqual(set(re.findall(r"^  (\S+)", formats, re.M)), set(FORMATS))
+
+    def test_every_generator_in_every_format(self):
+        victims, killed = itertools.cycle(itertools.permutations(("worker", "coordinator", "driver"))), []
+        for (generator, kind), workers in zip(pairs(), itertools.cycle((2, 1, 8))):
+            with self.subTest(generator=generator, format=kind, workers=workers):
+                digest = self.undisturbed(generator, kind)
+                if digest is None:
+                    continue
+                out, dead = self.disturbed(generator, kind, workers, next(victims))
+                self.assertGreaterEqual(len(dead), 2, dead)
+                killed += dead
+                self.check(out, digest)
+        self.assertEqual(set(killed), {"worker", "coordinator", "driver"})
+        if self.missing:
+            self.skipTest(f"cmake/install-deps data: the build has no {sorted(self.missing)}")
+
+    def children(self, pid):
+        """The process and all below it."""
+        parents = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
+            except OSError:
+                pass
+        found = [pid]
+        for parent in found:
+            found += parents.get(parent, [])
+        return found
+
+    def test_a_node_of_two(self):
+        """One of each format."""
+        for generator, kind in (("trajectories", "minari"), ("option-prices", "parquet"), ("gpt-text", "jsonl"),
+                                ("mm1-queue", "safetensors"), ("scenes", "webdataset")):
+            with self.subTest(generator=generator, format=kind):
+                digest = self.undisturbed(generator, kind)
+                if digest is None:
+                    continue
+                self.clusters = True
+                start = ("start", "--cpus", 1, "--object-store-memory", "128MB", "--json")
+                head = json.loads(self.troupe(*start, "--head"))
+                second = json.loads(self.troupe(*start, "--address", head["address"]))
+                out = self.path(f"{generator}-{kind}")
+                with self.start("run", *self.job(generator, kind), "--out", out, "--troupe-address",
+                                head["address"]) as running:
+                    self.until("some shards", lambda: len(self.shards_there(out)) >= 6, running)
+                    for pid in self.children(second["pid"]):
+                        try:
+                            os.kill(pid, signal.SIGKILL)
+                        except ProcessLookupError:
+                            pass
+                    said = "".join(running.communicate(timeout=100))
+                self.assertEqual(running.returncode, 0, said)
+                self.assertEqual(len(self.result(out)["shards_of_node"]), 2, "both have made shards")
+                self.troupe("stop", "--all")
+                self.clusters = False
+                self.check(out, digest)
+        if self.missing:
+            self.skipTest(f"cmake/install-deps data: the build has no {sorted(self.missing)}")
+
+
+if __name__ == "__main__":
+    ProgramCase.PROGRAM, ProgramCase.TROUPE = sys.argv[1], sys.argv[2]
+    result = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False).result
+    sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)
