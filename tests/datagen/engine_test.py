@@ -189,6 +189,17 @@ class EngineTest(ProgramCase):
         self.assertIn("good", self.datagen("verify", out))
         self.assertEqual(self.digest(out), digest)
 
+    def test_a_shard_that_was_cut_short_is_made_again(self):
+        out = self.path("set")
+        self.datagen("run", *self.NUMBERS, "--out", out)
+        digest = self.digest(out)
+        os.truncate(f"{out}/data/part-00003.txt", 20)
+        said = self.datagen("resume", out)
+        self.assertIn("1 shards of the manifest have no file, or one of another size: they are made again", said)
+        self.assertEqual((self.result(out)["shards_made"], self.result(out)["wasted_shards"]), (1, 0))
+        self.assertIn("good", self.datagen("verify", out))
+        self.assertEqual((self.digest(out), self.temporaries(out)), (digest, []))
+
     def test_a_corrupt_manifest_keeps_its_good_prefix(self):
         out = self.path("set")
         self.datagen("run", *self.NUMBERS, "--out", out)

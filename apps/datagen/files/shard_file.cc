@@ -78,7 +78,7 @@ void ShardFile::put(std::span<const std::byte> bytes) {
   }
 }
 
-troupe::Result<PublishedShard> ShardFile::publish() {
+troupe::Result<PublishedShard> ShardFile::publish(const std::optional<Digest>& committed) {
   try {
     flush();
   } catch (const troupe::Error& error) { return troupe::Error::make(error.record()); }
@@ -86,17 +86,23 @@ troupe::Result<PublishedShard> ShardFile::publish() {
   const fs::path aside = place_.aside();
   if (::fsync(file_.get()) != 0) return file_error(errno, "cannot sync", aside);
   const int code = rename_to_free_name(aside, place_.file());
-  if (code == EEXIST) return keep_existing(out);
+  if (code == EEXIST) return beside_existing(out, committed);
   if (code != 0) return file_error(code, "cannot rename to", place_.file());
   file_.reset();  // published: nothing to remove
   return out;
 }
 
-troupe::Result<PublishedShard> ShardFile::keep_existing(const PublishedShard& ours) {
+troupe::Result<PublishedShard> ShardFile::beside_existing(const PublishedShard& ours,
+                                                          const std::optional<Digest>& committed) {
   const auto existing = digest_of_file(place_.file());
   if (!existing.ok()) return existing.error_ptr();
-  if (existing->sha256 != ours.sha256) return nondeterministic_error(place_.name, existing->sha256, ours.sha256);
-  return PublishedShard{.sha256 = ours.sha256, .bytes = ours.bytes, .was_there = true};
+  if (existing->sha256 == ours.sha256)
+    return PublishedShard{.sha256 = ours.sha256, .bytes = ours.bytes, .was_there = true};
+  if (committed != ours.sha256) return nondeterministic_error(place_.name, existing->sha256, ours.sha256);
+  if (::rename(place_.aside().c_str(), place_.file().c_str()) != 0)
+    return file_error(errno, "cannot rename to", place_.file());
+  file_.reset();
+  return ours;
 }
 
 troupe::Status sync_folder(const fs::path& folder) {

@@ -6,15 +6,17 @@
 // One thread at a time. Thread and process of another attempt at the same shard do not disturb this one: it has another
 // name until it is published.
 //
-// SFL-1  A file under its own name is whole and synced; what is there under it is never replaced.
+// SFL-1  A file under its own name is whole and synced; what is there under it is replaced by SFL-5 alone.
 // SFL-2  When the name is taken, its bytes are compared with ours by their digests: the same ones are kept and ours are
 //        dropped; others are a NondeterministicError, which names shard and digests.
 // SFL-3  An unpublished file is removed when its ShardFile goes, whatever went wrong.
 // SFL-4  No room is an OutOfDiskError, another failure of the file system a RuntimeEnvError.
+// SFL-5  Bytes that were committed take the place of a file with other ones: it was damaged since.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,13 +56,14 @@ class ShardFile final : public ByteSink {
   [[nodiscard]] std::uint64_t written() const override { return written_; }
 
   /// Once, at the end. Its folder is not synced: that is for who commits it (sync_folder).
-  troupe::Result<PublishedShard> publish();
+  /// `committed`: what the manifest has of the shard, where it has it (SFL-5).
+  troupe::Result<PublishedShard> publish(const std::optional<Digest>& committed = {});
 
  private:
   ShardFile(ShardPlace place, apps::Descriptor file) : place_(std::move(place)), file_(std::move(file)) {}
   void flush();
   void put(std::span<const std::byte> bytes);
-  troupe::Result<PublishedShard> keep_existing(const PublishedShard& ours);
+  troupe::Result<PublishedShard> beside_existing(const PublishedShard& ours, const std::optional<Digest>& committed);
 
   ShardPlace place_;
   apps::Descriptor file_;  // none: published, or moved from

@@ -41,13 +41,12 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
   RunStart start{.epoch = opened_.journal.epoch(),
                  .done = std::vector<std::uint64_t>(plan_.shards() / 64 + 1),
                  .notes = opened_.before.notes};
-  std::uint64_t missing = 0;
   for (const ShardRecord& record : opened_.before.manifest.records()) {
     const auto shard = plan_.shard_of(record.range);
     if (!shard) throw troupe::SerializationError(fmt::format("the manifest has a shard, {}, that the plan does not",
                                                              record.name));
     if (!has_size(out / record.name, record.bytes)) {
-      ++missing;
+      start.damaged.push_back(record);
       continue;
     }
     start.done[*shard / 64] |= std::uint64_t{1} << (*shard % 64);
@@ -55,9 +54,9 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
     start.rows += record.rows;
     start.bytes += record.bytes;
   }
-  if (missing > 0)
+  if (!start.damaged.empty())
     start.notes.push_back(fmt::format("{} shards of the manifest have no file, or one of another size: they are made "
-                                      "again", missing));
+                                      "again", start.damaged.size()));
   std::set<fs::path> paths;
   for (const std::string& folder : folders) paths.insert(out / folder);
   start.temporaries = sweep_temporaries(paths, start.epoch - 1).value();
@@ -67,7 +66,8 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
 void Coordinator::write_delivered(const CommitEntry& entry, std::uint64_t epoch) const {
   ShardFile file = ShardFile::create({options_.out, entry.record.name, epoch, entry.record.attempt}).value();
   file.write(std::as_bytes(entry.bytes.span()));
-  const PublishedShard published = file.publish().value();
+  const ShardRecord* before = opened_.before.manifest.find(entry.record.range.begin);
+  const PublishedShard published = file.publish(before ? std::optional(before->sha256) : std::nullopt).value();
   if (published.sha256 != entry.record.sha256)
     throw troupe::SerializationError(fmt::format("shard {} arrived with other bytes than it was sent with",
                                                  entry.record.name));

@@ -125,6 +125,7 @@ class DatasetRun::Impl {
   troupe::TaskFunction<&make_shard> task_;
   std::optional<Window> window_;
   std::vector<std::uint64_t> done_;
+  std::unordered_map<std::uint64_t, Digest> committed_;  // of shards whose files are damaged or gone
   std::uint64_t next_ = 0;           // shard to look at
   std::vector<OpenShard> open_;
   std::vector<CommitEntry> made_;    // and not sent to the coordinator
@@ -161,6 +162,7 @@ void DatasetRun::Impl::begin() {
   report_.rows = start.rows;
   report_.bytes = start.bytes;
   report_.wasted_shards = start.temporaries;
+  for (const ShardRecord& record : start.damaged) committed_.emplace(*plan.shard_of(record.range), record.sha256);
   count_orphans(start);
   place_ = {.config = options.config,
             .out = options.out,
@@ -217,7 +219,8 @@ void DatasetRun::Impl::count_orphans(const RunStart& start) {
   if (start.epoch == 1) return;
   for (std::uint64_t shard = 0; shard < report_.shards; ++shard) {
     std::error_code error;
-    if (!is_done(shard) && fs::exists(out_ / job_->format().shard_name(job_->shard(shard)), error))
+    if (!is_done(shard) && !committed_.contains(shard) &&
+        fs::exists(out_ / job_->format().shard_name(job_->shard(shard)), error))
       ++report_.wasted_shards;
   }
 }
@@ -244,7 +247,11 @@ void DatasetRun::Impl::send_shards() {
 void DatasetRun::Impl::send(std::uint64_t shard, std::uint64_t tries) {
   // The runtime numbers its attempts from 0 each time; names of temporaries tell them all apart.
   const auto first = static_cast<std::uint32_t>(tries * (settings_.retries + 1));
-  open_.push_back({.ref = task_.remote(place_ref_, ShardOrder{.shard = shard, .first_attempt = first}),
+  const auto committed = committed_.find(shard);
+  const ShardOrder order{.shard = shard,
+                         .first_attempt = first,
+                         .committed = committed == committed_.end() ? std::nullopt : std::optional(committed->second)};
+  open_.push_back({.ref = task_.remote(place_ref_, order),
                    .shard = shard,
                    .tries = tries});
 }

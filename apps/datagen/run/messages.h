@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct RunPlace {
 struct ShardOrder {
   std::uint64_t shard = 0;
   std::uint32_t first_attempt = 0;  ///< attempts that the driver asked for before
+  std::optional<Digest> committed = {};  ///< what the manifest has of it, when its file is damaged or gone
 };
 
 struct ShardOutcome {
@@ -48,6 +50,7 @@ struct RunStart {
   std::uint64_t epoch = 0;
   std::vector<std::uint64_t> done = {};   ///< a bit a shard
   std::uint64_t shards = 0, rows = 0, bytes = 0;  ///< of those
+  std::vector<ShardRecord> damaged = {};  ///< in the manifest, and their files are gone or have another size
   std::uint64_t temporaries = 0;     ///< of dead attempts, removed
   std::vector<std::string> notes = {};
 };

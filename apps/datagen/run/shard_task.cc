@@ -36,11 +36,11 @@ void refuse_other_run(const RunPlace& place, TokenEntry::State state) {
     throw troupe::RuntimeEnvError(fmt::format("another run has taken over {}", place.out));
 }
 
-void write_file(Maker& maker, const ShardPlace& place, std::uint64_t shard, bool at_home, ShardOutcome& out) {
+void write_file(Maker& maker, const ShardPlace& place, const ShardOrder& order, bool at_home, ShardOutcome& out) {
   if (place.attempt > 0) out.wasted = begun_before(place);
   ShardFile file = ShardFile::create(place).value();
-  out.record.rows = maker.write(shard, file).rows;
-  const PublishedShard published = file.publish().value();
+  out.record.rows = maker.write(order.shard, file).rows;
+  const PublishedShard published = file.publish(order.committed).value();
   out.record.bytes = published.bytes;
   out.record.sha256 = published.sha256;
   out.was_there = published.was_there;
@@ -79,7 +79,7 @@ ShardOutcome make_shard(const RunPlace& place, const ShardOrder& order) {
                    .pid = context.pid};
   if (entry.state == TokenEntry::State::kInside) {
     try {
-      write_file(*maker, {place.out, out.record.name, place.epoch, attempt}, order.shard, at_home, out);
+      write_file(*maker, {place.out, out.record.name, place.epoch, attempt}, order, at_home, out);
     } catch (const troupe::RuntimeEnvError&) {
       refuse_other_run(place, enter_run(place.out, place.token).state);  // it has removed our temporary: say that
       throw;
