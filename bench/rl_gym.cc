@@ -29,6 +29,10 @@ struct Side {
   std::vector<rl::OwnedRows> actions = {};
 
   explicit Side(std::unique_ptr<rl::GymEnv> made) : env(std::move(made)), out(*env) {}
+  void receive() {
+    env->receive(out.out());
+    if (!env->faults().empty()) throw std::runtime_error("a process failed");
+  }
 };
 
 std::vector<Side> make_sides(const char* python, const char* id, const char* import) {
@@ -52,20 +56,22 @@ std::vector<Side> make_sides(const char* python, const char* id, const char* imp
   return sides;
 }
 
-/// Rounds for about that long: steps a second.
+/// Rounds for about that long: steps a second. Each side gets its next actions as soon as its results are read, as a
+/// runner does that samples for one side while the other one steps.
 double rate(std::vector<Side>& sides, double seconds) {
   const auto start = Clock::now();
   double elapsed = 0;
   std::size_t rounds = 0;
+  for (Side& side : sides) side.env->send(side.actions[0].view());
   while (elapsed < seconds) {
-    for (Side& side : sides) side.env->send(side.actions[rounds % kBatches].view());
-    for (Side& side : sides) {
-      side.env->receive(side.out.out());
-      if (!side.env->faults().empty()) throw std::runtime_error("a process failed");
-    }
     ++rounds;
+    for (Side& side : sides) {
+      side.receive();
+      side.env->send(side.actions[rounds % kBatches].view());
+    }
     elapsed = seconds_since(start);
   }
+  for (Side& side : sides) side.receive();  // not counted
   return static_cast<double>(rounds * kProcesses * kEnvs) / elapsed;
 }
 

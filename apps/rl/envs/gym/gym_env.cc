@@ -219,7 +219,14 @@ void GymEnv::begin_call(HostCommand command) {
 
 Heard GymEnv::call(HostCommand command, std::chrono::milliseconds deadline) {
   begin_call(command);
-  return process_->wait(steady_clock::now() + deadline);
+  return wait_for_answer(steady_clock::now() + deadline);
+}
+
+/// The doorbell says that there is an answer; the spin only keeps this thread from sleeping when it comes at once.
+Heard GymEnv::wait_for_answer(Time deadline) {
+  const std::atomic_ref<std::uint64_t> answered(memory_.header().answered);
+  spin_.until([&] { return answered.load(std::memory_order_relaxed) == asked_; });
+  return process_->wait(deadline);
 }
 
 void GymEnv::reset(std::span<const std::uint64_t> seeds) {
@@ -288,7 +295,7 @@ void GymEnv::receive(const StepOut& out) {
     faults_ = std::exchange(owed_, {});
     return show_restart(out);
   }
-  Heard heard = process_->wait(deadline_);
+  Heard heard = wait_for_answer(deadline_);
   if (heard == Heard::kCancelled) raise_cancelled();
   if (heard == Heard::kBell && !results_make_sense()) heard = Heard::kGarbage;
   if (heard == Heard::kBell) return take_results(out);

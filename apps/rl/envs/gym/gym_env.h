@@ -14,7 +14,7 @@
 //                        +-- more restarts than GymOptions::restarts allows --> broken: every call throws that error
 //
 // One thread at a time, any; cancel() from any thread. No actor, no runtime: whoever wants two processes at work at a
-// time owns two of them and calls send() of both before receive() of both.
+// time owns two of them and calls send() of one before receive() of the other.
 //
 // Promises BE-1 to BE-7 of batch_env.h, with these words on them: reset() gives the seed to env.reset(seed=...), later
 // episodes of that environment go on in its own stream; an environment that was made anew begins with a seed that was
@@ -46,6 +46,7 @@
 #include "apps/rl/envs/env_registry.h"
 #include "apps/rl/envs/gym/host_memory.h"
 #include "apps/rl/envs/gym/host_process.h"
+#include "apps/rl/envs/gym/short_spin.h"
 
 namespace rl {
 
@@ -100,6 +101,7 @@ class GymEnv final : public BatchEnv {
   void check_usable() const;
   HostProcess::Heard call(HostCommand command, std::chrono::milliseconds deadline);
   void begin_call(HostCommand command);
+  HostProcess::Heard wait_for_answer(Time deadline);
   [[nodiscard]] bool results_make_sense();
   void take_results(const StepOut& out);
   void broke_off(std::size_t env, FaultKind kind, std::string what);
@@ -124,6 +126,7 @@ class GymEnv final : public BatchEnv {
   RestartCounter counter_;
   std::uint64_t restarts_ = 0, asked_ = 0;
   Time deadline_{};
+  ShortSpin spin_;
   std::vector<std::string> last_words_;  // of the process that ended last
   troupe::ErrorPtr broken_;
 

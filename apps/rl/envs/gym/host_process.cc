@@ -197,11 +197,12 @@ HostProcess::Heard HostProcess::send_frame(std::string_view text, Time deadline)
 
 HostProcess::Heard HostProcess::receive_bytes(char* into, std::size_t count, Time deadline) {
   while (count > 0) {
-    const Heard heard = poll_once(answers_.get(), POLLIN, deadline);
-    if (heard != Heard::kBell) return heard;
     const ssize_t got = ::read(answers_.get(), into, count);
     if (got == 0) return Heard::kGone;
-    if (got < 0) continue;
+    if (got < 0) {
+      if (const Heard heard = poll_once(answers_.get(), POLLIN, deadline); heard != Heard::kBell) return heard;
+      continue;
+    }
     into += got;
     count -= static_cast<std::size_t>(got);
   }
