@@ -12,14 +12,21 @@
 namespace datagen {
 namespace {
 
+constexpr std::size_t kQuotedMax = 200;  // of what a stranger wrote, in a message
+
 /// Python's json has words for infinities, which JSON has not.
-rl::Space space_of(std::string text) {
+rl::Space space_of(std::string text, const std::string& what) {
   boost::algorithm::replace_all(text, "-Infinity", "\"-inf\"");
   boost::algorithm::replace_all(text, "Infinity", "\"inf\"");
   boost::system::error_code failed;
   const boost::json::value json = boost::json::parse(text, failed);
-  if (failed) troupe::SerializationError("a space that is no JSON: " + text).raise();
-  return rl::space_from_json(json).value();
+  if (failed)
+    troupe::InvalidArgumentError(fmt::format("{}: a space that is no JSON: {}", what, text.substr(0, kQuotedMax)))
+        .raise();
+  auto space = rl::space_from_json(json);
+  if (!space.ok())
+    troupe::InvalidArgumentError(fmt::format("{}: {}", what, space.error().message().substr(0, kQuotedMax))).raise();
+  return *std::move(space);
 }
 
 void check_array(const StepArray& array, std::string_view type, std::size_t width, std::size_t steps,
@@ -49,9 +56,11 @@ void append_flags(std::vector<std::uint8_t>& to, std::span<const std::byte> byte
 
 }  // namespace
 
-EpisodesBuilder::EpisodesBuilder(std::string env, const std::string& observation_space,
+EpisodesBuilder::EpisodesBuilder(const std::string& what, std::string env, const std::string& observation_space,
                                  const std::string& action_space)
-    : env_(std::move(env)), observation_space_(space_of(observation_space)), action_space_(space_of(action_space)) {}
+    : env_(std::move(env)),
+      observation_space_(space_of(observation_space, what + ", observations")),
+      action_space_(space_of(action_space, what + ", actions")) {}
 
 void EpisodesBuilder::add(const StepArrays& steps, const std::string& what) {
   const std::size_t count = steps.reward.steps;

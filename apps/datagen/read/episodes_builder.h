@@ -24,8 +24,10 @@ struct StepArrays {
 
 class EpisodesBuilder {
  public:
-  /// The spaces are JSON, as Gymnasium's or minari's words say them. InvalidArgumentError for others.
-  EpisodesBuilder(std::string env, const std::string& observation_space, const std::string& action_space);
+  /// The spaces are JSON, as Gymnasium's or minari's words say them. InvalidArgumentError for others, with `what`: the
+  /// file that they are in.
+  EpisodesBuilder(const std::string& what, std::string env, const std::string& observation_space,
+                  const std::string& action_space);
 
   /// `what`: for messages. SerializationError when an array is not of its space, or has another number of steps.
   void add(const StepArrays& steps, const std::string& what);

@@ -1,8 +1,6 @@
 #include "apps/datagen/read/minari_episodes.h"
 
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -10,11 +8,14 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "apps/common/input_file.h"
 #include "apps/datagen/formats/minari/hdf5_plugin.h"
 #include "apps/datagen/read/episodes_builder.h"
 
 namespace datagen {
 namespace {
+
+constexpr std::uint64_t kWordsMax = 64 << 20;  // bounds of an observation's every number may be in them
 
 struct Words {
   std::string env, observation_space, action_space;
@@ -27,9 +28,7 @@ std::string text_of(const boost::json::object& words, const char* key) {
 }
 
 Words read_words(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) troupe::NotFoundError("there is no " + path.string()).raise();
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::string text = apps::read_input(path, kWordsMax).value();
   boost::system::error_code failed;
   const boost::json::value json = boost::json::parse(text, failed);
   if (failed || !json.is_object()) troupe::SerializationError(path.string() + " is no JSON").raise();
@@ -44,6 +43,8 @@ Words read_words(const std::filesystem::path& path) {
             .action_space = text_of(words, "action_space"),
             .episodes = 0};
   if (episodes != nullptr && episodes->is_number()) out.episodes = episodes->to_number<std::uint64_t>(failed);
+  if (episodes == nullptr || !episodes->is_number() || failed || out.episodes == 0)
+    troupe::InvalidArgumentError(path.string() + " has no number of episodes: 'total_episodes' from 1 on").raise();
   if (out.observation_space.empty() || out.action_space.empty())
     troupe::InvalidArgumentError(path.string() + " has no spaces of observations and actions").raise();
   return out;
@@ -81,8 +82,9 @@ rl::Demonstrations minari_episodes(const std::filesystem::path& folder, std::spa
   const Words words = read_words(folder / "metadata.json");
   const EpisodesFile whole{.file = folder / "main_data.hdf5", .begin = 0, .end = words.episodes};
   if (files.empty()) files = {&whole, 1};
-  EpisodesBuilder episodes(words.env, words.observation_space, words.action_space);
+  EpisodesBuilder episodes((folder / "metadata.json").string(), words.env, words.observation_space, words.action_space);
   for (const EpisodesFile& part : files) {
+    apps::open_input(part.file).value();  // HDF5 would wait for a pipe
     const auto opened = plugin->open(part.file);
     for (std::uint64_t id = part.begin; id < part.end; ++id)
       add_episode(opened->read(id), episodes, fmt::format("episode {} of {}", id, part.file.string()));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/common/input_file.h"
 #include "apps/datagen/formats/parquet/parquet_plugin.h"
 #include "apps/datagen/read/episodes_builder.h"
 
@@ -37,11 +38,13 @@ rl::Demonstrations parquet_episodes(std::span<const std::filesystem::path> files
   const ParquetPlugin* const plugin = parquet_plugin().value();
   std::optional<EpisodesBuilder> episodes;
   for (const std::filesystem::path& file : files) {
+    apps::open_input(file).value();  // Arrow would wait for a pipe
     const auto reader = plugin->open_reader(file);
     const Schema& schema = *reader->schema();
     if (!episodes) {
       const auto spec = schema.metadata.find("env_spec");
-      episodes.emplace(env_id_of(spec == schema.metadata.end() ? "" : spec->second, file.stem().string()),
+      episodes.emplace(file.string(),
+                       env_id_of(spec == schema.metadata.end() ? "" : spec->second, file.stem().string()),
                        word(schema, "observation_space", file), word(schema, "action_space", file));
     }
     Table table(reader->schema());

@@ -4,6 +4,8 @@
 //
 // HDP-1  What it makes are bytes in memory, a function of what it was given: no times in them, and the bounds of HDF5's
 //        file format are fixed (at most 1.8).
+// HDP-2  A file that is read may be anybody's: memory is asked for by the size that the file has, not by what it says;
+//        nothing outside of the file's folder is opened, neither by links nor as the bytes of an array.
 #pragma once
 
 #include <cstddef>

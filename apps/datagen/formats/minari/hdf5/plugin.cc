@@ -1,11 +1,14 @@
 // libdatagen_hdf5.so: see hdf5_plugin.h.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "apps/datagen/formats/minari/hdf5/handle.h"
 #include "apps/datagen/formats/minari/hdf5_plugin.h"
@@ -19,6 +22,7 @@ std::mutex& library_mutex() {
   return mutex;
 }
 
+constexpr std::size_t kDenseMax = 1032;  // by which deflate makes bytes less, at best: more is no data set of ours
 constexpr std::size_t kMemoryStep = 1 << 20;  // by which a file in memory grows
 
 /// NumPy's bool, as h5py has it.
@@ -172,6 +176,62 @@ std::optional<Type> type_from_file(hid_t type) {
   }
 }
 
+/// An external link may lead to a file beside the one that has it, and nowhere else (HDP-2). Without this HDF5 follows
+/// whole paths, "..", and looks into the working folder too.
+herr_t allow_link(const char* parent_file, const char*, const char* child_file, const char*, unsigned*, hid_t, void*) {
+  const std::filesystem::path child(child_file);
+  std::error_code failed;
+  const bool plain = !child.empty() && child == child.filename();
+  return plain && std::filesystem::is_regular_file(std::filesystem::path(parent_file).parent_path() / child, failed)
+             ? 0
+             : -1;
+}
+
+/// Properties of access, by which links are followed as allow_link says.
+Hdf5Handle careful_access(hid_t kind) {
+  Hdf5Handle properties(H5Pcreate(kind), &H5Pclose, "make properties");
+  hdf5_done(H5Pset_elink_cb(properties.get(), &allow_link, nullptr), "say which links are followed");
+  return properties;
+}
+
+/// Bytes of so many numbers; none: more than a file of `most_bytes` gives.
+std::optional<std::size_t> bytes_within(std::span<const hsize_t> extent, std::size_t size, std::size_t most_bytes) {
+  if (std::ranges::find(extent, hsize_t{0}) != extent.end()) return 0;
+  std::size_t bytes = size;
+  for (const hsize_t axis : extent) {
+    if (axis > most_bytes / bytes) return std::nullopt;
+    bytes *= axis;
+  }
+  return bytes;
+}
+
+/// HDP-2: the bytes of an array are in its own file, and not more than can be in it.
+std::size_t checked_size(hid_t set, std::span<const hsize_t> extent, std::size_t size, const std::string& what) {
+  const Hdf5Handle made(H5Dget_create_plist(set), &H5Pclose, "tell the layout of " + what);
+  const Hdf5Handle file(H5Iget_file_id(set), &H5Fclose, "tell the file of " + what);
+  const H5D_layout_t layout = H5Pget_layout(made.get());
+  hsize_t file_bytes = 0;
+  hdf5_done(H5Fget_filesize(file.get(), &file_bytes), "tell the size of the file of " + what);
+  if (layout == H5D_VIRTUAL || H5Pget_external_count(made.get()) != 0)
+    troupe::SerializationError(what + " says that its bytes are in other files, which are not read").raise();
+  const bool in_chunks = layout == H5D_CHUNKED;
+  const std::size_t most = std::min<hsize_t>(file_bytes, SIZE_MAX / kDenseMax) * (in_chunks ? kDenseMax : 1);
+  std::optional<std::size_t> bytes = bytes_within(extent, size, most);
+  if (in_chunks && bytes) {
+    std::vector<hsize_t> chunk(extent.size());
+    if (H5Pget_chunk(made.get(), static_cast<int>(chunk.size()), chunk.data()) != static_cast<int>(chunk.size()) ||
+        !bytes_within(chunk, size, most))
+      bytes.reset();
+  }
+  if (!bytes)
+    troupe::SerializationError(
+        fmt::format("{} has the extents [{}], more than its file of {} bytes can hold", what, fmt::join(extent, ", "),
+                    file_bytes))
+        .raise();
+  if (*bytes > 0 && H5Dget_storage_size(set) == 0) troupe::SerializationError(what + " has no data").raise();
+  return *bytes;
+}
+
 class EpisodesOfFile final : public Hdf5Episodes {
  public:
   explicit EpisodesOfFile(const std::filesystem::path& path) : path_(path.string()) {
@@ -187,7 +247,8 @@ class EpisodesOfFile final : public Hdf5Episodes {
   MinariEpisode read(std::uint64_t id) override {
     const std::lock_guard lock(library_mutex());
     const std::string name = episode_name(id);
-    const Hdf5Handle group(H5Gopen2(file_.get(), name.c_str(), H5P_DEFAULT), &H5Gclose,
+    const Hdf5Handle access = careful_access(H5P_GROUP_ACCESS);
+    const Hdf5Handle group(H5Gopen2(file_.get(), name.c_str(), access.get()), &H5Gclose,
                            "open " + name + " of " + path_);
     MinariEpisode out;
     out.id = id;
@@ -202,7 +263,8 @@ class EpisodesOfFile final : public Hdf5Episodes {
  private:
   Hdf5Array array(hid_t group, const std::string& episode, const char* name) const {
     const std::string what = fmt::format("{} of {} in {}", name, episode, path_);
-    const Hdf5Handle set(H5Dopen2(group, name, H5P_DEFAULT), &H5Dclose, "open " + what + " as an array");
+    const Hdf5Handle access = careful_access(H5P_DATASET_ACCESS);
+    const Hdf5Handle set(H5Dopen2(group, name, access.get()), &H5Dclose, "open " + what + " as an array");
     const Hdf5Handle in_file(H5Dget_type(set.get()), &H5Tclose, "tell the type of " + what);
     const Hdf5Handle native(H5Tget_native_type(in_file.get(), H5T_DIR_ASCEND), &H5Tclose, "read the type of " + what);
     const Hdf5Handle space(H5Dget_space(set.get()), &H5Sclose, "tell the extent of " + what);
@@ -212,12 +274,7 @@ class EpisodesOfFile final : public Hdf5Episodes {
     std::vector<hsize_t> extent(static_cast<std::size_t>(rank));
     H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
     Hdf5Array out{.type = *type, .shape = {extent.begin(), extent.end()}};
-    std::size_t bytes = size_of(*type);
-    for (const hsize_t axis : extent) bytes *= axis;
-    // A file says sizes that it need not have; memory is asked for after a look at what it has.
-    if (bytes > 0 && H5Dget_storage_size(set.get()) == 0)
-      troupe::SerializationError(what + " has no data").raise();
-    out.bytes.resize(bytes);
+    out.bytes.resize(checked_size(set.get(), extent, size_of(*type), what));
     hdf5_done(H5Dread(set.get(), native.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out.bytes.data()), "read " + what);
     return out;
   }

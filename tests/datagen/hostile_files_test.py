@@ -1,0 +1,223 @@
+"""Data sets that somebody else made to do harm: each is refused with a typed error, at once and in little memory; none
+crashes, hangs, or is read beyond its own folder (RDM-2, RDM-3).
+
+hostile_files_test.py READER PYTHON: PYTHON has h5py and pyarrow (cmake/install-deps data). Without it the test is
+skipped; under TROUPE_REQUIRE_DATA it fails. A format whose library the build has not is skipped in the same way.
+"""
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import unittest
+
+READER = None
+STEPS = 4
+BOX = {"type": "Box", "dtype": "float32", "shape": [2], "low": [-9, -9], "high": [9, 9]}
+DISCRETE = {"type": "Discrete", "dtype": "int64", "n": 2, "start": 0}
+MEMORY = 4 << 30
+
+
+def limit_memory():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+class HostileCase(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory(prefix="hf-")
+        self.folder = self.temporary.name + "/set"
+        os.mkdir(self.folder)
+        self.addCleanup(self.temporary.cleanup)
+
+    def read(self, cwd=None):
+        """What the reader says; an exit by a signal is a failure of its own."""
+        done = subprocess.run([READER, self.folder], cwd=cwd or self.temporary.name, text=True, capture_output=True,
+                              stdin=subprocess.DEVNULL, timeout=60, preexec_fn=limit_memory, check=False)
+        if "cmake/install-deps data" in done.stdout and not os.environ.get("TROUPE_REQUIRE_DATA"):
+            self.skipTest(done.stdout)
+        self.assertIn(done.returncode, (0, 1), f"{done.stdout}\n{done.stderr}")
+        return done.stdout.strip()
+
+    def refused(self, name, words, cwd=None):
+        said = self.read(cwd)
+        self.assertRegex(said, f"^{name}: ", said)
+        self.assertIn(words, said)
+
+
+class MinariTest(HostileCase):
+    """Minari's own files: `main_data.hdf5` and `metadata.json`."""
+
+    def write(self, change=lambda file: None, words=None, episodes=2):
+        import h5py
+        import numpy as np
+        with h5py.File(f"{self.folder}/main_data.hdf5", "w") as file:
+            for episode in range(episodes):
+                group = file.create_group(f"episode_{episode}")
+                group["observations"] = np.zeros((STEPS + 1, 2), np.float32)
+                group["actions"] = np.zeros(STEPS, np.int64)
+                group["rewards"] = np.ones(STEPS)
+                group["terminations"] = np.arange(STEPS) == STEPS - 1
+                group["truncations"] = np.zeros(STEPS, bool)
+            change(file)
+        metadata = {"data_format": "hdf5", "total_episodes": episodes, "dataset_id": "some-v0",
+                    "observation_space": json.dumps(BOX), "action_space": json.dumps(DISCRETE)}
+        with open(f"{self.folder}/metadata.json", "w", encoding="utf-8") as file:
+            json.dump(metadata | (words or {}), file)
+
+    def replace(self, name, **how):
+        """In the first episode."""
+        def change(file):
+            del file["episode_0"][name]
+            file["episode_0"].create_dataset(name, **how)
+        self.write(change)
+
+    def test_a_good_one_is_read(self):
+        self.write()
+        self.assertEqual(self.read(), f"episodes 2 steps {2 * STEPS}")
+
+    def test_chunks_and_compression_are_read(self):
+        import numpy as np
+        self.replace("observations", data=np.zeros((STEPS + 1, 2), np.float32), chunks=(2, 2), compression="gzip")
+        self.assertEqual(self.read(), f"episodes 2 steps {2 * STEPS}")
+
+    def test_extents_that_no_file_has(self):
+        import numpy as np
+        # Of some the bytes are little in 64 bits: 2^33 x 2^31 floats are 2^66 bytes.
+        for shape in ((1 << 33, 1 << 31), (STEPS + 1, 1 << 62), (STEPS + 1, 1 << 31, 1 << 31), (1 << 33, 1 << 4),
+                      (1 << 40, 2)):
+            def change(file, shape=shape):
+                del file["episode_0"]["observations"]
+                made = file["episode_0"].create_dataset("observations", shape=(2,) * len(shape), dtype=np.float32,
+                                                        chunks=(2,) * len(shape), maxshape=(None,) * len(shape))
+                made[...] = 1
+                made.resize(shape)
+            self.write(change)
+            self.refused("SerializationError", "more than its file")
+
+    def test_arrays_whose_bytes_lie_in_other_files(self):
+        import numpy as np
+        secret = f"{self.temporary.name}/secret"
+        with open(secret, "wb") as file:
+            file.write(b"\0" * 1000)
+        self.replace("observations", shape=(STEPS + 1, 2), dtype=np.float32, external=[(secret, 0, 1000)])
+        self.refused("SerializationError", "other files")
+
+    def test_virtual_arrays(self):
+        import h5py
+        import numpy as np
+        with h5py.File(f"{self.temporary.name}/outside.hdf5", "w") as file:
+            file["secret"] = np.zeros((STEPS + 1, 2), np.float32)
+        def change(file):
+            del file["episode_0"]["observations"]
+            layout = h5py.VirtualLayout(shape=(STEPS + 1, 2), dtype=np.float32)
+            layout[...] = h5py.VirtualSource("../outside.hdf5", "secret", shape=(STEPS + 1, 2))
+            file["episode_0"].create_virtual_dataset("observations", layout)
+        self.write(change)
+        self.refused("SerializationError", "other files")
+
+    def test_links_out_of_the_folder(self):
+        import h5py
+        os.mkdir(f"{self.temporary.name}/elsewhere")
+        inside = self.folder
+        self.folder = f"{self.temporary.name}/elsewhere"
+        self.write()
+        self.folder = inside
+        for target in ("../elsewhere/main_data.hdf5", f"{self.temporary.name}/elsewhere/main_data.hdf5",
+                       "main_data.hdf5/../../elsewhere/main_data.hdf5"):
+            def change(file, target=target):
+                del file["episode_0"]
+                file["episode_0"] = h5py.ExternalLink(target, "/episode_0")
+            self.write(change)
+            self.refused("SerializationError", "episode_0")
+
+    def test_a_link_that_is_found_in_the_working_folder_alone(self):
+        import h5py
+        elsewhere = f"{self.temporary.name}/elsewhere"
+        os.mkdir(elsewhere)
+        inside, self.folder = self.folder, elsewhere
+        self.write()
+        os.rename(f"{elsewhere}/main_data.hdf5", f"{elsewhere}/more.hdf5")
+        self.folder = inside
+        def change(file):
+            del file["episode_0"]
+            file["episode_0"] = h5py.ExternalLink("more.hdf5", "/episode_0")
+        self.write(change)
+        self.refused("SerializationError", "episode_0", cwd=elsewhere)
+        os.rename(f"{elsewhere}/more.hdf5", f"{self.folder}/more.hdf5")  # beside it, it is its own
+        self.assertEqual(self.read(), f"episodes 2 steps {2 * STEPS}")
+
+    def test_links_in_circles(self):
+        import h5py
+        def change(file):
+            del file["episode_0"], file["episode_1"]
+            file["episode_0"] = h5py.SoftLink("/episode_1")
+            file["episode_1"] = h5py.SoftLink("/episode_0")
+        self.write(change)
+        self.refused("SerializationError", "episode_0")
+
+    def test_other_kinds_of_arrays(self):
+        import numpy as np
+        for name, how in (("rewards", {"data": np.float64(1)}), ("rewards", {"data": np.ones((STEPS, 3))}),
+                          ("rewards", {"data": np.ones(STEPS, np.complex128)}), ("actions", {"data": [b"a"] * STEPS}),
+                          ("actions", {"data": np.zeros(STEPS - 1, np.int64)}),
+                          ("actions", {"data": np.full(STEPS, 2)}),
+                          ("rewards", {"data": np.full(STEPS, np.nan)}),
+                          ("observations", {"data": np.zeros((0, 2), np.float32)}),
+                          ("observations", {"data": np.zeros((STEPS + 1, 0), np.float32)}),
+                          ("rewards", {"data": np.zeros(0)})):
+            with self.subTest(name=name, how=how):
+                self.replace(name, **how)
+                self.refused("SerializationError", "")
+
+    def test_every_cut_file(self):
+        self.write()
+        with open(f"{self.folder}/main_data.hdf5", "rb") as file:
+            whole = file.read()
+        for size in range(0, len(whole) - 1, 997):
+            with open(f"{self.folder}/main_data.hdf5", "wb") as file:
+                file.write(whole[:size])
+            self.refused("SerializationError", "")
+
+    def test_words_that_are_none(self):
+        for words, name in (({"total_episodes": 1 << 62}, "SerializationError"), ({"total_episodes": -1}, ""),
+                            ({"total_episodes": 1e300}, ""), ({"total_episodes": 0}, ""),
+                            ({"data_format": "arrow"}, "InvalidArgumentError"), ({"data_format": ["hdf5"]}, ""),
+                            ({"observation_space": "{"}, ""), ({"observation_space": "[" * 100_000}, ""),
+                            ({"observation_space": json.dumps(BOX | {"shape": [1 << 40, 1 << 40]})}, ""),
+                            ({"observation_space": json.dumps(BOX | {"low": [float("nan")] * 2})}, ""),
+                            ({"observation_space": json.dumps({"type": "Dict", "subspaces": {}})}, ""),
+                            ({"action_space": json.dumps(DISCRETE | {"n": 0})}, ""),
+                            ({"action_space": json.dumps(DISCRETE | {"n": 1 << 62, "start": 1 << 62})}, ""),
+                            ({"action_space": json.dumps({"type": "MultiDiscrete", "nvec": [2, 2], "start": [0]})},
+                             "")):
+            with self.subTest(words=str(words)[:100]):
+                self.write(words=words)
+                said = self.read()
+                self.assertRegex(said, f"^{name or '(SerializationError|InvalidArgumentError)'}: ")
+                self.assertIn(self.folder, said)
+                self.assertLess(len(said), 500)
+
+    def test_pipes_instead_of_files(self):
+        for name in ("main_data.hdf5", "metadata.json"):
+            self.write()
+            os.remove(f"{self.folder}/{name}")
+            os.mkfifo(f"{self.folder}/{name}")
+            self.refused("(SerializationError|InvalidArgumentError|NotFoundError|RuntimeEnvError)", name)
+            os.remove(f"{self.folder}/{name}")
+
+
+def has_packages(python):
+    return os.path.exists(python) and subprocess.run([python, "-c", "import h5py, pyarrow"], check=False,
+                                                     stderr=subprocess.DEVNULL, timeout=60).returncode == 0
+
+
+if __name__ == "__main__":
+    READER, PYTHON = sys.argv[1:3]
+    if "--here" not in sys.argv:
+        if not has_packages(PYTHON):
+            print(f"{PYTHON} has no h5py or no pyarrow (cmake/install-deps data makes one that has)")
+            sys.exit(1 if os.environ.get("TROUPE_REQUIRE_DATA") else 77)
+        os.execv(PYTHON, [PYTHON, *sys.argv, "--here"])
+    result = unittest.main(argv=sys.argv[:1], exit=False, warnings="ignore").result
+    sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)
