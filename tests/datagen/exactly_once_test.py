@@ -2,7 +2,7 @@
 
 Workers, the coordinator, the driver and a node are killed by SIGKILL, the disk fills up, a coordinator is stopped and
 taken over from. Afterwards the digest is the undisturbed run's, no temporary file is left, and no more than a shard a
-kill was made for nothing. CRD-1 to CRD-3, DRN-1 to DRN-3, DJR-2, DJR-3, RTK-1, RTK-2.
+kill was made for nothing. CRD-1 to CRD-3, DRN-1 to DRN-3, DJR-2, DJR-3, RTK-1 to RTK-3.
 """
 import json
 import os
@@ -173,7 +173,25 @@ class ExactlyOnceTest(ProgramCase):
             said = "".join(running.communicate(timeout=60))
         self.assertEqual(running.returncode, 1, said)
         self.assertIn("taken over", said)
+        self.assertEqual(self.result(out)["status"], "done", "who was taken over from says nothing there")
         self.check(out, digest)
+
+    def test_of_resumes_at_once_one_goes_on(self):  # RTK-3
+        digest = self.undisturbed()
+        for turn in range(4):
+            out = self.path(f"together-{turn}")
+            with self.start("run", *self.JOB, *self.SLOW, "--out", out) as running:
+                self.until("some shards", lambda: len(self.shards_there(out)) >= 10, running)
+                self.kill(running.pid)
+                running.communicate(timeout=60)
+            self.until("nobody is left", lambda: not self.processes("troupe-worker"))
+            together = [self.start("resume", out, "--troupe-cpus", 1) for _ in range(3)]
+            said = ["".join(running.communicate(timeout=100)) for running in together]
+            self.assertIn(0, [running.returncode for running in together], said)
+            for running, words in zip(together, said):
+                self.assertTrue(running.returncode == 0 or running.returncode == 1 and "taken over" in words, said)
+            self.assertEqual(self.result(out)["status"], "done", "who was taken over from says nothing there")
+            self.check(out, digest)
 
     def children(self, pid):
         """The process and all below it."""

@@ -86,7 +86,7 @@ class ProgramCase(unittest.TestCase):
                 links = [os.readlink(f"/proc/{pid}/fd/{d}") for d in os.listdir(f"/proc/{pid}/fd")]
             except OSError:
                 continue
-            if any(link.startswith(f"{out}/manifest/run.token") for link in links):
+            if any(re.match(rf"{re.escape(out)}/manifest/\d+\.token", link) for link in links):
                 found.append(pid)
         return found
 

@@ -78,6 +78,7 @@ int go_on(const fs::path& out, const DatasetFolder& dataset, const RunSettings& 
                       },
                   .note = [&](const std::string& text) { progress.note(text); }});
   const auto keep_result = [&](std::string_view status, std::string_view error) {
+    if (run.report().taken_over) return;
     const auto written = apps::write_file(out / "result.json", run_json(dataset, run.report(), status, error));
     if (!written.ok()) progress.note(written.error().message());
   };

@@ -38,8 +38,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
 
 RunStart Coordinator::begin(const std::vector<std::string>& folders) {
   const fs::path out(options_.out);
-  RunStart start{.epoch = opened_.journal.epoch(),
-                 .done = std::vector<std::uint64_t>(plan_.shards() / 64 + 1),
+  RunStart start{.done = std::vector<std::uint64_t>(plan_.shards() / 64 + 1),
                  .notes = opened_.before.notes};
   for (const ShardRecord& record : opened_.before.manifest.records()) {
     const auto shard = plan_.shard_of(record.range);
@@ -59,7 +58,7 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
                                       "again", start.damaged.size()));
   std::set<fs::path> paths;
   for (const std::string& folder : folders) paths.insert(out / folder);
-  start.temporaries = sweep_temporaries(paths, start.epoch - 1).value();
+  start.temporaries = sweep_temporaries(paths, epoch() - 1).value();
   return start;
 }
 

@@ -28,6 +28,8 @@ class Coordinator {
  public:
   explicit Coordinator(const CoordinatorOptions& options);
 
+  /// Of this life.
+  [[nodiscard]] std::uint64_t epoch() const { return opened_.journal.epoch(); }
   /// For the driver, once, before any shard is made: what is done, and what earlier runs left in `folders` (below OUT):
   /// temporaries are removed, shards whose files are gone or have another size count as not done.
   RunStart begin(const std::vector<std::string>& folders);

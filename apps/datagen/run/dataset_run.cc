@@ -94,7 +94,8 @@ class DatasetRun::Impl {
  private:
   void begin();
   void ask_nodes();
-  void count_orphans(const RunStart& start);
+  void begin_token();
+  void count_orphans();
   bool step();
   void send_shards();
   void send(std::uint64_t shard, std::uint64_t tries);
@@ -140,8 +141,6 @@ void DatasetRun::Impl::begin() {
   report_.shards = plan.shards();
   for (std::uint64_t shard = 0; shard < report_.shards; ++shard)
     folders_.insert(fs::path(job_->format().shard_name(job_->shard(shard))).parent_path().string());
-  token_.emplace(RunToken::create(out_, kOldTasks).value());
-
   const std::string home = troupe::runtime_context().node_id;
   std::random_device random;
   const CoordinatorOptions options{.config = dataset_.config.canonical(),
@@ -153,22 +152,23 @@ void DatasetRun::Impl::begin() {
                                .max_task_retries = kCoordinatorLives,
                                .scheduling = troupe::NodeAffinity{.node_id = home}})
                      .remote(options);
+  report_.first_epoch = troupe::get(coordinator_.call<&Coordinator::epoch>());
+  begin_token();
   const RunStart start = troupe::get(
       coordinator_.call<&Coordinator::begin>(std::vector<std::string>(folders_.begin(), folders_.end())));
   for (const std::string& note : start.notes) events_.note(note);
   done_ = start.done;
-  report_.first_epoch = start.epoch;
   report_.shards_before = start.shards;
   report_.rows = start.rows;
   report_.bytes = start.bytes;
   report_.wasted_shards = start.temporaries;
   for (const ShardRecord& record : start.damaged) committed_.emplace(*plan.shard_of(record.range), record.sha256);
-  count_orphans(start);
+  count_orphans();
   place_ = {.config = options.config,
             .out = options.out,
             .token = token_->words(),
             .home = home,
-            .epoch = start.epoch};
+            .epoch = report_.first_epoch};
   if (report_.shards_done() == report_.shards) return;
   place_ref_ = troupe::put(place_);
   ask_nodes();
@@ -183,6 +183,12 @@ void DatasetRun::Impl::begin() {
        .resources = {.cpus = std::min(1.0, cpus / static_cast<double>(workers))},
        .retry = {.max_retries = static_cast<int>(settings_.retries), .retry_error = &any_error},
        .timeout = settings_.shard_timeout});
+}
+
+void DatasetRun::Impl::begin_token() {
+  auto token = RunToken::create(out_, report_.first_epoch, kOldTasks);
+  if (!token.ok()) report_.taken_over = enter_run(out_, report_.first_epoch, {}).state == TokenEntry::State::kOther;
+  token_.emplace(*std::move(token));
 }
 
 /// Each node says whether it shares the folder, and whether it makes the same bytes.
@@ -215,8 +221,8 @@ void DatasetRun::Impl::ask_nodes() {
 }
 
 /// Whole files of shards that no commit tells of: the run before made them, and they are made again.
-void DatasetRun::Impl::count_orphans(const RunStart& start) {
-  if (start.epoch == 1) return;
+void DatasetRun::Impl::count_orphans() {
+  if (report_.first_epoch == 1) return;
   for (std::uint64_t shard = 0; shard < report_.shards; ++shard) {
     std::error_code error;
     if (!is_done(shard) && !committed_.contains(shard) &&
@@ -341,11 +347,17 @@ void DatasetRun::Impl::abandon() {
 void DatasetRun::Impl::end() {
   if (coordinator_) troupe::kill(std::exchange(coordinator_, {}));
   if (!token_) return;
-  if (!token_->close(kOwnTasks))
-    events_.note("a task of this run is still busy: the next run removes what it leaves");
+  report_.taken_over = token_->taken_over();
+  std::optional<troupe::ErrorPtr> interrupted;
+  try {
+    if (!token_->close(kOwnTasks))
+      events_.note("a task of this run is still busy: the next run removes what it leaves");
+  } catch (const troupe::CancelledError& error) { interrupted = troupe::Error::make(error.record()); }
+  token_.reset();
   std::set<fs::path> folders;
   for (const std::string& folder : folders_) folders.insert(out_ / folder);
-  if (report_.first_epoch > 0) (void)sweep_temporaries(folders, report_.first_epoch).value();
+  (void)sweep_temporaries(folders, report_.first_epoch).value();
+  if (interrupted) (*interrupted)->raise();
 }
 
 void DatasetRun::Impl::finish() {

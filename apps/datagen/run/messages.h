@@ -47,7 +47,6 @@ struct CommitEntry {
 
 /// What a coordinator found when it began.
 struct RunStart {
-  std::uint64_t epoch = 0;
   std::vector<std::uint64_t> done = {};   ///< a bit a shard
   std::uint64_t shards = 0, rows = 0, bytes = 0;  ///< of those
   std::vector<ShardRecord> damaged = {};  ///< in the manifest, and their files are gone or have another size

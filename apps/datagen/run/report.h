@@ -19,6 +19,7 @@ struct RunReport {
   std::uint64_t wasted_rows = 0;    ///< of the ones whose rows are known
   std::uint64_t commits = 0;        ///< groups
   std::uint64_t first_epoch = 0;
+  bool taken_over = false;          ///< by a newer run: what the folder says from then on is for that one to say
   std::uint64_t travelled = 0;      ///< shards that came through the store
   double seconds = 0;               ///< from the first shard sent to the last one committed
   double start_seconds = 0;         ///< until the first shard was sent

@@ -1,17 +1,19 @@
-// The token file of a run, OUT/manifest/run.token: how tasks know that they write into the folder that the driver
-// means, and how the driver knows that no task writes there any more.
+// The token file of a run, OUT/manifest/NNNNNN.token: how tasks know that they write into the folder that the driver
+// means, and how the driver knows that no task writes there any more. The number is the epoch that the run began with.
 //
 //   a task holds it (shared lock) while it makes a shard ── the kernel lets go when its process dies
-//   the driver, at the end, takes it alone, removes it, and may then remove temporaries
+//   the driver, at the end, removes it, and may remove temporaries when it has had the file alone
 //
 // One thread at a time a RunToken; tasks of any process.
 //
 // RTK-1  A task that enters holds the very file with the run's words in it: the same folder, the same run.
 // RTK-2  After close() returned true no task is inside, and none enters again.
+// RTK-3  Of runs that begin at once the one with the greatest epoch goes on, and none that is older: each writes its
+//        own token first and looks at the others' then, so one of two always sees the other.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include <troupe/duration.h>
@@ -23,22 +25,28 @@ namespace datagen {
 
 /// What a task finds. `inside` holds the token until it goes.
 struct TokenEntry {
-  enum class State { kInside, kNone, kOther, kEnding };
-  State state = State::kNone;  ///< kNone: no token there; kOther: another run's; kEnding: the driver is closing it
+  enum class State { kInside, kNone, kOther };
+  State state = State::kNone;  ///< kNone: no token there; kOther: a newer run's is
   apps::Descriptor inside = {};
 };
 
-[[nodiscard]] TokenEntry enter_run(const std::filesystem::path& out, const std::string& token);
+/// `token`: RunToken::words().
+[[nodiscard]] TokenEntry enter_run(const std::filesystem::path& out, std::uint64_t epoch, const std::string& token);
 
 class RunToken {
  public:
-  /// Words nobody else has, in the file, in place of an earlier run's, whose tasks it waits for, as long as `patience`.
-  static troupe::Result<RunToken> create(const std::filesystem::path& out, troupe::Duration patience);
+  /// Words nobody else has, in a file; the tokens of older runs are removed, and their tasks waited for, as long as
+  /// `patience` all together. RuntimeEnvError: a newer run's is there (RTK-3), or the folder cannot be written.
+  static troupe::Result<RunToken> create(const std::filesystem::path& out, std::uint64_t epoch,
+                                         troupe::Duration patience);
   RunToken(RunToken&&) noexcept = default;
   RunToken& operator=(RunToken&&) noexcept = default;
 
   [[nodiscard]] const std::string& words() const { return words_; }
-  /// False: after `patience` there was still a task inside. Waits in the runtime: may throw CancelledError.
+  /// Has a newer run removed it? Not to be asked after close().
+  [[nodiscard]] bool taken_over() const;
+  /// False: after `patience` there was still a task inside. Waits in the runtime: may throw CancelledError, when no
+  /// task enters any more.
   bool close(troupe::Duration patience);
 
  private:

@@ -67,9 +67,9 @@ ShardOutcome make_shard(const RunPlace& place, const ShardOrder& order) {
   const troupe::RuntimeContext context = troupe::runtime_context();
   const bool at_home = context.node_id == place.home;
   LentMaker maker(place.config);
-  const TokenEntry entry = enter_run(place.out, place.token);
+  const TokenEntry entry = enter_run(place.out, place.epoch, place.token);
   if (at_home) refuse_other_run(place, entry.state);
-  if (entry.state == TokenEntry::State::kEnding || (at_home && entry.state == TokenEntry::State::kNone))
+  if (at_home && entry.state == TokenEntry::State::kNone)
     throw troupe::CancelledError("the run is being ended, or another one has taken over");
 
   const std::uint32_t attempt = order.first_attempt + static_cast<std::uint32_t>(context.attempt);
@@ -81,7 +81,8 @@ ShardOutcome make_shard(const RunPlace& place, const ShardOrder& order) {
     try {
       write_file(*maker, {place.out, out.record.name, place.epoch, attempt}, order, at_home, out);
     } catch (const troupe::RuntimeEnvError&) {
-      refuse_other_run(place, enter_run(place.out, place.token).state);  // it has removed our temporary: say that
+      // It has removed our temporary: say that.
+      refuse_other_run(place, enter_run(place.out, place.epoch, place.token).state);
       throw;
     }
   } else {
@@ -94,7 +95,9 @@ ShardOutcome make_shard(const RunPlace& place, const ShardOrder& order) {
 NodeAnswer answer_for_node(const RunPlace& place) {
   NodeAnswer out;
   out.node = troupe::runtime_context().node_id;
-  out.shared = enter_run(place.out, place.token).state == TokenEntry::State::kInside;
+  const TokenEntry entry = enter_run(place.out, place.epoch, place.token);
+  out.shared = entry.state == TokenEntry::State::kInside;
+  if (out.node == place.home) refuse_other_run(place, entry.state);
   try {
     const LentMaker maker(place.config);
   } catch (const troupe::Error& error) { out.problem = error.message(); }
