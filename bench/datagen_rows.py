@@ -1,12 +1,14 @@
 """Data sets by `datagen run`, two workers: columns of Parquet and bytes of WebDataset a second, steps of CartPole a
 second, what a shard costs beside its samples, and how long it takes to go on with a hundred thousand shards.
 
-Start-up of the cluster is excluded, generation is included; what is written is synced. Prints rows as the other
-measures do.
+Start-up of the cluster is excluded, generation is included; what is written is synced. Each row is measured three
+times, and with --peers after each of them its peers: the row's value is our median beside the best of each peer. Prints
+rows as the other measures do, then all single values.
 """
 import argparse
 import glob
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -15,6 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+import data_peer  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MEMORY, DISK = "/dev/shm", os.path.join(ROOT, "build")
@@ -26,7 +31,9 @@ GIB = 1 << 30
 
 class Bench:
     def __init__(self, wish):
-        self.program, self.rl, self.quick = wish.program, wish.rl, wish.quick
+        self.program, self.rl, self.quick, self.peers = wish.program, wish.rl, wish.quick, wish.peers
+        self.runs = 1 if wish.quick else 3
+        self.peer_values = {}  # of rows, of peers
 
     def run(self, out, *arguments, workers=2):
         """What result.json says of it."""
@@ -38,25 +45,37 @@ class Bench:
         with open(os.path.join(out, "result.json"), encoding="utf-8") as file:
             return json.load(file)
 
-    def times(self, where, measure):
-        """`measure` of a fresh folder, three times, once for a look."""
+    def times(self, where, measure, row=None):
+        """`measure` of a fresh folder, three times, once for a look; in turns with the peers of `row`."""
         seen = []
-        for _ in range(1 if self.quick else 3):
+        for _ in range(self.runs):
             with tempfile.TemporaryDirectory(prefix="troupe-bench-", dir=where) as folder:
                 seen.append(measure(folder))
+            if row and self.peers:
+                found = data_peer.measure(self.peers, row, self.quick, say)
+                for peer, value in found.items():
+                    self.peer_values.setdefault(row, {}).setdefault(peer, []).append(value)
         return seen
 
 
-def parquet(bench, where):
+def say(text):
+    print(f"== {text}", file=sys.stderr, flush=True)
+
+
+def table_rows(quick):
+    return (GIB // 4 if quick else 2 * GIB) // ROW_BYTES
+
+
+def parquet(bench, where, row):
     """GB of columns a second."""
-    rows = (GIB // 4 if bench.quick else 2 * GIB) // ROW_BYTES
+    rows = table_rows(bench.quick)
 
     def measure(folder):
         result = bench.run(os.path.join(folder, "set"), "--generator", "tabular", "--columns", FLOAT_COLUMNS,
                            "--format", "parquet", "--samples", rows, "--samples-per-shard", -(-rows // 16))
         return result["rows_per_second"] * ROW_BYTES / 1e9
 
-    return [bench.times(where, measure)]
+    return [bench.times(where, measure, row)]
 
 
 def copy_rate(folder, size):
@@ -88,7 +107,7 @@ def tar_rate(bench, folder):
 
 
 def webdataset(bench):
-    return [bench.times(MEMORY, lambda folder: tar_rate(bench, folder))]
+    return [bench.times(MEMORY, lambda folder: tar_rate(bench, folder), "datagen/webdataset")]
 
 
 def webdataset_disk(bench):
@@ -99,7 +118,7 @@ def webdataset_disk(bench):
         rate = tar_rate(bench, folder)
         return rate, rate / ((before + copy_rate(folder, size)) / 2)
 
-    seen = bench.times(DISK, measure)
+    seen = bench.times(DISK, measure, "datagen/webdataset_disk")
     return [rate for rate, _ in seen], [over for _, over in seen]
 
 
@@ -116,11 +135,11 @@ def trajectories(bench):
 
         def measure(folder):
             result = bench.run(os.path.join(folder, "set"), "--generator", "trajectories", "--policy", policy,
-                               "--format", "parquet", "--samples", 2_000 if bench.quick else 40_000,
+                               "--format", "parquet", "--samples", 2_000 if bench.quick else 60_000,
                                "--samples-per-shard", 250 if bench.quick else 1_000)
             return result["rows_per_second"]
 
-        return [bench.times(MEMORY, measure)]
+        return [bench.times(MEMORY, measure, "datagen/trajectories"), bench.times(DISK, measure)]
 
 
 def tiny_shards(bench, folder, count):
@@ -130,17 +149,31 @@ def tiny_shards(bench, folder, count):
     return result["seconds"] / count
 
 
-def bare(folder, count):
-    """Seconds for a file that is written, synced and renamed."""
-    start = time.monotonic()
-    for i in range(count):
-        aside = os.path.join(folder, f".{i}.tmp")
+def bare(folder, names):
+    """A file each that is written, synced and renamed."""
+    for name in names:
+        aside = os.path.join(folder, f".{name}.tmp")
         file = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         os.write(file, b"x" * 256)
         os.fsync(file)
         os.close(file)
-        os.rename(aside, os.path.join(folder, str(i)))
-    return (time.monotonic() - start) / count
+        os.rename(aside, os.path.join(folder, str(name)))
+
+
+def bare_seconds(folder, count, processes):
+    """Seconds for one of `count` such files, by so many processes at a time."""
+    with tempfile.TemporaryDirectory(prefix="bare-", dir=folder) as where:
+        workers = [multiprocessing.Process(target=bare, args=(where, range(count)[i::processes]))
+                   for i in range(processes)]
+        start = time.monotonic()
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        seconds = time.monotonic() - start
+        if any(worker.exitcode for worker in workers):
+            raise RuntimeError("a bare write failed")
+        return seconds / count
 
 
 def shard_overhead(bench):
@@ -150,15 +183,16 @@ def shard_overhead(bench):
 
 
 def shard_overhead_disk(bench):
+    """Microseconds, and over what one and two processes need for the same files without us, before and after."""
     count = 200 if bench.quick else 2_000
 
     def measure(folder):
-        before = bare(folder, count)
+        before = [bare_seconds(folder, count, processes) for processes in (1, 2)]
         ours = tiny_shards(bench, os.path.join(folder, "set"), count)
-        return 1e6 * ours, ours / before
+        after = [bare_seconds(folder, count, processes) for processes in (1, 2)]
+        return 1e6 * ours, *(2 * ours / (b + a) for b, a in zip(before, after))
 
-    seen = bench.times(DISK, measure)
-    return [us for us, _ in seen], [over for _, over in seen]
+    return list(zip(*bench.times(DISK, measure)))
 
 
 def resume(bench):
@@ -169,7 +203,7 @@ def resume(bench):
         tiny_shards(bench, out, count)
         whole = read_manifest(bench, out)
         seen = []
-        for _ in range(3):
+        for _ in range(bench.runs):
             drop_last_record(out)
             start = time.monotonic()
             subprocess.run([bench.program, "resume", out], check=True, stdout=subprocess.DEVNULL,
@@ -193,26 +227,32 @@ def drop_last_record(out):
 
 # What is measured together, and the rows that it gives.
 MEASURES = [
-    (["datagen/parquet"], lambda bench: parquet(bench, MEMORY)),
-    (["datagen/parquet_disk"], lambda bench: parquet(bench, DISK)),
+    (["datagen/parquet"], lambda bench: parquet(bench, MEMORY, "datagen/parquet")),
+    (["datagen/parquet_disk"], lambda bench: parquet(bench, DISK, "datagen/parquet_disk")),
     (["datagen/webdataset"], webdataset),
     (["datagen/webdataset_disk", "datagen/webdataset_over_copy"], webdataset_disk),
-    (["datagen/trajectories"], trajectories),
+    (["datagen/trajectories", "datagen/trajectories_disk"], trajectories),
     (["datagen/shard_overhead_us"], shard_overhead),
-    (["datagen/shard_overhead_disk_us", "datagen/shard_overhead_disk_over_bare"], shard_overhead_disk),
+    (["datagen/shard_overhead_disk_us", "datagen/shard_overhead_disk_over_bare",
+      "datagen/shard_overhead_disk_over_two_bare"], shard_overhead_disk),
     (["datagen/resume_s"], resume),
 ]
+
+
+def single_values(row, who, values):
+    return f"{row:42s} {who:18s} " + " ".join(f"{value:10.4g}" for value in values)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--program", required=True, help="datagen")
     parser.add_argument("--rl", required=True, help="rl, which trains the expert")
+    parser.add_argument("--peers", metavar="PYTHON", help="one that has their packages (peers/data_peer.py)")
     parser.add_argument("--only", default="")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")
     wish = parser.parse_args()
-    bench, code = Bench(wish), 0
+    bench, code, singles = Bench(wish), 0, []
     for rows, measure in MEASURES:
         if not any(re.search(wish.only, row) for row in rows):
             continue
@@ -225,8 +265,13 @@ def main():
         for row, seen in seen_by_row.items():
             fields = {"row": row, "value": statistics.median(seen),
                       "spread": statistics.stdev(seen) if len(seen) > 1 else 0}
+            peers = bench.peer_values.get(row, {})
+            if peers:
+                fields["peers"] = {peer: max(values) for peer, values in peers.items()}
+            singles += [single_values(row, who, values) for who, values in [("Troupe", seen), *peers.items()]]
             print(json.dumps(fields) if wish.json else f"{row:40s} {fields['value']:14.5g}  +- {fields['spread']:.2g}",
                   flush=True)
+    print("\n".join(["# row, who, each run", *singles]))
     return code
 
 

@@ -112,7 +112,7 @@ def write(wish, run):
 
 def main(arguments):
     wish = parse(arguments)
-    measures.build(wish.preset)
+    measures.build(wish.preset, wish.only)
     with open(os.path.join(measures.BENCH, "rows.json"), encoding="utf-8") as file:
         known = json.load(file)
     seen, outputs, peers = [], {}, {}
@@ -120,9 +120,10 @@ def main(arguments):
     torch = measures.torch_python(wish.only, names) if wish.peers else None
     libraries = measures.blas_libraries(wish.only, names) if wish.peers else {}
     floors = rows.needed_of_the_run(known, wish.only)
+    data = measures.data_python(wish.only) if wish.peers else None
     python = measures.gym_python(wish.only, names)
     gym = ["--python", python, *(["--peer"] if wish.peers else [])] if python else None
-    for name, command in measures.measures(wish.preset, wish.family, torch, libraries, gym).items():
+    for name, command in measures.measures(wish.preset, wish.family, torch, libraries, gym, data).items():
         if wish.peers and name == "collectives":
             more, outputs[name], outputs["collective_peer"] = measures.run_beside_peers(command, wish)
         else:

@@ -48,12 +48,20 @@ def pattern(family, only):
     return f"^(?=(?:{names})/)" + (f".*(?:{only})" if only else "")
 
 
-def build(preset):
-    for command in ([os.path.join(ROOT, "cmake", "install-deps"), "build", "test"],
+def build(preset, only):
+    # Formats are in the program only where their libraries were there when it was built.
+    data = ["data"] if wants_data(only) else []
+    for command in ([os.path.join(ROOT, "cmake", "install-deps"), "build", "test", *data],
                     ["cmake", "--preset", preset],
                     ["cmake", "--build", "--preset", preset, "--target", "troupe_bench"]):
         if subprocess.run(command, cwd=ROOT, stdout=sys.stderr).returncode:
             sys.exit(f"bench/run: {' '.join(command)} failed")
+
+
+def wants_data(only):
+    """Whether rows of data sets are asked for."""
+    with open(os.path.join(BENCH, "rows.json"), encoding="utf-8") as file:
+        return any(re.search(only, row["row"]) for row in json.load(file) if row["row"].startswith("datagen/"))
 
 
 def find(folder, name):
@@ -96,16 +104,24 @@ def commit():
     return done.stdout.strip() if done.returncode == 0 else "unknown"
 
 
-def measures(preset, family, torch=None, libraries=None, gym=None):
+def data_python(only):
+    """The interpreter that has what writes data sets beside us, installed before anything is timed; None when no row
+    asks for it or it cannot be had."""
+    return data_peer.python(PEERS, say) if wants_data(only) else None
+
+
+def measures(preset, family, torch=None, libraries=None, gym=None, data=None):
     """{name: command}, in the order in which they run. The machine comes first: the others are read beside it. `gym`:
-    more arguments of the measure that steps Gymnasium's environments; None: there is none."""
+    more arguments of the measure that steps Gymnasium's environments; None: there is none. `data`: the Python of the
+    peers of data sets, which their measure runs in turns with ours."""
     out = os.path.join(ROOT, "build", preset)
     folder = os.path.join(out, "bench", "measures")
     names = sorted(os.listdir(folder), key=lambda name: (name != "machine", name)) if os.path.isdir(folder) else []
     commands = {name: [os.path.join(folder, name)] for name in names}
     rl = find(os.path.join(out, "apps"), "rl")
     for name, program, more in (("rl_ppo", "ppo", []), ("rl_steps", "rl", []),
-                                ("datagen_rows", "datagen", ["--rl", rl or "rl"]),
+                                ("datagen_rows", "datagen",
+                                 ["--rl", rl or "rl", *(["--peers", data] if data else [])]),
                                 ("train_gpt", "gpt", ["--machine", os.path.join(folder, "machine")] +
                                  (["--torch", torch] if torch else []))):
         path = find(os.path.join(out, "apps"), program)
@@ -184,8 +200,6 @@ def all_peers(only, wish, known):
         peers.update(ray_peer.measure(PEERS, only, wish.quick, say)[0])
     if set(wanted) & set(env_peer.ROWS):
         peers.update(env_peer.measure(PEERS, only, wish.quick, say))
-    if set(wanted) & {row for _, row, _ in data_peer.ROWS}:
-        peers.update(data_peer.measure(PEERS, only, wish.quick, say))
     if set(wanted) & set(sb3_peer.ROWS):
         peers.update(sb3_peer.measure(PEERS, only, wish.quick, say))
     if set(wanted) & set(rllib_peer.ROWS):

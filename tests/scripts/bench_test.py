@@ -22,6 +22,7 @@ sys.path[:0] = [BENCH, os.path.join(BENCH, "peers")]
 import blas_peer  # noqa: E402
 import collective_peer  # noqa: E402
 import common  # noqa: E402
+import datagen_rows  # noqa: E402
 import data_peer  # noqa: E402
 import env_peer  # noqa: E402
 import gym_peer  # noqa: E402
@@ -302,7 +303,7 @@ class PageTest(unittest.TestCase):
 
     def test_the_pages_of_this_project_have_marks_that_find_rows(self):
         names = [row["row"] for row in fixed_rows()]
-        for page in ("README.md", os.path.join("docs", "performance.md")):
+        for page in ("README.md", *(os.path.join("docs", name) for name in ("performance.md", "datagen.md"))):
             with open(os.path.join(ROOT, page), encoding="utf-8") as file:
                 marks = [match["what"] for match in tables.MARK.finditer(file.read()) if match["kind"] == ""]
             self.assertTrue(marks, page)
@@ -404,6 +405,38 @@ class TrainTest(unittest.TestCase):
             train_gpt.ours(script(self, "echo no such data >&2\nexit 3\n"), "gpt_4x128", 2, True)
 
 
+class DatagenTest(unittest.TestCase):
+    def test_peers_run_in_turns_with_ours_and_the_best_of_each_counts(self):
+        order, rates = [], iter([3.0, 1.0, 2.0])
+
+        def measure(_, row, quick, __):
+            order.append(row)
+            return {"X": next(rates)}
+
+        def ours(_):
+            order.append("ours")
+            return float(len(order))
+
+        bench = datagen_rows.Bench(SimpleNamespace(program="", rl="", quick=False, peers="python"))
+        with mock.patch.object(data_peer, "measure", measure), tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(bench.times(folder, ours, "a/row"), [1.0, 3.0, 5.0])
+        self.assertEqual(order, 3 * ["ours", "a/row"])
+        self.assertEqual(bench.peer_values, {"a/row": {"X": [3.0, 1.0, 2.0]}})
+
+    def test_ours_and_the_peers_write_the_same(self):
+        self.assertEqual((datagen_rows.FLOAT_COLUMNS, datagen_rows.ROW_BYTES), (data_peer.COLUMNS, data_peer.ROW_BYTES))
+        self.assertEqual(data_peer.table_rows(False), datagen_rows.table_rows(False))
+        self.assertEqual(datagen_rows.tars_of(SimpleNamespace(quick=False)), 2 << 30)
+
+    def test_formats_are_installed_before_they_are_built(self):
+        commands = []
+        with mock.patch.object(subprocess, "run", lambda command, **_: commands.append(command) or
+                               SimpleNamespace(returncode=0)):
+            measures.build("release", measures.pattern("datagen", ""))
+            measures.build("release", measures.pattern("train", ""))
+        self.assertEqual(["data" in command for command in commands], [True, *5 * [False]])
+
+
 class WholeTest(unittest.TestCase):
     """bench/run from the command line to its files, with a measure of ours and nothing built."""
 
@@ -438,7 +471,7 @@ class WholeTest(unittest.TestCase):
 
 
 class CommandTest(unittest.TestCase):
-    COMMANDS = ("run", "collectives", "train", "kernels")
+    COMMANDS = ("run", "collectives", "train", "kernels", "rl", "datagen")
 
     def command(self, name, *arguments):
         return subprocess.run([os.path.join(BENCH, name), *arguments], capture_output=True, text=True)
