@@ -3,9 +3,9 @@ writes tars of samples of 64 KiB, Minari collects CartPole. As a program it is r
 python() makes; it measures one row once, so that datagen_rows.py can run it in turns with ours.
 
 As much is written as by ours, but by Minari, and with our writer properties: no dictionary, zstd of level 1,
-statistics, row groups of 131,072 rows. Numbers are drawn in the way that is the fastest in numpy. Start-up is excluded, generation
-is included. Files are synced by pyarrow and webdataset, as ours are; by Ray Data and Minari they are not. Prints
-{"peer": ..., "row": ..., "value": ...}.
+statistics, row groups of 131,072 rows. Numbers are drawn in the way that is the fastest in numpy. Start-up is excluded,
+generation is included. Files are synced by pyarrow and webdataset, as ours are; by Ray Data and Minari they are not.
+Prints {"peer": ..., "row": ..., "value": ...}.
 """
 import argparse
 import concurrent.futures
