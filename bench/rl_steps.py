@@ -16,8 +16,8 @@ import time
 
 # What is trained, steps of the run, and how many of them are warm-up.
 STEPS = {
-    # Names and numbers of the zoo's preset for DQN on CartPole, as the peer runs it.
-    "rl/dqn_cartpole_steps": (["--preset", "dqn-cartpole", "--learners", "2"], 40_000, 5_000),
+    # Names and numbers of the zoo's preset for DQN on CartPole, as the peer runs it; the peer has no double DQN.
+    "rl/dqn_cartpole_steps": (["--preset", "dqn-cartpole", "--no-double-q", "--learners", "2"], 40_000, 5_000),
     # Stable-Baselines3's own numbers: 256 x 256, minibatches of 256, an update a step.
     "rl/sac_pendulum_steps": (["--algo", "sac", "--env", "Pendulum-v1", "--learners", "2"], 4_000, 500),
     "rl/impala_cartpole_steps": (["--algo", "impala", "--env", "CartPole-v1"], 1_000_000, 100_000),

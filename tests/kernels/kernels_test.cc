@@ -154,6 +154,21 @@ TEST_P(EveryIsa, KT2_TanhKeepsSignsOfZeroAndNaN) {
   EXPECT_NEAR(out[4], -1.0f, 4e-7);
 }
 
+TEST_P(EveryIsa, KO7_MomentsEndAtZeroAndTheThreadKeepsItsDenormals) {
+  constexpr std::size_t kCount = 37;  // whole registers, and a rest
+  const std::vector<float> none(kCount, 0.0f);
+  std::vector<float> p(kCount, 1.0f), m(kCount, 1.2e-38f), v(kCount, 1.2e-38f), buffer(kCount, 1.2e-38f);
+  for (std::int64_t step = 2; step < 300; ++step) {
+    adam_step<float>(GetParam(), {p, none, m, v}, step, 1.0, {});
+    sgd_step<float>(GetParam(), p, none, buffer, step, 1.0, {.momentum = 0.9});
+  }
+  EXPECT_EQ(m, none);
+  EXPECT_EQ(v, none);
+  EXPECT_EQ(buffer, none);
+  volatile float small = std::numeric_limits<float>::min();
+  EXPECT_EQ(std::fpclassify(small * 0.5f), FP_SUBNORMAL);
+}
+
 TEST_P(EveryIsa, AdamMatchesDoubleOverManySteps) {
   std::mt19937_64 random(9);
   for (std::size_t count : {1, 7, 15, 16, 17, 33, 1000}) {

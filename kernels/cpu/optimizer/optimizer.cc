@@ -6,6 +6,8 @@
 #include <iterator>
 #include <type_traits>
 
+#include "kernels/cpu/isa/flush_denormals.h"
+
 namespace troupe::kernels {
 namespace {
 
@@ -85,6 +87,7 @@ void adam_step(Isa isa, const AdamArrays<T>& arrays, std::int64_t step, double g
                                            .inverse_sqrt_correction2 = static_cast<T>(1.0 / std::sqrt(correction2)),
                                            .epsilon = static_cast<T>(options.epsilon),
                                            .keep = static_cast<T>(1.0 - options.learning_rate * options.weight_decay)};
+  const FlushDenormals flush;  // KO-7
   if constexpr (std::is_same_v<T, float>) {
     if (const detail::VectorVersion* version = vector_version(isa)) {
       version->adam(arrays.params.data(), arrays.grads.data(), arrays.first_moment.data(), arrays.second_moment.data(),
@@ -111,6 +114,7 @@ void sgd_step(Isa isa, std::span<T> params, std::span<const T> grads, std::span<
                                   .learning_rate = static_cast<T>(options.learning_rate),
                                   .momentum = static_cast<T>(options.momentum),
                                   .weight_decay = static_cast<T>(options.weight_decay)};
+  const FlushDenormals flush;  // KO-7
   if (step <= 1) std::fill(buffer.begin(), buffer.end(), T{0});
   if constexpr (std::is_same_v<T, float>) {
     if (const detail::VectorVersion* version = vector_version(isa)) {

@@ -12,6 +12,8 @@
 // KO-4  SGD: g += weight_decay * p; buf = g at step 1, then momentum * buf + g; p -= lr * buf.
 // KO-5  RMSprop: v = decay v + (1-decay) g^2; p -= lr g / sqrt(v + eps): TensorFlow's, with eps under the root.
 // KO-6  move_towards: t += share * (v - t); with a share of 1 it is a copy, to the bit.
+// KO-7  Adam, AdamW and SGD take denormal numbers for zero on x86-64, whatever the instruction set: moments of
+//       parameters that get no gradient end at zero.
 #pragma once
 
 #include <cstddef>
