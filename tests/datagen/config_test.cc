@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "apps/datagen/config/job.h"
+#include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/formats/format_registry.h"
 #include "apps/datagen/generators/generator_registry.h"
 #include "tests/datagen/tiny.h"
@@ -132,6 +134,35 @@ TEST_F(ConfigTest, ChoicesThatCannotBeAreTyped) {
   EXPECT_NE(refused(wrong).find("scale"), std::string::npos);
   EXPECT_EQ(isa_of("auto").value(), troupe::kernels::best_isa());
   EXPECT_EQ(isa_of("portable").value(), Isa::kReference);
+}
+
+/// SHN-1: what a manifest may say of shards.
+TEST_F(ConfigTest, ShardsOfAManifestAreThoseOfThePlan) {
+  const ShardNames names = ShardNames::make(configure(choices()).value()).value();
+  EXPECT_EQ(names.of(9), "data/part-00009.txt");
+  EXPECT_TRUE(names.check("data/part-00004.txt", {40, 50}).ok());
+  EXPECT_TRUE(names.check("data/part-00009.txt", {90, 95}).ok());
+  for (const auto& [name, range] : std::vector<std::pair<std::string, SampleRange>>{
+           {"/etc/passwd", {40, 50}},
+           {"../../etc/passwd", {40, 50}},
+           {"data/../data/part-00004.txt", {40, 50}},
+           {"manifest/job.json", {40, 50}},
+           {"data/part-00004.txt\n", {40, 50}},
+           {std::string("data/part-00004.txt\0", 20), {40, 50}},
+           {"data/part-00003.txt", {40, 50}},
+           {"data/part-00004.txt", {40, 51}},
+           {"data/part-00004.txt", {41, 50}},
+           {"data/part-00009.txt", {90, 100}},
+           {"data/part-00010.txt", {100, 110}},
+           {"data/part-00004.txt", {40, std::numeric_limits<std::uint64_t>::max()}}}) {
+    const troupe::Status status = names.check(name, range);
+    ASSERT_FALSE(status.ok()) << name;
+    EXPECT_EQ(status.error().code(), troupe::ErrorCode::kSerialization);
+    EXPECT_EQ(status.error().message().find('\n'), std::string::npos);
+  }
+  JobConfig unknown = configure(choices()).value();
+  unknown.format.name = "liness";
+  EXPECT_EQ(ShardNames::make(unknown).error().code(), troupe::ErrorCode::kNotFound);
 }
 
 /// JOB-1: another version, another library, another machine.

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "apps/datagen/files/shard_file.h"
-#include "apps/datagen/manifest/journal.h"
 #include "apps/datagen/read/minari_episodes.h"
 #include "apps/datagen/read/parquet_episodes.h"
 #include "apps/datagen/run/dataset_folder.h"
@@ -18,7 +17,7 @@ namespace fs = std::filesystem;
 /// RDM-1. In the order of their ranges.
 std::vector<ShardRecord> committed_shards(const fs::path& folder, const DatasetFolder& dataset) {
   const std::uint64_t shards = dataset.config.plan.shards();
-  const auto read = read_manifest(folder / "manifest", {.job = dataset.config.hash(), .shards = shards}).value();
+  const auto read = read_shards(folder, dataset).value();
   if (read.manifest.size() != shards)
     troupe::InvalidArgumentError(fmt::format("{} has {} of its {} shards: 'datagen resume {}' makes the others",
                                              folder.string(), read.manifest.size(), shards, folder.string()))

@@ -9,6 +9,7 @@
 #include <troupe/context.h>
 
 #include "apps/datagen/config/job_config.h"
+#include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/files/file_error.h"
 #include "apps/datagen/files/shard_file.h"
 #include "apps/datagen/files/temporaries.h"
@@ -40,10 +41,10 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
   const fs::path out(options_.out);
   RunStart start{.done = std::vector<std::uint64_t>(plan_.shards() / 64 + 1),
                  .notes = opened_.before.notes};
+  const ShardNames names = ShardNames::make(job_from(options_.config).value()).value();
   for (const ShardRecord& record : opened_.before.manifest.records()) {
+    names.check(record.name, record.range).value();  // before anything is done to its file
     const auto shard = plan_.shard_of(record.range);
-    if (!shard) throw troupe::SerializationError(fmt::format("the manifest has a shard, {}, that the plan does not",
-                                                             record.name));
     if (!has_size(out / record.name, record.bytes)) {
       start.damaged.push_back(record);
       continue;

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/common/output_file.h"
+#include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/files/file_error.h"
 
 namespace datagen {
@@ -69,6 +70,17 @@ troupe::Result<DatasetFolder> read_dataset(const fs::path& out) {
   if (!parsed.ok()) return parsed.error_ptr();
   if (hex(parsed->hash()) != std::string_view(hash->get_string())) return damaged("another hash");
   return DatasetFolder{*std::move(parsed), std::string(name->get_string())};
+}
+
+troupe::Result<ReadManifest> read_shards(const fs::path& out, const DatasetFolder& dataset) {
+  const auto names = ShardNames::make(dataset.config);
+  if (!names.ok()) return names.error_ptr();
+  auto read =
+      read_manifest(out / "manifest", {.job = dataset.config.hash(), .shards = dataset.config.plan.shards()});
+  if (!read.ok()) return read.error_ptr();
+  for (const ShardRecord& record : read->manifest.records())
+    if (troupe::Status can_be = names->check(record.name, record.range); !can_be.ok()) return can_be.error_ptr();
+  return read;
 }
 
 troupe::Result<DatasetFolder> open_dataset(const fs::path& out, const JobConfig& config, const std::string& name) {

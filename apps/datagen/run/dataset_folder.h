@@ -15,6 +15,7 @@
 #include <troupe/result.h>
 
 #include "apps/datagen/config/job_config.h"
+#include "apps/datagen/manifest/journal.h"
 
 namespace datagen {
 
@@ -28,5 +29,8 @@ struct DatasetFolder {
                                                          const std::string& name);
 /// NotFoundError: there is none; SerializationError: its job.json is damaged; InvalidArgumentError: of a newer version.
 [[nodiscard]] troupe::Result<DatasetFolder> read_dataset(const std::filesystem::path& out);
+
+/// What its manifest says, where all of it can be (SHN-1): SerializationError else; and the errors of read_manifest.
+[[nodiscard]] troupe::Result<ReadManifest> read_shards(const std::filesystem::path& out, const DatasetFolder& dataset);
 
 }  // namespace datagen

@@ -361,8 +361,7 @@ void DatasetRun::Impl::end() {
 }
 
 void DatasetRun::Impl::finish() {
-  const ReadManifest read =
-      read_manifest(out_ / "manifest", {.job = dataset_.config.hash(), .shards = report_.shards}).value();
+  const ReadManifest read = read_shards(out_, dataset_).value();
   if (read.manifest.size() != report_.shards)
     throw troupe::SerializationError(fmt::format("the manifest has {} shards of {} after the last commit",
                                                  read.manifest.size(), report_.shards));

@@ -45,10 +45,9 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
   const Plan& plan = dataset.config.plan;
   VerifyReport report;
   report.shards = plan.shards();
-  ReadManifest read =
-      read_manifest(out / "manifest", {.job = dataset.config.hash(), .shards = plan.shards()}).value();
+  ReadManifest read = read_shards(out, dataset).value();
   report.notes = std::move(read.notes);
-  report.missing = plan.shards() - std::min<std::uint64_t>(plan.shards(), read.manifest.size());
+  report.missing = plan.shards() - read.manifest.size();
   report.digest = hex(read.manifest.digest());
   const std::vector<ShardRecord> records = read.manifest.in_order();
 
