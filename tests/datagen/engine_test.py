@@ -91,7 +91,9 @@ class EngineTest(ProgramCase):
                                   "--samples-per-shard"),
                                  (("run", *self.NUMBERS, "--seed", 2**64, *out), "--seed"),
                                  (("run", *self.NUMBERS, "--isa", "avx3", *out), "did you mean avx2?"),
-                                 (("run", *self.NUMBERS, "--scale", -1, *out), "scale"), ((), ""), (("fly",), "")):
+                                 (("run", *self.NUMBERS, "--scale", -1, *out), "scale"), ((), ""),
+                                 (("fly",), "there is no verb fly: did you mean"),
+                                 (("resum", self.path("x")), "did you mean resume?")):
             self.assertIn(words, self.datagen(*arguments, code=2), arguments)
         self.assertFalse(os.path.exists(self.path("none")))
 
@@ -107,8 +109,9 @@ class EngineTest(ProgramCase):
 
     def test_list_names_everything(self):
         said = self.datagen("list")
-        for part in ("numbers", "lines", "jsonl", "option-prices", "--fault"):
+        for part in ("numbers", "lines", "jsonl", "option-prices", "--fault", "empty: a new line (\"\\n\")\n"):
             self.assertIn(part, said)
+        self.assertNotIn("()", said)
 
     def test_a_generator_that_throws_once_is_tried_again(self):
         out = self.path("set")

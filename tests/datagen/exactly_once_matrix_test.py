@@ -142,6 +142,13 @@ class MatrixTest(ProgramCase):
         self.assertEqual(self.temporaries(out), [])
         self.assertEqual(self.processes("troupe-worker"), [])
         self.assertEqual(self.digest(out), digest)
+        self.assert_files_are_the_manifests(out)
+        # Also what a format has beside its shards.
+        names = sorted(os.listdir(f"{out}/data"))
+        self.assertEqual(names, sorted(os.listdir(f"{out}-undisturbed/data")))
+        for name in names:
+            with open(f"{out}/data/{name}", "rb") as one, open(f"{out}-undisturbed/data/{name}", "rb") as other:
+                self.assertEqual(one.read(), other.read(), name)
 
     def test_the_matrix_has_every_generator_and_format(self):
         generators, formats = self.datagen("list").split("formats\n")

@@ -48,6 +48,7 @@ class ExactlyOnceTest(ProgramCase):
         self.assertEqual(self.processes("troupe-worker"), [])
         self.assertEqual(self.digest(out), digest)
         self.assertIn("good", self.datagen("verify", out))
+        self.assert_files_are_the_manifests(out)
 
     def kill(self, pid):
         try:

@@ -1,4 +1,5 @@
 """What the tests of the engine share: a session folder of their own, the program, and what it left."""
+import hashlib
 import json
 import os
 import re
@@ -48,6 +49,17 @@ class ProgramCase(unittest.TestCase):
 
     def digest(self, out):
         return json.loads(self.datagen("show", out, "--json"))["digest"]
+
+    def assert_files_are_the_manifests(self, out):
+        """Each shard's file has the bytes that were committed, by a hash that is none of ours; there is no other."""
+        shown = json.loads(self.datagen("show", out, "--json"))
+        for record in shown["done"]:
+            with open(f"{out}/{record['name']}", "rb") as file:
+                self.assertEqual(hashlib.sha256(file.read()).hexdigest(), record["sha256"], record["name"])
+        self.assertEqual(len(shown["done"]), shown["shards"])
+        beside = {"main_data.hdf5", "metadata.json"}  # of minari
+        self.assertEqual({f"data/{name}" for name in os.listdir(f"{out}/data") if name not in beside},
+                         {record["name"] for record in shown["done"]})
 
     def temporaries(self, out):
         return [f"{folder}/{name}" for folder, _, names in os.walk(out) for name in names if name.endswith(".tmp")]

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "apps/datagen/files/file_error.h"
+#include "apps/datagen/files/folders.h"
 #include "apps/datagen/files/shard_file.h"
 
 namespace datagen {
@@ -197,9 +198,7 @@ troupe::Result<ReadManifest> read_manifest(const fs::path& folder, const Journal
 }
 
 troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const TakeOver& take) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return file_error(error.value(), "cannot make the folder", folder);
+  if (troupe::Status made = make_folder(folder); !made.ok()) return made.error_ptr();
   while (true) {
     auto latest = read_latest(folder);
     if (!latest.ok()) return latest.error_ptr();

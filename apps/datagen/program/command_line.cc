@@ -47,6 +47,15 @@ std::string type_of(const apps::Setting& setting) {
       setting.value);
 }
 
+/// The verb that was meant, where the first word is none.
+std::optional<std::string> nearest_verb(const CLI::App& app, std::span<char* const> arguments) {
+  if (arguments.size() < 2 || arguments[1][0] == '-') return std::nullopt;
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands({})) verbs.push_back(verb->get_name());
+  if (std::ranges::find(verbs, arguments[1]) != verbs.end()) return std::nullopt;
+  return apps::nearest_name(arguments[1], verbs);
+}
+
 /// A setting as a user names it: "level", or "jsonl_level" where the name alone would be of several.
 struct NamedSetting {
   apps::Setting setting;
@@ -121,8 +130,7 @@ void add_setting(CLI::App& app, const NamedSetting& named) {
   const apps::Setting& setting = named.setting;
   std::string flag = "--" + named.shown;
   std::ranges::replace(flag, '_', '-');
-  const std::string text = apps::text_of(setting);
-  const std::string help = text.empty() ? setting.help : fmt::format("{} ({})", setting.help, text);
+  const std::string help = help_of(setting);
   json::object& given = *named.given;
   if (std::holds_alternative<bool*>(setting.value)) {
     app.add_flag_callback(flag, [&given, name = setting.name] { given[name] = true; }, help)->group(named.group);
@@ -255,6 +263,12 @@ int wrong_usage(const troupe::Error& error) {
 
 }  // namespace
 
+std::string help_of(const apps::Setting& setting) {
+  std::string value = apps::text_of(setting);
+  if (value.find('\n') != std::string::npos) value = json::serialize(json::value(value));
+  return value.empty() ? setting.help : fmt::format("{} ({})", setting.help, value);
+}
+
 Command parse_command_line(std::span<char* const> arguments) {
   json::object file;
   if (const auto path = look_ahead(arguments, "--config")) {
@@ -297,6 +311,9 @@ Command parse_command_line(std::span<char* const> arguments) {
   app.require_subcommand(1);
   app.footer(kCodes);
   for (CLI::App* verb : {run, plan}) verb->footer(kCodes);
+  if (const auto verb = nearest_verb(app, arguments))
+    return ExitNow{wrong_usage(troupe::InvalidArgumentError(
+        fmt::format("there is no verb {}: did you mean {}? 'datagen --help' lists them", arguments[1], *verb)))};
   try {
     app.parse(static_cast<int>(arguments.size()), arguments.data());
   } catch (const CLI::ExtrasError& error) {

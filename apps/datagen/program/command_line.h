@@ -19,6 +19,7 @@
 #include <string>
 #include <variant>
 
+#include "apps/common/settings/setting.h"
 #include "apps/datagen/config/job.h"
 #include "apps/datagen/run/dataset_run.h"
 
@@ -59,6 +60,9 @@ struct ExitNow {
 
 using Command =
     std::variant<RunCommand, PlanCommand, ResumeCommand, VerifyCommand, ShowCommand, ListCommand, ExitNow>;
+
+/// A line about a setting: what it is, and in brackets its value, where it has one.
+[[nodiscard]] std::string help_of(const apps::Setting& setting);
 
 /// arguments[0] is the program's name.
 [[nodiscard]] Command parse_command_line(std::span<char* const> arguments);

@@ -256,7 +256,7 @@ template <class Kind> void list_kinds(const char* what, const std::vector<Kind>&
     fmt::print("  {:<16} {}\n", kind.name, kind.help);
     const auto options = kind.options();
     for (const apps::Setting& setting : options->settings())
-      fmt::print("      {:<24} {} ({})\n", apps::flag_of(setting), setting.help, apps::text_of(setting));
+      fmt::print("      {:<24} {}\n", apps::flag_of(setting), help_of(setting));
   }
 }
 

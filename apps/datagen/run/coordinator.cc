@@ -11,6 +11,7 @@
 #include "apps/datagen/config/job_config.h"
 #include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/files/file_error.h"
+#include "apps/datagen/files/folders.h"
 #include "apps/datagen/files/shard_file.h"
 #include "apps/datagen/files/temporaries.h"
 
@@ -58,7 +59,11 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
     start.notes.push_back(fmt::format("{} shards of the manifest have no file, or one of another size: they are made "
                                       "again", start.damaged.size()));
   std::set<fs::path> paths;
-  for (const std::string& folder : folders) paths.insert(out / folder);
+  for (const std::string& folder : folders) {
+    paths.insert(out / folder);
+    make_folder(out / folder).value();
+  }
+  sync_folder(out).value();  // a run before may have died between making a folder and syncing this one
   start.temporaries = sweep_temporaries(paths, epoch() - 1).value();
   return start;
 }

@@ -11,6 +11,7 @@
 #include "apps/common/output_file.h"
 #include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/files/file_error.h"
+#include "apps/datagen/files/folders.h"
 
 namespace datagen {
 namespace {
@@ -97,9 +98,7 @@ troupe::Result<DatasetFolder> open_dataset(const fs::path& out, const JobConfig&
   }
   if (found.error().code() != troupe::ErrorCode::kNotFound) return found.error_ptr();
   if (troupe::Status free = check_free(out); !free.ok()) return free.error_ptr();
-  std::error_code error;
-  fs::create_directories(out / "manifest", error);
-  if (error) return file_error(error.value(), "cannot make the folder", out / "manifest");
+  if (troupe::Status made = make_folder(out / "manifest"); !made.ok()) return made.error_ptr();
   DatasetFolder begun{config, name.empty() ? fs::absolute(out).lexically_normal().filename().string() : name};
   if (begun.name.empty()) begun.name = fs::absolute(out).lexically_normal().parent_path().filename().string();
   const json::object object{{"datagen", kFolderVersion},
