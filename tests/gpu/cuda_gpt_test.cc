@@ -19,6 +19,7 @@ namespace {
 
 using namespace troupe::train;
 using golden_train::Case;
+using troupe::kernels::cuda::cuda_table_of;
 using troupe::kernels::cuda::Table;
 
 const Table& table() {

@@ -181,7 +181,7 @@ int skip(const std::string& why) {
 
 int run(const Options& options) {
   if (!std::filesystem::exists(options.plugin)) return skip("the CUDA plug-in was not built: no " + options.plugin);
-  const auto& whole = *cuda_table_of(options.plugin.c_str()).value();
+  const auto& whole = *troupe::kernels::cuda::cuda_table_of(options.plugin.c_str()).value();
   const auto table = limited(whole, options.memory);
   const Cuda cuda(table);
   int count = 0;

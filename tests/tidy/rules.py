@@ -77,7 +77,7 @@ LAYERS = {
     "apps/train/trainer":    ["kernels", "apps/train/model"],
     "apps/train/checkpoint": ["apps/common/safetensors", "apps/train/trainer"],
     "apps/train/elastic":    ["apps/train/trainer", "apps/train/checkpoint"],
-    "apps/train/program":    ["apps/common", "apps/train"],
+    "apps/train/program":    ["kernels", "apps/common", "apps/train"],
     "apps/rl":               ["collective", "kernels", "apps/common"],
     "apps/rl/program":       ["collective", "kernels", "apps/common", "apps/rl", "apps/datagen/read"],  # demonstrations
     # base <- generators, formats, manifest <- run <- program

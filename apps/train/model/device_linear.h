@@ -12,9 +12,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "apps/train/model/cuda.h"
+#include "kernels/cuda/cuda.h"
 
 namespace troupe::train {
+
+using kernels::cuda::Cuda;
+using kernels::cuda::DeviceBuffer;
+using kernels::cuda::DeviceCarver;
 
 enum class Precision : std::uint8_t { kFloat, kBFloat16 };
 

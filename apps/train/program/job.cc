@@ -9,6 +9,7 @@
 #include "apps/train/model/gpt_cuda.h"
 #include "apps/train/data/npy.h"
 #include "apps/train/data/text.h"
+#include "kernels/cuda/cuda.h"
 
 namespace troupe::train {
 namespace {
@@ -68,7 +69,7 @@ class GptJob final : public Job {
 
   /// Trains on the GPU of this process.
   Status take_gpu(int gpu) {
-    const auto table = cuda_table();
+    const auto table = kernels::cuda::cuda_table();
     if (!table.ok()) return NotFoundError("--device cuda: " + std::string(table.error().message()));
     try {
       on_gpu_ = std::make_unique<CudaGpt>(model_.options(), **table, own_cuda_device(**table, gpu));

@@ -7,13 +7,13 @@
 #include <troupe/state.h>
 #include <troupe/troupe.h>
 
-#include "apps/train/model/cuda.h"
+#include "kernels/cuda/cuda.h"
 
 namespace troupe::train {
 
 Status check_gpus(int ranks) {
   const double total = cluster_resources()["GPU"];
-  const auto here = cuda_table();
+  const auto here = kernels::cuda::cuda_table();
   if (total == 0)
     return NotFoundError(
         "--device cuda: there is no GPU in the cluster (--troupe-gpus N tells of those that the system does "

@@ -1,19 +1,17 @@
-#include "apps/train/model/cuda.h"
+#include "kernels/cuda/cuda.h"
 
 #include <string>
 
 #include "kernels/cuda/plugin_file.h"
 
-namespace troupe::train {
+namespace troupe::kernels::cuda {
 namespace {
-
-using kernels::cuda::PluginFile, kernels::cuda::Table;
 
 constexpr int kCudaOutOfMemory = 2;  // cudaErrorMemoryAllocation
 
 Result<const Table*> table_of(const Result<PluginFile>& plugin) {
   if (!plugin.ok()) return plugin.error_ptr();
-  return plugin->table<Table>(kernels::cuda::kTableSymbol, kernels::cuda::kPluginAbi);
+  return plugin->table<Table>(kTableSymbol, kPluginAbi);
 }
 
 }  // namespace
@@ -34,14 +32,14 @@ int own_cuda_device(const Table& table, int assigned) {
   int count = 0;
   Cuda(table).check(table.device_count(&count), "device_count");
   if (assigned >= 0) return assigned < count ? assigned : 0;
-  return kernels::cuda::own_device(count);
+  return own_device(count);
 }
 
 std::string describe_and_open_products(const Cuda& cuda) {
   cuda.use();
-  kernels::cuda::DeviceFacts facts{};
+  DeviceFacts facts{};
   cuda.check(cuda->device_facts(cuda.device(), &facts), "device_facts");
-  const auto products = kernels::cuda::find_cublaslt(*cuda.operator->());
+  const auto products = find_cublaslt(*cuda.operator->());
   return std::string(facts.name) + ", products by " +
          (products.ok() ? *products : "the plug-in's own kernels: " + std::string(products.error().message()));
 }
@@ -54,4 +52,4 @@ void Cuda::check(int status, const char* what) const {
   throw Error(text);
 }
 
-}  // namespace troupe::train
+}  // namespace troupe::kernels::cuda

@@ -1,5 +1,5 @@
-// Cuda: the kernels' plug-in as the models use it: found by name, every status looked at, device memory that is given
-// back.
+// Cuda: the kernels' plug-in as programs use it: found by name, every status looked at, device memory that is given
+// back. Plain C++ without CUDA's headers.
 //
 // Invariants
 //   CU-1  A status other than 0 becomes an exception that names the call and says CUDA's text: OutOfMemoryError where
@@ -16,24 +16,24 @@
 
 #include "kernels/cuda/plugin.h"
 
-namespace troupe::train {
+namespace troupe::kernels::cuda {
 
 /// NotFoundError: where the plug-in was looked for (CU-2), or that there is no GPU. InvalidArgumentError: not of this
 /// version.
-Result<const kernels::cuda::Table*> cuda_table();
+Result<const Table*> cuda_table();
 /// The plug-in in this file; a GPU is not asked for.
-Result<const kernels::cuda::Table*> cuda_table_of(const char* file);
+Result<const Table*> cuda_table_of(const char* file);
 
 /// Which of the GPUs that this process sees is its own. `assigned`, from 0: what the runtime has given to an actor,
 /// whose process sees that one only, as number 0, or all of them (local mode). -1: what a launcher's local rank says
-/// (kernels::cuda::own_device). Throws as CU-1.
-int own_cuda_device(const kernels::cuda::Table& table, int assigned = -1);
+/// (own_device). Throws as CU-1.
+int own_cuda_device(const Table& table, int assigned = -1);
 
 class Cuda {
  public:
-  explicit Cuda(const kernels::cuda::Table& table, int device = 0) : table_(&table), device_(device) {}
+  explicit Cuda(const Table& table, int device = 0) : table_(&table), device_(device) {}
 
-  const kernels::cuda::Table* operator->() const { return table_; }
+  const Table* operator->() const { return table_; }
   int device() const { return device_; }
   /// Makes the GPU that of the calling thread.
   void use() const { check(table_->set_device(device_), "set_device"); }
@@ -42,25 +42,25 @@ class Cuda {
 
   /// One entry of the table, on the default stream: run("gelu_forward", &Table::gelu_forward, count, x, y).
   template <class... P, class... A>
-  void run(const char* what, int (*kernels::cuda::Table::*entry)(kernels::cuda::Call, P...), A... arguments) const {
+  void run(const char* what, int (*Table::*entry)(Call, P...), A... arguments) const {
     run_version(0, what, entry, arguments...);
   }
   /// A version of it (CK-2).
   template <class... P, class... A>
-  void run_version(int version, const char* what, int (*kernels::cuda::Table::*entry)(kernels::cuda::Call, P...),
+  void run_version(int version, const char* what, int (*Table::*entry)(Call, P...),
                    A... arguments) const {
     check((table_->*entry)({.stream = nullptr, .version = version}, arguments...), what);
   }
 
   /// Host or device memory, either way.
   void copy(void* to, const void* from, std::size_t bytes) const {
-    run("copy", &kernels::cuda::Table::copy, to, from, bytes);
+    run("copy", &Table::copy, to, from, bytes);
   }
-  void zero(void* to, std::size_t bytes) const { run("fill", &kernels::cuda::Table::fill, to, 0, bytes); }
-  void wait() const { run("synchronize", &kernels::cuda::Table::synchronize); }
+  void zero(void* to, std::size_t bytes) const { run("fill", &Table::fill, to, 0, bytes); }
+  void wait() const { run("synchronize", &Table::synchronize); }
 
  private:
-  const kernels::cuda::Table* table_;
+  const Table* table_;
   int device_;
 };
 
@@ -113,4 +113,4 @@ class DeviceCarver {
   std::size_t used_ = 0;
 };
 
-}  // namespace troupe::train
+}  // namespace troupe::kernels::cuda
