@@ -236,6 +236,56 @@ int gelu_any(Call call, std::size_t count, const float* x, const float* dy, floa
       [&] { return launch(call, gelu_packs<1>, grid_for(count - 4 * packs), kThreads, 4 * packs, count, x, dy, out); });
 }
 
+template <Activation activation>
+__device__ inline float activated(float x) {
+  if constexpr (activation == Activation::kTanh) return tanhf(x);
+  else return x > 0.0f || x != x ? x : 0.0f;
+}
+template <Activation activation>
+__device__ inline float activation_slope(float y, float dy) {
+  if constexpr (activation == Activation::kTanh) return dy * (1.0f - y * y);
+  else return y <= 0.0f ? 0.0f : dy;
+}
+
+// dy null: forward, and `in` is x; else `in` is y.
+template <Activation activation, unsigned kCount>
+__global__ void activation_packs(std::size_t begin, std::size_t count, const float* in, const float* dy, float* out) {
+  using Packed = Pack<float, kCount>;
+  for (std::size_t i = begin + global_thread(); i < count; i += global_stride()) {
+    Packed value = reinterpret_cast<const Packed*>(in)[i], up{};
+    if (dy != nullptr) up = reinterpret_cast<const Packed*>(dy)[i];
+#pragma unroll
+    for (unsigned e = 0; e < kCount; ++e)
+      value.values[e] = dy != nullptr ? activation_slope<activation>(value.values[e], up.values[e])
+                                      : activated<activation>(value.values[e]);
+    reinterpret_cast<Packed*>(out)[i] = value;
+  }
+}
+
+template <Activation activation>
+int activation_of(Call call, std::size_t count, const float* in, const float* dy, float* out) {
+  const bool fast = call.version != 1 && aligned16(in) && aligned16(dy) && aligned16(out);
+  const std::size_t packs = fast ? count / 4 : 0;
+  return in_order(
+      [&] {
+        return packs == 0 ? 0
+                          : launch(call, activation_packs<activation, 4>, grid_for(packs), kThreads, std::size_t{0},
+                                   packs, in, dy, out);
+      },
+      [&] {
+        return launch(call, activation_packs<activation, 1>, grid_for(count - 4 * packs), kThreads, 4 * packs, count,
+                      in, dy, out);
+      });
+}
+
+int activation_any(Call call, Activation activation, std::size_t count, const float* in, const float* dy, float* out) {
+  switch (activation) {
+    case Activation::kTanh: return activation_of<Activation::kTanh>(call, count, in, dy, out);
+    case Activation::kRelu: return activation_of<Activation::kRelu>(call, count, in, dy, out);
+  }
+  return kInvalidValue;
+}
+
 template <class T>
 __global__ void copy_elements(std::size_t begin, std::size_t count, const T* in, T* out) {
   for (std::size_t i = begin + global_thread(); i < count; i += global_stride()) out[i] = in[i];
@@ -298,6 +348,14 @@ int gelu_forward(Call call, std::size_t count, const float* x, float* y) {
 }
 int gelu_backward(Call call, std::size_t count, const float* x, const float* dy, float* dx) {
   return gelu_any(call, count, x, dy, dx);
+}
+
+int activation_forward(Call call, Activation activation, std::size_t count, const float* x, float* y) {
+  return activation_any(call, activation, count, x, nullptr, y);
+}
+int activation_backward(Call call, Activation activation, std::size_t count, const float* y, const float* dy,
+                        float* dx) {
+  return dy == nullptr && count != 0 ? kInvalidValue : activation_any(call, activation, count, y, dy, dx);
 }
 
 }  // namespace troupe::kernels::cuda

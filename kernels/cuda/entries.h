@@ -12,6 +12,12 @@ int cast(Call, void* out, DType to, const void* in, DType from, std::size_t coun
 int reduce(Call, const ReduceArguments*);
 int gelu_forward(Call, std::size_t count, const float* x, float* y);
 int gelu_backward(Call, std::size_t count, const float* x, const float* dy, float* dx);
+int activation_forward(Call, Activation, std::size_t count, const float* x, float* y);
+int activation_backward(Call, Activation, std::size_t count, const float* y, const float* dy, float* dx);
+
+// conv.cu
+int patches_forward(Call, const PatchArguments*);
+int patches_backward(Call, const PatchArguments*);
 
 // norms.cu
 int layernorm_forward(Call, std::size_t rows, std::size_t columns, const float* x, const float* w, const float* b,

@@ -94,6 +94,10 @@ constexpr Table kTable{
     .attention_bf16_backward = attention_bf16_backward,
     .matmul = matmul,
     .open_cublaslt = open_cublaslt,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
+    .patches_forward = patches_forward,
+    .patches_backward = patches_backward,
 };
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/activation/activation.h"
 #include "kernels/cpu/isa/dtype.h"
 #include "kernels/cpu/reduce/reduce.h"
 
@@ -78,6 +79,13 @@ struct MatmulArguments {
   bool accumulate;
   const void* bias;  ///< [n]; may be null
   DType type;        ///< kF32 or kBF16, of all four; sums are float
+};
+
+/// Of the images of a convolution without padding, as kernels/cpu/conv: a patch is a row [kernel][kernel][channels].
+struct PatchArguments {
+  std::size_t batch, height, width, channels, kernel, stride;
+  const float* in;  ///< images [batch][height][width][channels]; backward: the slopes of all patches
+  float* out;       ///< patches [batch][out_height][out_width][patch]; backward: the slopes of the images, written
 };
 
 struct AttentionArguments {
@@ -182,6 +190,15 @@ struct Table {
   /// Opens cuBLASLt: at the path (host), or by the loader when it is null. The message says the version, or what
   /// failed.
   int (*open_cublaslt)(const char* path, char* message, std::size_t message_bytes);
+
+  // Activations, as kernels/cpu/activation (ACT-1, ACT-2): backward needs y only.
+  int (*activation_forward)(Call call, Activation activation, std::size_t count, const float* x, float* y);
+  int (*activation_backward)(Call call, Activation activation, std::size_t count, const float* y, const float* dy,
+                             float* dx);
+
+  // Convolutions are products of patches and filters.
+  int (*patches_forward)(Call call, const PatchArguments* arguments);
+  int (*patches_backward)(Call call, const PatchArguments* arguments);
 };
 
 /// The function that gives the table (plugin_file.h): const Table* (std::uint32_t abi), null for an abi that this

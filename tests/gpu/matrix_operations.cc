@@ -1,7 +1,8 @@
-// Matrix products and attention, in float and bfloat16. bfloat16 problems are rounded first: the answer is that of the
-// rounded numbers in double.
+// Matrix products, patches and attention, in float and bfloat16. bfloat16 problems are rounded first: the answer is
+// that of the rounded numbers in double.
 #include <algorithm>
 
+#include "kernels/cpu/conv/conv.h"
 #include "kernels/cpu/linear/attention.h"
 #include "kernels/cpu/linear/matmul.h"
 
@@ -137,6 +138,49 @@ Arrays right_attention(const Problem& p) {
   return {{"out", out}, {"lse", lse}, {"dqkv", dqkv}};
 }
 
+// --- The patches of a convolution, and the images' slopes from theirs.
+std::vector<Problem> images(bool small) {
+  std::vector<Problem> out;
+  for (const auto& [batch, height, width, channels, kernel, stride] :
+       {std::tuple{1, 1, 1, 1, 1, 1}, {2, 6, 5, 2, 3, 1}, {3, 11, 9, 3, 3, 4}, {2, 9, 9, 1, 4, 2},
+        {small ? 2 : 64, small ? 20 : 84, small ? 20 : 84, 4, 8, 4}}) {
+    const std::size_t b = std::size_t(batch), k = std::size_t(kernel), c = std::size_t(channels);
+    const std::size_t rows = std::size_t((height - kernel) / stride + 1);
+    const std::size_t columns = std::size_t((width - kernel) / stride + 1);
+    out.push_back({"patches " + std::to_string(height) + "x" + std::to_string(width) + " by " + std::to_string(kernel) +
+                       "/" + std::to_string(stride),
+                   {{"batch", batch}, {"height", height}, {"width", width}, {"channels", channels},
+                    {"kernel", kernel}, {"stride", stride}},
+                   {{"x", random_values(b * std::size_t(height) * std::size_t(width) * c, 1)},
+                    {"dpatches", random_values(b * rows * columns * k * k * c, 2)}}});
+  }
+  return out;
+}
+Arrays solve_patches(const Gpu& gpu, int version, const Problem& p) {
+  Buffer<float> x(gpu, p.floats("x")), dpatches(gpu, p.floats("dpatches"));
+  Buffer<float> patches(gpu, p.arrays.at("dpatches").size()), dx(gpu, p.arrays.at("x").size());
+  cuda::PatchArguments a{p.size("batch"), p.size("height"), p.size("width"), p.size("channels"),
+                         p.size("kernel"), p.size("stride"), x, patches};
+  gpu.check(gpu->patches_forward({.version = version}, &a), "patches_forward");
+  a.in = dpatches, a.out = dx;
+  gpu.check(gpu->patches_backward({.version = version}, &a), "patches_backward");
+  return {{"patches", widen(patches.values())}, {"dx", widen(dx.values())}};
+}
+/// One filter for each number of a patch, which gives just that number: the slopes of the outputs are the patches'.
+Arrays right_patches(const Problem& p) {
+  ConvShape s{.batch = p.size("batch"), .height = p.size("height"), .width = p.size("width"),
+              .channels = p.size("channels"), .filters = 0, .kernel = p.size("kernel"), .stride = p.size("stride")};
+  const std::size_t size = s.filters = s.patch_size();
+  std::vector<double> w(size * size), dw(w.size()), bias(size), dbias(size);
+  for (std::size_t i = 0; i < size; ++i) w[i * size + i] = 1;
+  std::vector<double> patches(s.patch_count()), y(patches.size()), scratch(patches.size());
+  std::vector<double> dx(p.arrays.at("x").size());
+  conv2d_forward<double>(kPlain, s, p.arrays.at("x").data(), w.data(), bias.data(), patches.data(), y.data());
+  conv2d_backward<double>(kPlain, s, patches.data(), w.data(), p.arrays.at("dpatches").data(),
+                          {.dx = dx.data(), .dw = dw.data(), .dbias = dbias.data(), .dpatches = scratch.data()});
+  return {{"patches", y}, {"dx", dx}};
+}
+
 }  // namespace
 
 std::vector<Operation> matrix_operations() {
@@ -154,6 +198,7 @@ std::vector<Operation> matrix_operations() {
        solve_linear,
        right_linear},
       {"matmul_bf16", "", {}, {}, {1, 2, 3}, 4e-3, linear(true), solve_linear, right_linear},
+      {"patches", "", {}, {}, {1}, 1e-6, images, solve_patches, right_patches},
       {"attention", "attention", sizes, {"qkv", "dout"}, {1}, 5e-6, attention(false), solve_attention, right_attention},
       {"attention_bf16", "", {}, {}, {1}, 1e-2, attention(true), solve_attention, right_attention},
   };

@@ -1,4 +1,7 @@
-// LayerNorm, RMSNorm, softmax, cross-entropy, GELU, bias.
+// LayerNorm, RMSNorm, softmax, cross-entropy, GELU, tanh, ReLU, bias.
+#include <limits>
+
+#include "kernels/cpu/activation/activation.h"
 #include "kernels/cpu/rows/rows.h"
 
 #include "tests/gpu/operations.h"
@@ -170,6 +173,30 @@ Arrays right_gelu(const Problem& p) {
   return {{"y", y}, {"dx", dx}};
 }
 
+std::vector<Problem> activations(bool small) {
+  std::vector<Problem> out = lines("activation", small);
+  for (Problem& p : out)
+    if (p.size("n") > 3) p.arrays["x"][3] = std::numeric_limits<double>::quiet_NaN();  // ACT-3
+  return out;
+}
+// In place both times (ACT-2).
+template <Activation kActivation>
+Arrays solve_activation(const Gpu& gpu, int version, const Problem& p) {
+  const std::size_t n = p.arrays.at("x").size(), shift = p.sizes.contains("shift") ? p.size("shift") : 0;
+  Buffer<float> y(gpu, p.floats("x"), shift), dx(gpu, p.floats("dy"), shift);
+  gpu.check(gpu->activation_forward({.version = version}, kActivation, n, y, y), "activation_forward");
+  gpu.check(gpu->activation_backward({.version = version}, kActivation, n, y, dx, dx), "activation_backward");
+  return {{"y", widen(y.values())}, {"dx", widen(dx.values())}};
+}
+template <Activation kActivation>
+Arrays right_activation(const Problem& p) {
+  const auto &x = p.arrays.at("x"), &dy = p.arrays.at("dy");
+  std::vector<double> y(x.size()), dx(x.size());
+  activation_forward<double>(kPlain, kActivation, x.size(), x.data(), y.data());
+  activation_backward<double>(kPlain, kActivation, x.size(), y.data(), dy.data(), dx.data());
+  return {{"y", y}, {"dx", dx}};
+}
+
 Arrays solve_bias(const Gpu& gpu, int version, const Problem& p) {
   const std::size_t rows = p.size("rows"), columns = p.size("cols");
   Buffer<float> y(gpu, p.floats("x")), b(gpu, p.floats("b")), dy(gpu, p.floats("dy")), db(gpu, columns);
@@ -233,6 +260,10 @@ std::vector<Operation> row_operations() {
        [](bool small) { return lines("gelu", small); },
        solve_gelu,
        right_gelu},
+      {"tanh", "", {}, {}, {1, 2}, 1e-5, activations, solve_activation<Activation::kTanh>,
+       right_activation<Activation::kTanh>},
+      {"relu", "", {}, {}, {1, 2}, 1e-6, activations, solve_activation<Activation::kRelu>,
+       right_activation<Activation::kRelu>},
       {"bias", "", sizes, {}, {1, 2}, 1e-5, make("bias"), solve_bias, right_bias},
   };
 }

@@ -120,6 +120,11 @@ void time_rows(Rows& rows, std::size_t count, std::size_t columns) {
   rows.bytes("bias_backward", {1, 2}, bytes, [&](Call c) { return gpu->bias_backward(c, lines, columns, dy, db); });
   rows.bytes("gelu_forward", {1, 2}, 2 * bytes, [&](Call c) { return gpu->gelu_forward(c, count, x, y); });
   rows.bytes("gelu_backward", {1, 2}, 3 * bytes, [&](Call c) { return gpu->gelu_backward(c, count, x, dy, y); });
+  using troupe::kernels::Activation;
+  rows.bytes("tanh_forward", {1, 2}, 2 * bytes,
+             [&](Call c) { return gpu->activation_forward(c, Activation::kTanh, count, x, y); });
+  rows.bytes("relu_backward", {1, 2}, 3 * bytes,
+             [&](Call c) { return gpu->activation_backward(c, Activation::kRelu, count, x, dy, y); });
   Buffer<std::int32_t> targets(gpu, std::vector<std::int32_t>(lines, 0));
   Buffer<double> result(gpu, 2);
   const cuda::CrossEntropyArguments e{lines, columns, x, targets, mean, y, 0, result};
