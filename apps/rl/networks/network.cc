@@ -6,11 +6,13 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "apps/rl/networks/column_network.h"
+#include "apps/rl/networks/device_network.h"
 #include "apps/rl/networks/gsde_network.h"
 #include "apps/rl/networks/layered_network.h"
 #include "apps/rl/networks/small_network.h"
@@ -195,6 +197,10 @@ void initialize(const NetworkSpec& spec, Generator& generator, std::span<float> 
 template <class T>
 std::unique_ptr<Network<T>> make_network(const NetworkSpec& spec, const NetworkUse& use) {
   if (spec.gsde_first_log_std) return std::make_unique<GsdeNetwork<T>>(spec, use);
+  if (use.gpu) {
+    if constexpr (std::is_same_v<T, float>) return std::make_unique<DeviceNetwork>(spec, *use.gpu);
+    else troupe::InvalidArgumentError("networks on a GPU calculate in float").raise();
+  }
   if (!use.input_gradients && SmallNetwork<T>::can(spec)) return std::make_unique<SmallNetwork<T>>(spec, use.isa);
   if (ColumnNetwork<T>::can(spec)) return std::make_unique<ColumnNetwork<T>>(spec, use.isa);
   return std::make_unique<LayeredNetwork<T>>(spec, use.isa);

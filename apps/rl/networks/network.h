@@ -21,6 +21,8 @@
 //   NET-7  Where only dx is wanted, a row whose dy is 0 has a dx of 0, and ColumnNetwork does not calculate it.
 //   NET-8  With gsde_first_log_std half of the outputs are those of the last linear layer; the others come of a matrix
 //          of deviations, which stands behind all layers.
+//   NET-9  With a GPU the layers are those of DeviceNetwork (device_network.h), the parameters are laid out in the same
+//          way, and the numbers are those of the CPU but for rounding. What fails there is thrown (CU-1).
 #pragma once
 
 #include <cstddef>
@@ -37,6 +39,7 @@
 #include "apps/rl/algorithms/rng.h"
 #include "kernels/cpu/activation/activation.h"
 #include "kernels/cpu/isa/isa.h"
+#include "kernels/cuda/cuda.h"
 
 namespace rl {
 
@@ -102,10 +105,15 @@ class Network {
                         std::span<T> dx = {}) = 0;
 };
 
-/// `input_gradients`: whether backward() will be asked for dx. The specification has passed check_network.
+/// A GPU and its plug-in.
+using Gpu = troupe::kernels::cuda::Cuda;
+
+/// `input_gradients`: whether backward() will be asked for dx. The specification has passed check_network. With `gpu`
+/// (NET-9), InvalidArgumentError, thrown, for double.
 struct NetworkUse {
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
   bool input_gradients = false;
+  std::optional<Gpu> gpu = {};
 };
 template <class T>
 [[nodiscard]] std::unique_ptr<Network<T>> make_network(const NetworkSpec& spec, const NetworkUse& use = {});
