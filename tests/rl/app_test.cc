@@ -42,7 +42,9 @@ TEST(CommandLine, RCL2_GivenSettingsGoOverThoseOfACheckpoint) {
   const auto train = std::get<TrainCommand>(parse({"--resume", "c.bin", "--num-workers", "5"}));
   EXPECT_EQ(train.over({.seed = 8, .num_workers = 2, .num_envs = 7}).value(),
             (RunConfig{.seed = 8, .num_workers = 5, .num_envs = 7}));
-  EXPECT_FALSE(std::get<TrainCommand>(parse({"--resume", "c.bin", "--device", "cuda"})).over({}).ok()) << "RCF-1";
+  const auto on_gpu = std::get<TrainCommand>(parse({"--resume", "c.bin", "--device", "cuda"}));
+  EXPECT_EQ(on_gpu.over({}).value().device, "cuda");
+  EXPECT_FALSE(on_gpu.over(defaults_of("ars").value()).ok()) << "RCF-1";
 }
 
 TEST(CommandLine, Evaluate) {

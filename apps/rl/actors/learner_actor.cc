@@ -6,6 +6,8 @@
 
 #include <troupe/collective.h>
 
+#include "apps/rl/config/learner_gpu.h"
+
 namespace rl {
 namespace {
 
@@ -34,9 +36,13 @@ void add_to_means(const std::vector<Metric>& metrics, std::size_t updates_before
 
 }  // namespace
 
+troupe::ActorOptions learner_options(const RunConfig& config) {
+  return {.resources = {.gpus = config.device == "cpu" ? 0.0 : 1.0}};
+}
+
 LearnerActor::LearnerActor(const RunConfig& config, const AnyPolicySpec& policy,
                            const std::optional<StateDict>& resumed)
-    : learner_(make_learner(config, policy)) {
+    : learner_(make_learner(with_gpu(config, troupe::runtime_context().gpu_ids), policy)) {
   if (resumed) learner_->restore(*resumed);
 }
 

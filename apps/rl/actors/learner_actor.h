@@ -15,9 +15,13 @@
 
 namespace rl {
 
+/// Of a LearnerActor: with device "cuda" it holds a GPU.
+[[nodiscard]] troupe::ActorOptions learner_options(const RunConfig& config);
+
 class LearnerActor {
  public:
-  /// `resumed`: the state to go on from.
+  /// `resumed`: the state to go on from. With device "cuda" it calculates on the GPU that the runtime has given to it;
+  /// throws as learner_gpu().
   LearnerActor(const RunConfig& config, const AnyPolicySpec& policy, const std::optional<StateDict>& resumed);
 
   /// Puts the current parameters.

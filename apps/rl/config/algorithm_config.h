@@ -34,6 +34,7 @@ enum class LoopKind {
 struct AlgorithmConfig {
   std::string name;
   LoopKind loop = LoopKind::kOnPolicy;
+  bool learns_on_gpus = false; // its learner heeds RunConfig::device (config/learner_gpu.h)
   bool clips_actions = true;   // to the bounds of a Box; else its policy keeps them and sees them
 
   /// Settings of every run that mean nothing to this one: giving them is an error.

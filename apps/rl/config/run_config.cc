@@ -30,7 +30,8 @@ std::vector<Setting> common_settings(RunConfig& c) {
       {.name = "fault_prefix", .help = "Good steps of an episode that an environment's fault broke off: learned from, "
                                        "or not",
        .value = &c.fault_prefix, .choices = {"bootstrap", "drop"}},
-      {.name = "device", .help = "Of the learners; cuda is refused: they have no code for GPUs", .value = &c.device,
+      {.name = "device", .help = "Of the learners' networks; cuda: each learner on a GPU of its own (not run on a GPU "
+                                 "yet)", .value = &c.device,
        .choices = {"cpu", "cuda"}},
       {.name = "evaluate_every", .help = "Plays a copy without exploration after this share of total_steps; 0: never",
        .value = &e.every, .least = 0, .most = 1},
@@ -84,10 +85,9 @@ std::vector<Setting> settings_of(RunConfig& c) {
 }
 
 troupe::Status check_device(const RunConfig& config) {
-  if (config.device == "cpu") return {};
+  if (config.device == "cpu" || algorithm_of(config).learns_on_gpus) return {};
   return troupe::InvalidArgumentError(
-      fmt::format("device {}: the learner of {} calculates on the CPU only; the program that trains on GPUs is gpt",
-                  config.device, config.algo));
+      fmt::format("device {}: the learner of {} calculates on the CPU only", config.device, config.algo));
 }
 
 troupe::Result<RunConfig> config_from(const boost::json::object& given) {

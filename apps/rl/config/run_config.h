@@ -3,7 +3,8 @@
 // Which settings there are, and their defaults, depends on the algorithm (algorithm_config.h): settings_of lists those
 // of config.algo, and two algorithms may mean their own number by one name (learning_rate).
 //
-// RCF-1  No learner calculates on a GPU: device "cuda" is an InvalidArgumentError that says who does.
+// RCF-1  Device "cuda" is an InvalidArgumentError for an algorithm whose learner has no code for GPUs. Whether there is
+//        a GPU is not asked here, but where the learner is made (config/learner_gpu.h).
 //
 // The defaults of PPO were chosen on CartPole over 60 seeds with 2 workers of 16 environments, and tried on others than
 // the bench's (1001 to 1012): all solved, median 73k steps, slowest 92k. Learning rate and clip fall over total_steps;
@@ -161,7 +162,7 @@ struct RunConfig {
   std::int64_t total_steps = 500'000;
   bool stop_when_solved = true;
   std::string fault_prefix = "bootstrap";
-  std::string device = "cpu";   // of the learners: RCF-1
+  std::string device = "cpu";   // of the learners: "cpu", "cuda" (RCF-1), or the GPU of a learner, "cuda:1"
   NetworkSettings network = {};
   PpoSettings ppo = {};
   A2cSettings a2c = {};

@@ -12,7 +12,7 @@ namespace rl {
 
 A2cLearner::A2cLearner(const A2cOptions& options)
     : options_(options),
-      gradient_(options.policy, options.isa),
+      gradient_(options.policy, options.isa, options.gpu),
       optimizer_(options.optimizer, options.policy.networks.parameter_count()) {
   Generator generator(options.seed);
   params_ = initial_parameters(options.policy.networks, generator);

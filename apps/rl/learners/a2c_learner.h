@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct A2cOptions {
   FlatOptimizerOptions optimizer{.kind = OptimizerKind::kRmsprop};
   std::uint64_t seed = 1;  // of the first parameters
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
+  std::optional<Gpu> gpu = {};  // of the networks; none: the CPU
 };
 
 class A2cLearner final : public Learner {

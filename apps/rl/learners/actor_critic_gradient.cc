@@ -14,8 +14,9 @@ const PolicySpec& checked_actor_critic_policy(const PolicySpec& policy) {
 }  // namespace
 
 template <class T>
-ActorCriticGradient<T>::ActorCriticGradient(const PolicySpec& spec, troupe::kernels::Isa isa)
-    : net_(checked_actor_critic_policy(spec).networks, isa),
+ActorCriticGradient<T>::ActorCriticGradient(const PolicySpec& spec, troupe::kernels::Isa isa,
+                                            const std::optional<Gpu>& gpu)
+    : net_(checked_actor_critic_policy(spec).networks, isa, gpu),
       encoder_(ObservationEncoder::make(spec.observation_space).value()),
       distribution_(make_distribution<T>(spec.action_space).value()),
       grads_(spec.networks.parameter_count()) {}

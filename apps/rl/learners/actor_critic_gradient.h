@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,7 +34,7 @@ class ActorCriticGradient {
   };
 
   /// Throws what check_policy says.
-  ActorCriticGradient(const PolicySpec& spec, troupe::kernels::Isa isa);
+  ActorCriticGradient(const PolicySpec& spec, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu = {});
 
   Evaluation evaluate(std::span<const T> params, ConstRows obs, ConstRows actions);
   /// Of the last batch; zeros after evaluate().

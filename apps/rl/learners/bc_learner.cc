@@ -8,7 +8,7 @@ namespace rl {
 
 BcLearner::BcLearner(const BcOptions& options)
     : options_(options),
-      gradient_(options.policy, options.isa),
+      gradient_(options.policy, options.isa, options.gpu),
       optimizer_(options.optimizer, options.policy.networks.parameter_count()) {
   Generator generator(options.seed);
   params_ = initial_parameters(options.policy.networks, generator);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct BcOptions {
   FlatOptimizerOptions optimizer{};
   std::uint64_t seed = 1;  // of the first parameters
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
+  std::optional<Gpu> gpu = {};  // of the networks; none: the CPU
 };
 
 class BcLearner final : public Learner {

@@ -13,7 +13,7 @@ template <class T>
 DqnGradient<T>::DqnGradient(const QNetworkSpec& spec, const DqnGradientOptions& options)
     : options_(options),
       start_(std::get<Discrete>(spec.action_space).start),
-      net_(spec, options.isa),
+      net_(spec, options.isa, options.gpu),
       online_row_(spec.actions()),
       target_row_(spec.actions()) {}
 

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct DqnGradientOptions {
   TdTarget target = TdTarget::kDouble;
   TdLoss loss = TdLoss::kHuber;
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
+  std::optional<Gpu> gpu = {};
 };
 
 template <class T>

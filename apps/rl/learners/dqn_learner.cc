@@ -24,7 +24,10 @@ const QNetworkSpec& checked_dqn(const DqnOptions& options) {
 
 DqnLearner::DqnLearner(const DqnOptions& options)
     : options_(options),
-      gradient_(checked_dqn(options), {.target = options.td_target, .loss = options.loss, .isa = options.isa}),
+      gradient_(checked_dqn(options), {.target = options.td_target,
+                                       .loss = options.loss,
+                                       .isa = options.isa,
+                                       .gpu = options.gpu}),
       encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
       params_(options.policy.network.parameter_count()),
       first_moment_(params_.size()),

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct DqnOptions {
   double adam_epsilon = 1e-8;
   std::uint64_t seed = 1;  // of the first parameters
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
+  std::optional<Gpu> gpu = {};  // of the networks; none: the CPU
 };
 
 class DqnLearner final : public Learner {

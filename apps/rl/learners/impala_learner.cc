@@ -18,7 +18,7 @@ constexpr double kMostOldRatio = 2;  // RLlib's
 
 ImpalaLearner::ImpalaLearner(const ImpalaOptions& options)
     : options_(options),
-      gradient_(options.policy, options.isa),
+      gradient_(options.policy, options.isa, options.gpu),
       optimizer_(options.optimizer, options.policy.networks.parameter_count()) {
   if (options.target_interval != 0 && !(options.clip > 0))
     troupe::InvalidArgumentError("target_update_interval needs a surrogate_clip: V-trace's own gradient has no use for "

@@ -42,6 +42,7 @@ struct ImpalaOptions {
   FlatOptimizerOptions optimizer = {};
   std::uint64_t seed = 1;  // of the first parameters
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
+  std::optional<Gpu> gpu = {};  // of the networks; none: the CPU
 };
 
 class ImpalaLearner final : public Learner {

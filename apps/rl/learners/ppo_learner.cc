@@ -53,7 +53,7 @@ class PpoLearner::Means {
 
 PpoLearner::PpoLearner(const PpoOptions& options)
     : options_(options),
-      gradient_(options.policy, options.isa),
+      gradient_(options.policy, options.isa, options.gpu),
       generator_(options.seed) {
   params_ = initial_parameters(options.policy.networks, generator_);
   first_moment_.assign(params_.size(), 0.0f);

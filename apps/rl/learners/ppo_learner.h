@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct PpoOptions {
   double adam_epsilon = 1e-5;
   std::uint64_t seed = 1;
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
+  std::optional<Gpu> gpu = {};  // of the networks; none: the CPU
 };
 
 class PpoLearner final : public Learner {

@@ -19,12 +19,13 @@ SacNetworks sac_networks(const NetworkSpec& actor, const std::vector<std::size_t
 }
 
 template <class T>
-SacGradient<T>::SacGradient(const SacNetworks& networks, troupe::kernels::Isa isa)
+SacGradient<T>::SacGradient(const SacNetworks& networks, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu)
     : inputs_(networks.actor.inputs()),
       dimensions_(networks.dimensions()),
       critic_count_(networks.critic.parameter_count()),
-      actor_(make_network<T>(networks.actor, {.isa = isa})) {
-  for (auto& critic : critics_) critic = make_network<T>(networks.critic, {.isa = isa, .input_gradients = true});
+      actor_(make_network<T>(networks.actor, {.isa = isa, .gpu = gpu})) {
+  for (auto& critic : critics_)
+    critic = make_network<T>(networks.critic, {.isa = isa, .input_gradients = true, .gpu = gpu});
 }
 
 template <class T>

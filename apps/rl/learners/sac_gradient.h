@@ -62,7 +62,7 @@ struct SacCriticScalars {
 template <class T>
 class SacGradient {
  public:
-  SacGradient(const SacNetworks& networks, troupe::kernels::Isa isa);
+  SacGradient(const SacNetworks& networks, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu = {});
 
   /// noise and next_noise: [B][d].
   void act(std::span<const T> actor, const SacBatch<T>& batch, std::span<const double> noise,

@@ -36,7 +36,7 @@ SacLearner::SacLearner(const SacOptions& options)
       target_entropy_(options.temperature.target_entropy.value_or(-static_cast<double>(networks_.dimensions()))),
       scale_(std::get<Box>(options.policy.action_space)),
       encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
-      gradient_(networks_, options.isa),
+      gradient_(networks_, options.isa, options.gpu),
       generator_(options.seed),
       actor_(networks_.actor.parameter_count()),
       critics_(2 * networks_.critic.parameter_count()),

@@ -50,6 +50,7 @@ struct SacOptions {
   double adam_epsilon = 1e-8;
   std::uint64_t seed = 1;
   troupe::kernels::Isa isa = troupe::kernels::best_isa();
+  std::optional<Gpu> gpu = {};  // of the networks; none: the CPU
 };
 
 class SacLearner final : public Learner {

@@ -74,7 +74,7 @@ DatasetLoop::DatasetLoop(const RunConfig& config, const Task& task, const std::o
     troupe::InvalidArgumentError(fmt::format("{} has {} steps; the run began with {}", source_of(config.bc), rows_,
                                              resumed->state.parts.get_one<std::uint64_t>(kRows)))
         .raise();
-  learner_ = troupe::actor<LearnerActor>.remote(
+  learner_ = troupe::actor<LearnerActor>.options(learner_options(config)).remote(
       config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
   data_ = troupe::actor<DatasetActor>.options(runner_options()).remote(std::move(data), config.seed);
 }

@@ -22,7 +22,7 @@ std::string group_name() {
 LearnerGroup::LearnerGroup(const RunConfig& config, const AnyPolicySpec& policy,
                            const std::optional<StateDict>& resumed) {
   for (std::size_t rank = 0; rank < config.num_learners; ++rank)
-    learners_.push_back(troupe::actor<LearnerActor>.remote(config, policy, resumed));
+    learners_.push_back(troupe::actor<LearnerActor>.options(learner_options(config)).remote(config, policy, resumed));
 }
 
 void LearnerGroup::form() {

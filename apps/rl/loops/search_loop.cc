@@ -11,7 +11,7 @@ SearchLoop::SearchLoop(const RunConfig& config, const Task& task, const std::opt
     : config_(config),
       moments_(resumed ? resumed->moments : task.moments),
       updates_(resumed ? resumed->state.learner.get_one<std::int64_t>("updates") : 0) {
-  learner_ = troupe::actor<LearnerActor>.remote(
+  learner_ = troupe::actor<LearnerActor>.options(learner_options(config)).remote(
       config, task.policy, resumed ? std::optional(resumed->state.learner) : std::nullopt);
   const auto restartable = troupe::actor<PerturbationActor>.options(runner_options());
   for (std::size_t i = 0; i < config.num_workers; ++i)

@@ -96,14 +96,14 @@ troupe::Result<ActorCriticSpec> actor_critic_from_json(const boost::json::value&
 }
 
 template <class T>
-ActorCritic<T>::ActorCritic(ActorCriticSpec spec, troupe::kernels::Isa isa)
+ActorCritic<T>::ActorCritic(ActorCriticSpec spec, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu)
     : spec_(std::move(spec)),
       trunk_count_(spec_.trunk ? spec_.trunk->parameter_count() : 0),
       policy_count_(spec_.policy.parameter_count()),
       value_count_(spec_.value.parameter_count()),
-      trunk_(spec_.trunk ? make_network<T>(*spec_.trunk, {.isa = isa}) : nullptr),
-      policy_(make_network<T>(spec_.policy, {.isa = isa, .input_gradients = trunk_ != nullptr})),
-      value_(make_network<T>(spec_.value, {.isa = isa, .input_gradients = trunk_ != nullptr})) {}
+      trunk_(spec_.trunk ? make_network<T>(*spec_.trunk, {.isa = isa, .gpu = gpu}) : nullptr),
+      policy_(make_network<T>(spec_.policy, {.isa = isa, .input_gradients = trunk_ != nullptr, .gpu = gpu})),
+      value_(make_network<T>(spec_.value, {.isa = isa, .input_gradients = trunk_ != nullptr, .gpu = gpu})) {}
 
 template <class T>
 std::span<const T> ActorCritic<T>::features(std::span<const T> params, std::span<const T> obs) {

@@ -63,7 +63,7 @@ struct NetworkOptions {
 template <class T>
 class ActorCritic {
  public:
-  ActorCritic(ActorCriticSpec spec, troupe::kernels::Isa isa);
+  ActorCritic(ActorCriticSpec spec, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu = {});
 
   /// distribution[B][distribution_size()] and values[B] for obs[B][inputs]; the vectors are resized.
   void evaluate(std::span<const T> params, std::span<const T> obs, std::vector<T>& distribution,

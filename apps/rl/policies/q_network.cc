@@ -81,8 +81,8 @@ troupe::Result<QNetworkSpec> q_network_from_json(const boost::json::value& json)
 }
 
 template <class T>
-QNetwork<T>::QNetwork(const QNetworkSpec& spec, troupe::kernels::Isa isa)
-    : actions_(spec.actions()), heads_(spec.heads), net_(make_network<T>(spec.network, {.isa = isa})) {}
+QNetwork<T>::QNetwork(const QNetworkSpec& spec, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu)
+    : actions_(spec.actions()), heads_(spec.heads), net_(make_network<T>(spec.network, {.isa = isa, .gpu = gpu})) {}
 
 template <class T>
 void QNetwork<T>::forward(std::span<const T> params, std::span<const T> obs, std::vector<T>& q) {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -58,7 +59,7 @@ template <class T>
 class QNetwork {
  public:
   /// The specification has passed check_q_network.
-  QNetwork(const QNetworkSpec& spec, troupe::kernels::Isa isa);
+  QNetwork(const QNetworkSpec& spec, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu = {});
 
   [[nodiscard]] std::size_t actions() const { return actions_; }
   /// q[B][actions()] for obs[B][inputs]; it is resized.

@@ -18,6 +18,7 @@
 #include "apps/rl/program/copies.h"
 #include "apps/rl/program/exit_codes.h"
 #include "apps/rl/program/journal.h"
+#include "apps/rl/program/learner_gpus.h"
 #include "apps/rl/training/chart.h"
 #include "apps/rl/training/callbacks.h"
 #include "apps/rl/training/checkpoint.h"
@@ -302,6 +303,7 @@ int train(const TrainCommand& command) {
       return kExitUsage;
     }
     RunConfig config = std::move(*over);
+    check_learner_gpus(config).value();
     Task task = task_of(config).value();
     if (resumed && resumed->policy.spec != task.policy)
       troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();

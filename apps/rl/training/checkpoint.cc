@@ -315,7 +315,9 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
     out.parts = state.get_all(kParts);
     if (floats_in(contents->file) < learned_numbers(out.config, task.policy))  // before memory is asked for
       throw std::invalid_argument("its arrays are not those of its networks");
-    const std::unique_ptr<Learner> learner = make_learner(out.config, task.policy);
+    RunConfig here = out.config;
+    here.device = "cpu";  // wherever it learned
+    const std::unique_ptr<Learner> learner = make_learner(here, task.policy);
     learner->restore(out.learner);  // it can be gone on with
     out.policy.params.assign(learner->params().begin(), learner->params().end());
     out.policy.moments = moments_from(state);

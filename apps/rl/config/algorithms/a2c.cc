@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/rl/config/algorithms/shared_settings.h"
+#include "apps/rl/config/learner_gpu.h"
 
 namespace rl {
 namespace {
@@ -46,12 +47,14 @@ A2cOptions a2c_options(const RunConfig& c, const PolicySpec& policy) {
           .optimizer = {.kind = optimizer_kind(a.optimizer),
                         .epsilon = a.optimizer_epsilon,
                         .max_grad_norm = a.max_grad_norm},
-          .seed = c.seed};
+          .seed = c.seed,
+          .gpu = learner_gpu(c)};
 }
 
 AlgorithmConfig a2c_algorithm() {
   return {.name = "a2c",
           .loop = LoopKind::kOnPolicy,
+          .learns_on_gpus = true,
           .set_defaults = &set_a2c_defaults,
           .settings = &a2c_settings,
           .discount =

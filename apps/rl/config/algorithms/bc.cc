@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "apps/rl/config/algorithms/shared_settings.h"
+#include "apps/rl/config/learner_gpu.h"
 
 namespace rl {
 namespace {
@@ -50,12 +51,14 @@ BcOptions bc_options(const RunConfig& c, const PolicySpec& policy) {
           .learning_rate = {.first = b.learning_rate, .last = b.learning_rate_last, .over_steps = c.total_steps},
           .entropy_coefficient = b.entropy_coefficient,
           .optimizer = {.kind = OptimizerKind::kAdam, .epsilon = b.adam_epsilon, .max_grad_norm = b.max_grad_norm},
-          .seed = c.seed};
+          .seed = c.seed,
+          .gpu = learner_gpu(c)};
 }
 
 AlgorithmConfig bc_algorithm() {
   return {.name = "bc",
           .loop = LoopKind::kDataset,
+          .learns_on_gpus = true,
           .without = {"num_workers", "num_envs", "horizon", "fault_prefix"},
           .set_defaults = &set_bc_defaults,
           .settings = &bc_settings,

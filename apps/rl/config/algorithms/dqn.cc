@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/rl/config/algorithms/shared_settings.h"
+#include "apps/rl/config/learner_gpu.h"
 
 namespace rl {
 namespace {
@@ -64,12 +65,14 @@ DqnOptions dqn_options(const RunConfig& c, const QNetworkSpec& policy) {
           .target = {.interval = c.dqn.target_interval, .tau = c.dqn.target_tau},
           .max_grad_norm = c.dqn.max_grad_norm,
           .adam_epsilon = c.dqn.adam_epsilon,
-          .seed = c.seed};
+          .seed = c.seed,
+          .gpu = learner_gpu(c)};
 }
 
 AlgorithmConfig dqn_algorithm() {
   return {.name = "dqn",
           .loop = LoopKind::kOffPolicy,
+          .learns_on_gpus = true,
           .set_defaults = &set_dqn_defaults,
           .settings = &dqn_settings,
           .discount = [](const RunConfig& c) { return DiscountSettings{.gamma = c.replay.gamma}; },

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/rl/config/algorithms/shared_settings.h"
+#include "apps/rl/config/learner_gpu.h"
 
 namespace rl {
 namespace {
@@ -66,12 +67,14 @@ ImpalaOptions impala_options(const RunConfig& c, const PolicySpec& policy) {
           .optimizer = {.kind = optimizer_kind(i.optimizer),
                         .epsilon = i.optimizer_epsilon,
                         .max_grad_norm = i.max_grad_norm},
-          .seed = c.seed};
+          .seed = c.seed,
+          .gpu = learner_gpu(c)};
 }
 
 AlgorithmConfig impala_algorithm() {
   return {.name = "impala",
           .loop = LoopKind::kAsynchronous,
+          .learns_on_gpus = true,
           .set_defaults = &set_impala_defaults,
           .settings = &impala_settings,
           .discount = [](const RunConfig& c) { return DiscountSettings{.gamma = c.impala.gamma}; },

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/rl/config/algorithms/shared_settings.h"
+#include "apps/rl/config/learner_gpu.h"
 
 namespace rl {
 namespace {
@@ -51,12 +52,14 @@ PpoOptions ppo_options(const RunConfig& config, const PolicySpec& policy) {
   out.max_grad_norm = p.max_grad_norm;
   out.adam_epsilon = p.adam_epsilon;
   out.seed = config.seed;
+  out.gpu = learner_gpu(config);
   return out;
 }
 
 AlgorithmConfig ppo_algorithm() {
   return {.name = "ppo",
           .loop = LoopKind::kOnPolicy,
+          .learns_on_gpus = true,
           .settings = &ppo_settings,
           .discount =
               [](const RunConfig& c) {

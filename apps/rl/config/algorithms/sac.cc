@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "apps/rl/config/algorithms/shared_settings.h"
+#include "apps/rl/config/learner_gpu.h"
 
 namespace rl {
 namespace {
@@ -75,12 +76,14 @@ SacOptions sac_options(const RunConfig& c, const SquashedGaussianSpec& policy) {
           .tau = c.sac.tau,
           .target_interval = c.sac.target_interval,
           .adam_epsilon = c.sac.adam_epsilon,
-          .seed = c.seed};
+          .seed = c.seed,
+          .gpu = learner_gpu(c)};
 }
 
 AlgorithmConfig sac_algorithm() {
   return {.name = "sac",
           .loop = LoopKind::kOffPolicy,
+          .learns_on_gpus = true,
           .clips_actions = false,
           .set_defaults = &set_sac_defaults,
           .settings = &sac_settings,
