@@ -80,7 +80,7 @@ class Programs:
     """The programs of the GPU tests: the bundle's, where they run here, else those of the build folder, which are built
     when they are lacking."""
 
-    NAMES = ("gpu_test", "gpu_collectives", "gpu_actors", "gpu_gpt")
+    NAMES = ("gpu_test", "gpu_collectives", "gpu_actors", "gpu_gpt", "gpu_rl")
 
     def __init__(self, options, report):
         self.options, self.report, self.tried = options, report, False
@@ -157,17 +157,17 @@ def collectives(programs, report):
         report.step(name, [found[0], *words], 160, env)
 
 
-def training(programs, options, report):
-    """The training step of a GPT-2 124M, float and bfloat16."""
-    found = programs.find("gpu_gpt")
+def measured(programs, options, report, name, step):
+    """A step whose program, gpu_NAME, writes what it has measured as JSON."""
+    found = programs.find("gpu_" + name)
     if not found:
-        report.add("GPT-2 124M training step", "skipped", "no gpu_gpt here", 0)
+        report.add(step, "skipped", f"no gpu_{name} here", 0)
         return
-    result = os.path.join(options.out, "gpt.json")
-    report.step("GPT-2 124M training step", [found[0], "--plugin", found[1], "--json", result], 180)
+    result = os.path.join(options.out, name + ".json")
+    report.step(step, [found[0], "--plugin", found[1], "--json", result], 180)
     if os.path.exists(result):
         with open(result, encoding="utf-8") as file:
-            report.data["gpt"] = json.load(file)
+            report.data[name] = json.load(file)
         report.write()
 
 
@@ -203,7 +203,8 @@ def main():
     else:
         report.add("kernels", "skipped", "no program whose self-test passes here", 0)
     collectives(programs, report)
-    training(programs, options, report)
+    measured(programs, options, report, "gpt", "GPT-2 124M training step")
+    measured(programs, options, report, "rl", "networks of reinforcement learning")
     return 1 if any(step["state"] == "failed" for step in report.data["steps"]) else 0
 
 

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-NAMES = ("gpu_test", "gpu_collectives", "gpu_actors", "gpu_gpt")
+NAMES = ("gpu_test", "gpu_collectives", "gpu_actors", "gpu_gpt", "gpu_rl")
 
 
 def script(path, text):
