@@ -1,8 +1,12 @@
 """rl train --device cuda as a user meets it, on the emulated plug-in: every learner holds a GPU of the runtime, what is
 learned is what the CPU learns but for rounding, and what is missing is said before anything starts."""
 import os
+import re
+import signal
 import struct
+import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "rl"))
@@ -34,28 +38,46 @@ class CudaRlTest(rl_program_test.ProgramTest):
             for a, b in zip(left, right, strict=True):
                 self.assertAlmostEqual(a, b, delta=near)
 
-    # So few updates that rounding has not chosen another action yet.
+    # So few updates that rounding has not chosen another action yet. Code 0: nothing says what solved means.
+    ENDLESS = ("--env", "CartPole-v1", "--num-workers", "1", "--num-envs", "4", "--horizon", "32", "--epochs", "2",
+               "--minibatch", "64", "--hidden", "16,16", "--keep-going", "--seed", "3")
+    PPO = (*ENDLESS, "--steps", "256")
     SHORT = {
-        "ppo": ("--env", "CartPole-v1", "--num-workers", "1", "--num-envs", "4", "--horizon", "32", "--steps", "256",
-                "--epochs", "2", "--minibatch", "64", "--hidden", "16,16"),
-        "a2c": ("--env", "CartPole-v1", "--num-envs", "4", "--horizon", "8", "--steps", "128", "--hidden", "16"),
-        "dqn": ("--env", "CartPole-v1", "--horizon", "32", "--updates", "8", "--learning-starts", "64", "--steps",
-                "192", "--minibatch", "32", "--dueling", "--hidden", "16,16", "--epsilon-last", "1"),
-        "sac": ("--env", "Pendulum-v1", "--learning-starts", "64", "--steps", "96", "--minibatch", "32", "--hidden",
-                "16,16")}
+        "ppo": (3, "ppo", *PPO),
+        "ppo with convolutions":
+            (0, "ppo", "--env", "MinAtar/Breakout-v1", "--num-workers", "1", "--num-envs", "2", "--horizon", "16",
+             "--steps", "64", "--epochs", "1", "--minibatch", "32", "--convolutions", "4x3x1,4x2x2", "--hidden", "16"),
+        "a2c": (3, "a2c", "--env", "CartPole-v1", "--num-envs", "4", "--horizon", "8", "--steps", "128", "--hidden",
+                "16"),
+        "dqn": (3, "dqn", "--env", "CartPole-v1", "--horizon", "32", "--updates", "8", "--learning-starts", "64",
+                "--steps", "192", "--minibatch", "32", "--dueling", "--hidden", "16,16", "--epsilon-last", "1"),
+        "sac": (0, "sac", "--env", "Pendulum-v1", "--learning-starts", "64", "--steps", "96", "--minibatch", "32",
+                "--hidden", "16,16"),
+        "sac with gsde": (0, "sac", "--env", "Pendulum-v1", "--learning-starts", "64", "--steps", "96", "--minibatch",
+                          "32", "--hidden", "16,16", "--noise", "gsde")}
 
     def test_few_updates_of_each_kind_are_those_of_the_cpu(self):
-        for algo, arguments in self.SHORT.items():
-            with self.subTest(algo):
-                short = ("--algo", algo, *arguments, "--keep-going", "--seed", "3")
-                for folder, device in ((f"{algo}-cpu", "cpu"), (f"{algo}-gpu", "cuda")):
-                    code = 0 if algo == "sac" else 3
-                    if device == "cpu":
-                        self.train(code, folder, *short)
-                    else:
-                        self.cuda(code, folder, *short)
-                    self.assertEqual(self.result(folder)["config"]["device"], device)
-                self.same_parameters(f"{algo}-gpu", f"{algo}-cpu", 2e-3)
+        for name, (code, algo, *arguments) in self.SHORT.items():
+            with self.subTest(name):
+                short = ("--algo", algo, *arguments)
+                self.train(code, f"{name}-cpu", *short)
+                _, said = self.cuda(code, f"{name}-gpu", *short)
+                self.assertRegex(said, r"learner: process \d+ on GPU 0: .*emulation.*, products by")
+                for device in ("cpu", "cuda"):
+                    self.assertEqual(self.result(f"{name}-{device.replace('cuda', 'gpu')}")["config"]["device"], device)
+                self.same_parameters(f"{name}-gpu", f"{name}-cpu", 2e-3)
+
+    def test_fragments_and_demonstrations_are_learned_from_too(self):
+        self.cuda(3, "impala", "--algo", "impala", "--env", "CartPole-v1", "--num-envs", "4", "--steps", "1024",
+                  "--hidden", "16", "--keep-going")  # what it learns depends on time
+        self.assertEqual(self.result("impala")["steps"], 1024)
+        episodes = f"{self.root}/episodes.bin"
+        self.run_rl(0, "collect", f"{self.root}/impala/policy.bin", "--episodes", "10", "--out", episodes)
+        clone = ("--algo", "bc", "--demonstrations", episodes, "--steps", "1024", "--hidden", "16",
+                 "--evaluate-every", "0")
+        self.train(3, "bc-cpu", *clone)
+        self.cuda(3, "bc-gpu", *clone)
+        self.same_parameters("bc-gpu", "bc-cpu", 2e-3)
 
     def test_a_few_thousand_steps_learn_what_they_learn_on_the_cpu(self):
         steps = ("--env", "CartPole-v1", "--num-workers", "1", "--steps", "8192", "--hidden", "16,16", "--keep-going",
@@ -68,15 +90,14 @@ class CudaRlTest(rl_program_test.ProgramTest):
         self.assertAlmostEqual(gpu["mean_return"], cpu["mean_return"], delta=0.5 * cpu["mean_return"])
 
     def test_two_learners_hold_two_gpus(self):
-        short = ("--algo", "ppo", *self.SHORT["ppo"], "--keep-going", "--seed", "3")
-        self.train(3, "cpu", *short)
-        self.cuda(3, "gpus", *short, "--learners", "2", gpus=2)
+        self.train(3, "cpu", *self.PPO)
+        _, said = self.cuda(3, "gpus", *self.PPO, "--learners", "2", gpus=2)
+        self.assertEqual(len(re.findall(r"learner: process \d+ on GPU", said)), 2, said)
         self.same_parameters("gpus", "cpu", 2e-3)
 
     def test_a_checkpoint_goes_on_here_and_there(self):
-        short = ("--algo", "ppo", *self.SHORT["ppo"], "--keep-going", "--seed", "3")
-        self.cuda(3, "one", *short)
-        self.cuda(3, "two", *short)
+        self.cuda(3, "one", *self.PPO)
+        self.cuda(3, "two", *self.PPO)
         self.assertEqual(self.parameters("one")[1], self.parameters("two")[1])  # LRN-1
         more = ("--resume", f"{self.root}/one/checkpoint.bin", "--steps", "384")
         self.train(3, "on-cpu", *more, "--device", "cpu")
@@ -85,6 +106,42 @@ class CudaRlTest(rl_program_test.ProgramTest):
         self.same_parameters("on-gpu", "on-cpu", 2e-3)
         out, _ = self.run_rl(0, "evaluate", f"{self.root}/on-gpu/policy.bin", "--episodes", "2")
         self.assertIn("mean return", out)
+
+    def test_a_learner_that_is_killed_gives_its_gpu_to_the_next(self):
+        folder, said = f"{self.root}/killed", f"{self.root}/said"
+        arguments = (*self.ENDLESS, "--steps", "10000000", "--device", "cuda", "--troupe-gpus", "1", "--out", folder)
+
+        def learners():
+            with open(said, encoding="utf-8") as file:
+                return [int(pid) for pid in re.findall(r"learner: process (\d+) on GPU", file.read())]
+
+        with open(said, "w", encoding="utf-8") as err, subprocess.Popen(
+            [rl_program_test.RL, "train", *arguments], env=self.environment, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=err) as running:
+            deadline = time.monotonic() + 120
+
+            def wait_until(condition):
+                while not condition():
+                    self.assertLess(time.monotonic(), deadline)
+                    self.assertIsNone(running.poll())
+                    time.sleep(0.01)
+
+            try:
+                wait_until(lambda: os.path.exists(f"{folder}/checkpoint.bin"))
+                os.kill(learners()[0], signal.SIGKILL)
+                wait_until(lambda: len(learners()) == 2)
+                steps = self.steps_of(folder)
+                wait_until(lambda: self.steps_of(folder) > steps)
+                running.send_signal(signal.SIGINT)
+                self.assertEqual(running.wait(60), 130)
+            finally:
+                running.kill()
+
+    @staticmethod
+    def steps_of(folder):
+        """How many rounds it has told of."""
+        with open(f"{folder}/progress.jsonl", encoding="utf-8") as file:
+            return len(file.readlines())
 
     def test_what_is_missing_is_said_in_one_line_before_anything_starts(self):
         nowhere = f"{self.root}/none.so"

@@ -1,9 +1,13 @@
 #include "apps/rl/actors/learner_actor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <utility>
 
+#include <fmt/format.h>
 #include <troupe/collective.h>
 
 #include "apps/rl/config/learner_gpu.h"
@@ -41,8 +45,12 @@ troupe::ActorOptions learner_options(const RunConfig& config) {
 }
 
 LearnerActor::LearnerActor(const RunConfig& config, const AnyPolicySpec& policy,
-                           const std::optional<StateDict>& resumed)
-    : learner_(make_learner(with_gpu(config, troupe::runtime_context().gpu_ids), policy)) {
+                           const std::optional<StateDict>& resumed) {
+  const RunConfig own = with_gpu(config, troupe::runtime_context().gpu_ids);
+  if (const std::optional<Gpu> gpu = learner_gpu(own))
+    fmt::print(stderr, "learner: process {} on GPU {}: {}\n", ::getpid(), gpu->device(),
+               describe_and_open_products(*gpu));
+  learner_ = make_learner(own, policy);
   if (resumed) learner_->restore(*resumed);
 }
 

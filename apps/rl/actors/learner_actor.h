@@ -21,7 +21,7 @@ namespace rl {
 class LearnerActor {
  public:
   /// `resumed`: the state to go on from. With device "cuda" it calculates on the GPU that the runtime has given to it;
-  /// throws as learner_gpu().
+  /// says which, and throws as learner_gpu().
   LearnerActor(const RunConfig& config, const AnyPolicySpec& policy, const std::optional<StateDict>& resumed);
 
   /// Puts the current parameters.
