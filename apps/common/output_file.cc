@@ -15,8 +15,9 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
-troupe::Status write_and_sync(const fs::path& path, std::string_view rest) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+troupe::Status write_and_sync(const fs::path& path, std::string_view rest, unsigned mode) {
+  ::unlink(path.c_str());  // OF-2; also a dead process's of the same number
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (file.get() < 0) return system_error("cannot write", path);
   while (!rest.empty()) {
     const ssize_t written = ::write(file.get(), rest.data(), rest.size());
@@ -40,13 +41,13 @@ troupe::Status check_writable(const fs::path& path) {
   return {};
 }
 
-troupe::Status write_file(const fs::path& path, const std::string& bytes) {
+troupe::Status write_file(const fs::path& path, const std::string& bytes, unsigned mode) {
   const fs::path folder = folder_of(path);
   std::error_code error;
   fs::create_directories(folder, error);
   fs::path aside = path;
   aside += ".tmp." + std::to_string(::getpid());
-  troupe::Status status = write_and_sync(aside, bytes);
+  troupe::Status status = write_and_sync(aside, bytes, mode);
   if (status.ok() && ::rename(aside.c_str(), path.c_str()) != 0) status = system_error("cannot rename to", path);
   if (!status.ok()) {
     fs::remove(aside, error);

@@ -1,5 +1,7 @@
 // PLN-1, JBC-1 to JBC-3, JOB-1: a plan is all samples once; a configuration is everything that decides bytes.
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <utility>
@@ -134,6 +136,25 @@ TEST_F(ConfigTest, ChoicesThatCannotBeAreTyped) {
   EXPECT_NE(refused(wrong).find("scale"), std::string::npos);
   EXPECT_EQ(isa_of("auto").value(), troupe::kernels::best_isa());
   EXPECT_EQ(isa_of("portable").value(), Isa::kReference);
+}
+
+/// JBC-2: doubles with all their digits; what JSON has no place for is refused before it is kept.
+TEST_F(ConfigTest, NumbersAndTextsComeBackAsTheyWere) {
+  JobChoices mine = choices();
+  std::uint64_t bits = 88'172'645'463'325'252u;
+  for (int i = 0; i < 2000; ++i) {
+    bits ^= bits << 13, bits ^= bits >> 7, bits ^= bits << 17;
+    const double scale = std::ldexp(static_cast<double>(bits >> 11), -53);
+    mine.generator_settings["scale"] = scale;
+    const JobConfig config = configure(mine).value();
+    EXPECT_EQ(config.generator.settings.at("scale").as_double(), scale);
+    const JobConfig again = job_from(config.canonical()).value();
+    ASSERT_EQ(again.canonical(), config.canonical());
+    ASSERT_EQ(again.generator.settings.at("scale").as_double(), scale);
+  }
+  JobConfig texts = configure(choices()).value();
+  texts.generator.settings["word"] = "caf\xc3\xa9 \n \"";
+  EXPECT_EQ(job_from(texts.canonical()).value(), texts);
 }
 
 /// SHN-1: what a manifest may say of shards.

@@ -84,7 +84,7 @@ class EngineTest(ProgramCase):
         out = ("--out", self.path("none"))
         for arguments, words in ((("run", *self.NUMBERS, "--scal", 2, *out), "did you mean --scale?"),
                                  (("run", "--generator", "number", "--samples", 5, *out), "numbers"),
-                                 (("run", *self.NUMBERS, "--samples-per-shard", 0, *out), "above 0"),
+                                 (("run", *self.NUMBERS, "--samples-per-shard", 0, *out), "number from 1"),
                                  (("run", *self.NUMBERS[:4], "--samples", 0, *out), "--samples"),
                                  (("run", *self.NUMBERS[:4], "--samples", -1, *out), "--samples"),
                                  (("run", *self.NUMBERS[:4], "--samples", 2**33, "--samples-per-shard", 1, *out),

@@ -207,6 +207,95 @@ class MinariTest(HostileCase):
             os.remove(f"{self.folder}/{name}")
 
 
+class ParquetTest(HostileCase):
+    """A data set of datagen whose one shard is Parquet: what pyarrow writes, committed as it is."""
+
+    def columns(self):
+        import pyarrow as pa
+        return {"obs": pa.FixedSizeListArray.from_arrays(pa.array([0.5] * 2 * STEPS, pa.float32()), 2),
+                "action": pa.array([1] * STEPS, pa.int64()), "reward": pa.array([1.0] * STEPS, pa.float64()),
+                "terminated": pa.array([False] * (STEPS - 1) + [True]), "truncated": pa.array([False] * STEPS)}
+
+    def write(self, columns, words=None):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        metadata = {"observation_space": json.dumps(BOX), "action_space": json.dumps(DISCRETE)} | (words or {})
+        table = pa.table(columns).replace_schema_metadata(metadata)
+        self.path = f"{self.folder}/part.parquet"
+        pq.write_table(table, self.path)
+
+    def read(self, cwd=None):
+        done = subprocess.run([READER, "--parquet", self.path], cwd=cwd or self.temporary.name, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, timeout=60, preexec_fn=limit_memory,
+                              check=False)
+        if "cmake/install-deps data" in done.stdout and not os.environ.get("TROUPE_REQUIRE_DATA"):
+            self.skipTest(done.stdout)
+        self.assertIn(done.returncode, (0, 1), f"{done.stdout}\n{done.stderr}")
+        return done.stdout.strip()
+
+    def test_a_good_one_is_read(self):
+        self.write(self.columns())
+        self.assertEqual(self.read(), f"episodes 1 steps {STEPS}")
+
+    def test_rows_and_numbers_that_are_not_there(self):
+        import pyarrow as pa
+        for name, array in (("reward", pa.array([1.0, None, 1.0, 1.0])),
+                            ("action", pa.array([None] * STEPS, pa.int64())),
+                            ("obs", pa.array([[1, 2], None, [1, 2], [1, 2]], pa.list_(pa.float32(), 2))),
+                            ("obs", pa.array([[1, 2], [1, None], [1, 2], [1, 2]], pa.list_(pa.float32(), 2))),
+                            ("obs", pa.array([[1, 2, 3]] * STEPS, pa.list_(pa.float32(), 3))),
+                            ("obs", pa.array([[1, 2]] * STEPS, pa.list_(pa.float32()))),
+                            ("obs", pa.array([1.0] * STEPS)), ("reward", pa.array(["1"] * STEPS)),
+                            ("reward", pa.array([float("nan")] * STEPS)),
+                            ("terminated", pa.array([1] * STEPS)), ("action", pa.array([7] * STEPS))):
+            with self.subTest(name=name, array=str(array)):
+                self.write(self.columns() | {name: array})
+                self.refused("(SerializationError|InvalidArgumentError)", "")
+        without = self.columns()
+        del without["reward"]
+        self.write(without)
+        self.refused("InvalidArgumentError", "'reward'")
+
+    def test_a_tensor_whose_words_say_another_shape(self):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+        space = {"observation_space": json.dumps(BOX | {"shape": [2, 2], "low": [-9], "high": [9]})}
+        kind = pa.fixed_shape_tensor(pa.float32(), [2, 2])
+        storage = pa.FixedSizeListArray.from_arrays(pa.array([0.5] * 4 * STEPS, pa.float32()), 4)
+        self.write(self.columns() | {"obs": pa.ExtensionArray.from_storage(kind, storage)}, space)
+        self.assertEqual(self.read(), f"episodes 1 steps {STEPS}")
+        with open(self.path, "rb") as file:
+            whole = file.read()
+        # The schema that Arrow keeps beside Parquet's own is Base64: the same length, another shape.
+        found = 0
+        for shape in (b"[2,9]", b"[9,9]", b"[0,2]", b"[-1,"):
+            for shift in range(3):
+                def encoded(text, shift=shift):
+                    import base64
+                    return base64.b64encode(b"x" * shift + b'{"shape":' + text)[4:-4]
+                changed = whole.replace(encoded(b"[2,2]"), encoded(shape))
+                if changed == whole or len(changed) != len(whole):
+                    continue
+                found += 1
+                with open(self.path, "wb") as file:
+                    file.write(changed)
+                self.refused("SerializationError", "")
+        self.assertGreater(found, 0)
+
+    def test_every_cut_or_changed_file(self):
+        self.write(self.columns())
+        with open(self.path, "rb") as file:
+            whole = file.read()
+        for size in range(0, len(whole) - 1, 97):
+            with open(self.path, "wb") as file:
+                file.write(whole[:size])
+            self.refused("SerializationError", "")
+        for at in range(0, len(whole), 23):  # whatever comes of it, no crash and no other error
+            with open(self.path, "wb") as file:
+                file.write(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1:])
+            self.assertRegex(self.read(), "^(episodes|SerializationError|InvalidArgumentError)")
+
+
 def has_packages(python):
     return os.path.exists(python) and subprocess.run([python, "-c", "import h5py, pyarrow"], check=False,
                                                      stderr=subprocess.DEVNULL, timeout=60).returncode == 0

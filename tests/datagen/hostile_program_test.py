@@ -4,6 +4,7 @@ nothing else is touched, nothing hangs.
 
 hostile_program_test.py PROGRAM TROUPE
 """
+import hashlib
 import os
 import shutil
 import struct
@@ -107,6 +108,114 @@ class HostileProgramTest(ProgramCase):
                     self.assertTrue(os.path.exists(f"{out}/data/part-00003.txt"))
                 shutil.rmtree(out)
                 shutil.copytree(whole, out)
+
+    def test_numbers_that_are_none(self):
+        """DCL-1: -1 was 2^64 - 1, and so was everything above it; a timeout that is no number was none."""
+        out = self.path("set")
+        for flag, words in (("--samples", ("-1", "0", "18446744073709551616", "1e3", "1.5", "", "0x10", "+5", "5 ",
+                                           "nan")),
+                            ("--seed", ("-1", "18446744073709551616", "1e30")),
+                            ("--samples-per-shard", ("0", "-3")), ("--workers", ("0", "-1")), ("--retries", ("-1",)),
+                            ("--open-bytes", ("0", "-1", "1e9")), ("--shard-timeout", ("nan", "-1", "inf", "1e300")),
+                            ("--scale", ("nan", "inf", "1e999"))):
+            for word in words:
+                arguments = [*self.NUMBERS, "--out", out, f"{flag}={word}"]
+                if flag in self.NUMBERS:
+                    at = arguments.index(flag)
+                    del arguments[at:at + 2]
+                said = self.datagen("run", *arguments, code=2)
+                self.assertIn(flag, said, word)
+        self.assertFalse(os.path.exists(out))
+        self.datagen("plan", *self.NUMBERS[:-1], (1 << 64) - 1)
+        self.data_set()
+        for word in ("-1", "1.5"):
+            self.assertIn("--regenerate", self.datagen("verify", out, f"--regenerate={word}", code=2))
+
+    def test_names_that_are_none(self):
+        self.assertIn("without a name", self.datagen("run", *self.NUMBERS, "--out", "", code=2))
+        for name in ("a\nb", "\x1b[31m", b"\xff\xfe", "x" * 2000):
+            out = self.path("named")
+            said = self.datagen("run", *self.NUMBERS, "--out", out, "--name", name, code=2)
+            self.assertIn("the name of a data set", said)
+            self.assertNotIn("\x1b", said)
+            self.assertFalse(os.path.exists(out))
+        self.assertIn("--name", self.datagen("run", *self.NUMBERS, "--out", os.fsencode(self.root) + b"/\xff", code=2))
+        said = self.datagen("run", "--generator", "faulty", "--format", "lines", "--samples", 9, "--once", b"\xff",
+                            "--out", out, code=2)
+        self.assertIn("once is no UTF-8", said)
+        out = self.path("back\nslash\\")
+        self.datagen("run", *self.NUMBERS, "--out", out, "--name", "caf\u00e9/expert-v0")
+        self.assertIn("good", self.datagen("verify", out))
+
+    def test_pipes_and_devices_where_files_are_wanted(self):
+        """IFL-1: they were waited for, for ever."""
+        out, pipe = self.data_set(), self.path("pipe")
+        os.mkfifo(pipe)
+        for wanted in (pipe, "/dev/zero", self.root):
+            for arguments in (("--generator", "trajectories", "--policy", wanted),
+                              ("--generator", "gpt-text", "--checkpoint", wanted), ("--config", wanted)):
+                self.datagen("plan", *arguments, "--samples", 4, code=2 if "gpt-text" not in arguments else None)
+        for name in ("manifest/job.json", "manifest/000001.log"):
+            whole = self.path("whole")
+            os.rename(f"{out}/{name}", whole)
+            os.mkfifo(f"{out}/{name}")
+            self.datagen("verify", out, code=None)
+            os.remove(f"{out}/{name}")
+            os.rename(whole, f"{out}/{name}")
+        self.assertIn("good", self.datagen("verify", out))
+
+    def test_yaml_that_is_in_itself(self):
+        for text in ("a: &a [*a]", "samples: &a {b: *a}", "a: &a [1]\nb: &b [*a, *a]", "a: " + "[" * 10_000,
+                     "samples: .inf", "samples: -1", "sample: 4", "generator: [numbers]"):
+            with open(self.path("c.yaml"), "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+            self.assertIn("c.yaml", self.datagen("plan", "--generator", "numbers", "--config", self.path("c.yaml"),
+                                                 code=2))
+
+    def test_the_token_of_a_run_is_its_users_alone(self):
+        out = self.path("set")
+        running = self.start("run", "--generator", "faulty", "--format", "lines", "--samples", 95, "--milliseconds", 50,
+                             "--seed", 7, "--out", out)
+
+        def token():
+            names = os.listdir(f"{out}/manifest") if os.path.isdir(f"{out}/manifest") else []
+            return next((f"{out}/manifest/{name}" for name in names if name.endswith(".token")), None)
+
+        found = self.until("there is a token", token, running)
+        self.assertEqual(os.stat(found).st_mode & 0o777, 0o600)
+        running.communicate(timeout=60)
+
+    def program(self, name, mode=0o755):
+        """It leaves a file when it is run."""
+        path, mark = self.path(name), self.path("was-run")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\ntouch {mark}\nexit 3\n")
+        os.chmod(path, mode)
+        return path, mark
+
+    def test_a_data_set_that_names_a_program(self):
+        """NPG-1."""
+        out = self.path("set")
+        self.datagen("run", "--generator", "trajectories", "--env", "CartPole-v1", "--mixture", "random", "--samples",
+                     4, "--out", out)
+        with open(f"{out}/manifest/job.json", encoding="utf-8") as file:
+            job = file.read()
+        for name, mode in (("evil/python3", 0o777), ("evil/python3", 0o757), ("open/python3", 0o755)):
+            path, mark = self.program(name, mode)
+            if name.startswith("open"):
+                os.chmod(os.path.dirname(path), 0o777)
+            relative = os.path.relpath(path, self.root)
+            for named in (path, relative, f"./{relative}", f"{self.root}/x/../{relative}"):
+                text = job[job.index('"config":') + 9:].strip()[:-1]
+                text = text.replace('"python":"python3"', f'"python":"{named}"')
+                text = text.replace('"env":"CartPole-v1"', '"env":"gym:CartPole-v1"')
+                with open(f"{out}/manifest/job.json", "w", encoding="utf-8") as file:
+                    file.write('{"datagen":1,"name":"set","hash":"%s","config":%s}' %
+                               (hashlib.sha256(text.encode()).hexdigest(), text))
+                for verb in (("resume", out), ("verify", out)):
+                    self.assertIn("which is not run", self.datagen(*verb, code=2, cwd=self.root))
+                self.assertFalse(os.path.exists(mark), named)
 
 
 if __name__ == "__main__":

@@ -34,9 +34,13 @@ class ProgramCase(unittest.TestCase):
         return f"{self.root}/{name}"
 
     def datagen(self, *arguments, code=0, **more):
-        done = subprocess.run([self.PROGRAM, *map(str, arguments)], env=self.environment, text=True, timeout=120,
+        done = subprocess.run([self.PROGRAM, *(a if isinstance(a, bytes) else str(a) for a in arguments)],
+                              env=self.environment, text=True, errors="replace", timeout=120,
                               stdin=subprocess.DEVNULL, capture_output=True, **more)
-        self.assertEqual(done.returncode, code, f"{arguments}:\n{done.stdout}\n{done.stderr}")
+        if code is None:  # refused in any of the ways that are listed
+            self.assertIn(done.returncode, (1, 2), f"{arguments}:\n{done.stdout}\n{done.stderr}")
+        else:
+            self.assertEqual(done.returncode, code, f"{arguments}:\n{done.stdout}\n{done.stderr}")
         return done.stdout + done.stderr
 
     def start(self, *arguments):

@@ -1,7 +1,8 @@
-// MIX-1, PAC-1, EPL-1 to EPL-3, TRJ-1 to TRJ-3, and GEN-1 to GEN-3 of trajectories.
+// MIX-1, PAC-1, EPL-1 to EPL-3, TRJ-1 to TRJ-4, and GEN-1 to GEN-3 of trajectories.
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -352,6 +353,24 @@ TEST_F(TrajectoriesTest, AnEpisodeThatBrokeOffIsPlayedAnewAndIsTheSame) {  // EP
     EXPECT_NE(std::string(error.what()).find("it broke"), std::string::npos) << error.what();
   }
   Breaking::left_to_break = 0;
+}
+
+TEST_F(TrajectoriesTest, AProgramThatAPolicyNamesIsNotRun) {  // TRJ-4
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / fmt::format("named_{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path evil = folder / "python3", mark = folder / "was-run";
+  std::ofstream(evil) << "#!/bin/sh\ntouch " << mark.string() << "\n";
+  std::filesystem::permissions(evil, std::filesystem::perms(0777));
+  rl::Policy policy = some_policy("CartPole-v1");
+  policy.env.id = "gym:CartPole-v1";
+  for (const std::string& named : {evil.string(), std::string("folder/python3"), folder.string() + "/x/../python3"}) {
+    policy.env.python = named;
+    const std::string why = refusal({{"policy", saved(policy)}}, troupe::ErrorCode::kInvalidArgument);
+    EXPECT_NE(why.find("which is not run"), std::string::npos) << why;
+    EXPECT_NE(why.find("--python"), std::string::npos) << why;
+  }
+  EXPECT_FALSE(std::filesystem::exists(mark));
+  std::filesystem::remove_all(folder);
 }
 
 // Through the bridge: the Python that `cmake/install-deps rl` makes.

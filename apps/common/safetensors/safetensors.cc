@@ -113,7 +113,8 @@ std::string header_of(const std::map<std::string, std::string>& metadata, std::s
 
 Status write_and_sync(const std::filesystem::path& aside, const std::string& header,
                       std::span<const ArrayView> arrays) {
-  const File file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  ::unlink(aside.c_str());  // what somebody else laid there, a link as well, is not written to
+  const File file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (file.get() < 0) return system_error("cannot write", aside, errno);
   const std::uint64_t size = header.size();
   Status status = write_all(file.get(), std::as_bytes(std::span(&size, 1)), aside);
@@ -238,7 +239,7 @@ Status write_safetensors(const std::filesystem::path& path, const std::map<std::
 }
 
 Result<ArrayFile> read_safetensors(const std::filesystem::path& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // not to wait for a pipe
   if (file.get() < 0) return system_error("cannot open", path, errno).error_ptr();
   auto opened = read_header(file.get(), path);
   if (!opened.ok()) return opened.error_ptr();
@@ -255,7 +256,7 @@ Result<ArrayFile> read_safetensors(const std::filesystem::path& path) {
 }
 
 Result<std::map<std::string, std::string>> read_metadata(const std::filesystem::path& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // not to wait for a pipe
   if (file.get() < 0) return system_error("cannot open", path, errno).error_ptr();
   auto opened = read_header(file.get(), path);
   if (!opened.ok()) return opened.error_ptr();

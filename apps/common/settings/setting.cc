@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <yaml-cpp/yaml.h>
 
+#include "apps/common/input_file.h"
 #include "apps/common/nearest_name.h"
+#include "apps/common/precise_json.h"
 
 namespace apps {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::string_view kAuto = "auto";
+constexpr std::uint64_t kYamlMax = 1 << 20;
 
 troupe::Status wrong(const Setting& setting, std::string_view wanted, const json::value& given) {
   return troupe::InvalidArgumentError(fmt::format("{} is {}, not {}", setting.name, wanted, json::serialize(given)));
@@ -28,7 +29,10 @@ std::string range_of(const Setting& setting) {
   return std::isfinite(setting.least) ? fmt::format(" from {:g} on", setting.least) : "";
 }
 
-bool in_range(const Setting& setting, double value) { return value >= setting.least && value <= setting.most; }
+/// Nor is what is infinite: JSON, in which settings are kept, has no place for it.
+bool in_range(const Setting& setting, double value) {
+  return std::isfinite(value) && value >= setting.least && value <= setting.most;
+}
 
 template <class Integer>
 troupe::Status assign_to(const Setting& setting, Integer* to, const json::value& value) {
@@ -91,7 +95,7 @@ json::value scalar(const std::string& text) {
   if (text == "true") return true;
   if (text == "false") return false;
   boost::system::error_code failed;
-  json::value number = json::parse(text, failed);
+  json::value number = parse_json(text, failed);
   if (!failed && number.is_number()) return number;
   // JSON knows no "1." nor ".5"; people do.
   char* end = nullptr;
@@ -105,10 +109,10 @@ json::value as_wanted(const Setting& setting, json::value value, const std::stri
   return std::holds_alternative<std::string*>(setting.value) ? json::value(text) : std::move(value);
 }
 
-json::value from_yaml(const YAML::Node& node) {
-  if (node.IsSequence()) {
+json::value from_yaml(const YAML::Node& node, bool in_list = false) {
+  if (node.IsSequence() && !in_list) {  // no lists of lists: by its anchors one may be in itself
     json::array list;
-    for (const YAML::Node& item : node) list.push_back(from_yaml(item));
+    for (const YAML::Node& item : node) list.push_back(from_yaml(item, true));
     return list;
   }
   if (!node.IsScalar())
@@ -152,7 +156,11 @@ troupe::Status assign_text(const Setting& setting, std::string_view text) {
     }
     return assign(setting, list);
   }
-  return assign(setting, as_wanted(setting, scalar(std::string(text)), std::string(text)));
+  std::string word(text);
+  // Whole, so that it is the same program in another folder, and where it is kept in a file (named_program.h).
+  if (setting.program && word.find('/') != word.npos)
+    word = std::filesystem::absolute(word).lexically_normal().string();
+  return assign(setting, as_wanted(setting, scalar(word), word));
 }
 
 json::object to_json(std::span<const Setting> settings) {
@@ -227,9 +235,9 @@ troupe::Result<json::object> parse_yaml(const std::string& text, const std::stri
 }
 
 troupe::Result<json::object> read_yaml(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  if (!in) return troupe::NotFoundError("cannot open " + path.string());
-  return parse_yaml({std::istreambuf_iterator<char>(in), {}}, path.string());
+  const auto text = read_input(path, kYamlMax);
+  if (!text.ok()) return text.error_ptr();
+  return parse_yaml(*text, path.string());
 }
 
 }  // namespace apps

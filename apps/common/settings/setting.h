@@ -38,13 +38,14 @@ struct Setting {
       value;
   double least = -std::numeric_limits<double>::infinity(), most = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices = {};  // of a word; empty: any
+  bool program = false;  // a word that names a program to run: what a file says of it is asked first (named_program.h)
 };
 
 /// "--learning-rate".
 [[nodiscard]] std::string flag_of(const Setting& setting);
 [[nodiscard]] boost::json::value value_of(const Setting& setting);
 troupe::Status assign(const Setting& setting, const boost::json::value& value);
-/// As a user types it: "true", "0.5", "64,64".
+/// As a user types it: "true", "0.5", "64,64". The path of a program becomes a whole one.
 troupe::Status assign_text(const Setting& setting, std::string_view text);
 
 [[nodiscard]] boost::json::object to_json(std::span<const Setting> settings);

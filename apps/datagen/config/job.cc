@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/common/named_program.h"
 #include "apps/common/settings/setting.h"
 #include "apps/datagen/formats/format_registry.h"
 #include "apps/datagen/generators/generator_registry.h"
@@ -54,6 +55,19 @@ troupe::Result<Chosen<FormatOptions>> choose_format(const std::string& name, con
   return out;
 }
 
+/// JSON, which the configuration is kept as, has no place for other text: nobody could read it again.
+troupe::Status check_text(const JobConfig& config) {
+  for (const JobPart* part : {&config.generator, &config.format})
+    for (const auto& setting : part->settings) {
+      boost::system::error_code failed;
+      (void)json::parse(json::serialize(setting.value()), failed);
+      if (!failed) continue;
+      return troupe::InvalidArgumentError(fmt::format("{}: the setting {} is no UTF-8 text", part->name,
+                                                      std::string_view(setting.key())));
+    }
+  return {};
+}
+
 }  // namespace
 
 troupe::Result<JobConfig> configure(const JobChoices& choices) {
@@ -72,6 +86,7 @@ troupe::Result<JobConfig> configure(const JobChoices& choices) {
   if (out.plan.samples_per_shard == 0)
     out.plan.samples_per_shard = find_generator(choices.generator)->samples_per_shard;
   if (troupe::Status plan = out.plan.check(); !plan.ok()) return plan.error_ptr();
+  if (troupe::Status text = check_text(out); !text.ok()) return text.error_ptr();
   return out;
 }
 
@@ -84,6 +99,21 @@ troupe::Result<JobConfig> configure_again(const JobConfig& config) {
   out.generator = generator->part;
   out.format = format->part;
   return out;
+}
+
+troupe::Status check_programs(const JobConfig& config) {
+  const auto kind = find_generator(config.generator.name);
+  if (!kind.ok()) return kind.error_ptr();
+  const auto chosen = choose<GeneratorOptions>(*kind, config.generator.settings);
+  if (!chosen.ok()) return chosen.error_ptr();
+  for (const apps::Setting& setting : chosen->options->settings()) {
+    if (!setting.program) continue;
+    const std::string remedy = fmt::format("It is the setting {} of the data set: if it is trusted, let it and its "
+                                           "folders be your own", setting.name);
+    if (troupe::Status trusted = apps::check_named_program(apps::text_of(setting), remedy); !trusted.ok())
+      return trusted;
+  }
+  return {};
 }
 
 troupe::Result<Job> Job::make(const JobConfig& config) {

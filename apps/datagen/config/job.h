@@ -36,6 +36,10 @@ struct JobChoices {
 /// The configuration as this program would make it now: identities and versions of libraries are looked up anew.
 [[nodiscard]] troupe::Result<JobConfig> configure_again(const JobConfig& config);
 
+/// For a configuration that lay on disk: InvalidArgumentError where making it would run a program that somebody else
+/// could have put there (NPG-1). NotFoundError: a generator that is not known here.
+[[nodiscard]] troupe::Status check_programs(const JobConfig& config);
+
 class Job {
  public:
   [[nodiscard]] static troupe::Result<Job> make(const JobConfig& config);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "apps/common/nearest_name.h"
+#include "apps/common/precise_json.h"
 
 namespace datagen {
 namespace {
@@ -77,7 +78,7 @@ Digest JobConfig::hash() const { return sha256(canonical()); }
 
 troupe::Result<JobConfig> job_from(std::string_view canonical) {
   try {
-    const json::value value = json::parse(canonical);
+    const json::value value = apps::parse_json(canonical);
     const json::object& object = value.as_object();
     if (const auto version = object.at("version").to_number<std::int64_t>(); version > kJobVersion)
       return troupe::InvalidArgumentError(

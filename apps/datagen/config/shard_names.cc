@@ -14,7 +14,11 @@ namespace datagen {
 troupe::Result<ShardNames> ShardNames::make(const JobConfig& config) {
   const auto kind = find_format(config.format.name);
   if (!kind.ok()) return kind.error_ptr();
-  auto options = kind->options();
+  return make(config, *kind);
+}
+
+troupe::Result<ShardNames> ShardNames::make(const JobConfig& config, const FormatKind& kind) {
+  auto options = kind.options();
   if (troupe::Status status = apps::assign_all(options->settings(), config.format.settings); !status.ok())
     return troupe::InvalidArgumentError(fmt::format("{}: {}", config.format.name, status.error().message()));
   if (troupe::Status plan = config.plan.check(); !plan.ok()) return plan.error_ptr();

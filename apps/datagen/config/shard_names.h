@@ -23,6 +23,8 @@ class ShardNames {
   /// NotFoundError, InvalidArgumentError: the format is not known here, or does not know its settings. Its libraries
   /// are not asked for.
   [[nodiscard]] static troupe::Result<ShardNames> make(const JobConfig& config);
+  /// For a program that has no registry: `kind` is of the configuration's format.
+  [[nodiscard]] static troupe::Result<ShardNames> make(const JobConfig& config, const FormatKind& kind);
 
   /// shard < the plan's shards().
   [[nodiscard]] std::string of(std::uint64_t shard) const;

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/common/input_file.h"
 #include "apps/datagen/files/file_error.h"
 #include "apps/datagen/files/folders.h"
 #include "apps/datagen/files/shard_file.h"
@@ -48,17 +49,16 @@ troupe::Result<std::vector<std::uint64_t>> epochs_in(const fs::path& folder) {
 
 /// From `offset` to its end. NotFoundError: it is gone.
 troupe::Result<std::vector<std::byte>> read_from(const fs::path& path, std::uint64_t offset) {
-  const apps::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 && errno == ENOENT) return troupe::NotFoundError("there is no file " + path.string());
-  if (file.get() < 0) return file_error(errno, "cannot read", path);
+  const auto file = apps::open_input(path);
+  if (!file.ok()) return file.error_ptr();
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return file_error(errno, "cannot read", path);
+  if (::fstat(file->get(), &status) != 0) return file_error(errno, "cannot read", path);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   std::vector<std::byte> out(size > offset ? size - offset : 0);
   std::size_t have = 0;
   while (have < out.size()) {
     const ssize_t count =
-        ::pread(file.get(), out.data() + have, out.size() - have, static_cast<off_t>(offset + have));
+        ::pread(file->get(), out.data() + have, out.size() - have, static_cast<off_t>(offset + have));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return file_error(errno, "cannot read", path);
     if (count == 0) break;  // cut back meanwhile

@@ -1,7 +1,9 @@
 #include "apps/datagen/program/command_line.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +25,8 @@ namespace datagen {
 namespace {
 
 namespace json = boost::json;
+
+constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
 /// What is on the command line besides settings.
 struct Flags {
@@ -149,12 +153,34 @@ void add_setting(CLI::App& app, const NamedSetting& named) {
       ->group(named.group);
 }
 
+/// CLI11's own numbers wrap around below zero and stop at the greatest: another data set than was asked for.
+template <class To>
+CLI::Option* add_number(CLI::App& app, const std::string& flag, To& to, std::uint64_t least, std::uint64_t most,
+                        const std::string& help) {
+  const auto take = [&to, flag, least, most](const std::string& word) {
+    std::uint64_t number = 0;
+    const auto [end, failed] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (word.empty() || failed != std::errc() || end != word.data() + word.size() || number < least || number > most)
+      throw CLI::ValidationError(flag, fmt::format("a whole number from {} to {}, not {}", least, most, word));
+    to = number;
+  };
+  return app.add_option_function<std::string>(flag, take, help)->type_name("N");
+}
+
+CLI::Option* add_folder(CLI::App& app, const std::string& flag, std::filesystem::path& to) {
+  const auto is_named = [](const std::string& name) {
+    return name.empty() ? "a folder without a name" : std::string();
+  };
+  return app.add_option(flag, to, "Folder of the data set")->required()->check(is_named);
+}
+
 void add_job_flags(CLI::App& app, Flags& flags, const ChosenSettings& settings) {
   app.add_option("--generator", flags.generator, "What is generated; 'datagen list' shows them");
   app.add_option("--format", flags.format, "How it is written (jsonl)");
-  app.add_option("--samples", flags.samples, "Samples of the data set");
-  app.add_option("--samples-per-shard", flags.samples_per_shard, "Samples in each file (the generator's own number)");
-  app.add_option("--seed", flags.seed, "Another seed, another data set (0)");
+  add_number(app, "--samples", flags.samples, 1, kMost, "Samples of the data set");
+  add_number(app, "--samples-per-shard", flags.samples_per_shard, 1, kMost,
+             "Samples in each file (the generator's own number)");
+  add_number(app, "--seed", flags.seed, 0, kMost, "Another seed, another data set (0)");
   app.add_option("--isa", flags.isa,
                  "Instruction set that decides the last bits: auto, avx512, avx2, or portable: the same on every "
                  "machine (auto)");
@@ -163,22 +189,21 @@ void add_job_flags(CLI::App& app, Flags& flags, const ChosenSettings& settings) 
 }
 
 void add_run_flags(CLI::App& app, RunSettings& settings) {
-  app.add_option("--workers", settings.workers, "Shards that are made at a time (one a CPU)")
-      ->check(CLI::Range(1, 100'000));
-  app.add_option("--retries", settings.retries, "Attempts at a shard beside the first one")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
+  add_number(app, "--workers", settings.workers, 1, 100'000, "Shards that are made at a time (one a CPU)");
+  add_number(app, "--retries", settings.retries, 0, 1000, "Attempts at a shard beside the first one")
+      ->default_str(std::to_string(settings.retries));
   app.add_option_function<double>(
-         "--shard-timeout",
-         [&settings](double seconds) {
-           const std::chrono::duration<double> timeout(seconds);
-           settings.shard_timeout = std::chrono::duration_cast<troupe::Duration>(timeout);
-         },
-         "Seconds after which a shard counts as hanging, and is tried again (none)")
-      ->check(CLI::Range(0.001, 1e9));
-  app.add_option("--open-bytes", settings.open_bytes, "Bytes of shards under way at a time")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62))
-      ->capture_default_str();
+      "--shard-timeout",
+      [&settings](double seconds) {
+        if (!(seconds >= 0.001 && seconds <= 1e9))  // nor what is no number
+          throw CLI::ValidationError("--shard-timeout", fmt::format("seconds from 0.001 to 1e9, not {}", seconds));
+        settings.shard_timeout =
+            std::chrono::duration_cast<troupe::Duration>(std::chrono::duration<double>(seconds));
+      },
+      "Seconds after which a shard counts as hanging, and is tried again (none)");
+  add_number(app, "--open-bytes", settings.open_bytes, 1, std::uint64_t{1} << 62,
+             "Bytes of shards under way at a time")
+      ->default_str(std::to_string(settings.open_bytes));
 }
 
 /// The file, below the flags.
@@ -291,21 +316,22 @@ Command parse_command_line(std::span<char* const> arguments) {
   CLI::App app("Makes data sets that are exactly right, whatever dies meanwhile.", "datagen");
   CLI::App* run = app.add_subcommand("run", "Makes a data set; goes on with one that was begun");
   add_job_flags(*run, flags, settings);
-  run->add_option("--out", running.out, "Folder of the data set")->required();
+  add_folder(*run, "--out", running.out);
   run->add_option("--name", flags.name, "Of the data set (its folder's)");
   add_run_flags(*run, running.settings);
   CLI::App* plan = app.add_subcommand("plan", "Shows what 'run' would make, and makes nothing");
   add_job_flags(*plan, flags, settings);
   CLI::App* resume = app.add_subcommand("resume", "Goes on with a data set that was begun, with its own settings");
-  resume->add_option("dir", resuming.out, "Folder of the data set")->required();
+  add_folder(*resume, "dir", resuming.out);
   add_run_flags(*resume, resuming.settings);
   CLI::App* verify = app.add_subcommand("verify", "Recomputes all checksums and makes some shards again");
-  verify->add_option("dir", verifying.out, "Folder of the data set")->required();
-  verify->add_option("--regenerate", verifying.regenerate, "Shards that are made again")->capture_default_str();
+  add_folder(*verify, "dir", verifying.out);
+  add_number(*verify, "--regenerate", verifying.regenerate, 0, kMost, "Shards that are made again")
+      ->default_str(std::to_string(verifying.regenerate));
   verify->add_flag("--remove-bad", verifying.remove_bad,
                    "Removes files that are not what the manifest says: 'resume' makes them again");
   CLI::App* show = app.add_subcommand("show", "What a data set is, and how far it is");
-  show->add_option("dir", showing.out, "Folder of the data set")->required();
+  add_folder(*show, "dir", showing.out);
   show->add_flag("--json", showing.json, "As JSON");
   CLI::App* list = app.add_subcommand("list", "Generators and formats, with their settings");
   app.require_subcommand(1);

@@ -13,6 +13,7 @@
 #include <troupe/troupe.h>
 
 #include "apps/common/output_file.h"
+#include "apps/common/precise_json.h"
 #include "apps/common/progress.h"
 #include "apps/common/settings/setting.h"
 #include "apps/datagen/formats/builtin.h"
@@ -138,6 +139,7 @@ int execute(const ResumeCommand& command) {
   const fs::path out = whole_path(command.out);
   const auto dataset = read_dataset(out);
   if (!dataset.ok()) return refused(dataset.error());
+  if (troupe::Status trusted = check_programs(dataset->config); !trusted.ok()) return refused(trusted.error());
   const auto now = configure_again(dataset->config);
   if (!now.ok()) return refused(now.error());
   const auto same = open_dataset(out, *now, "");
@@ -175,6 +177,8 @@ int execute(const VerifyCommand& command) {
   const fs::path out = whole_path(command.out);
   const auto dataset = read_dataset(out);
   if (!dataset.ok()) return refused(dataset.error());
+  if (troupe::Status trusted = check_programs(dataset->config); command.regenerate > 0 && !trusted.ok())
+    return refused(trusted.error());
   apps::ProgressReporter progress(stderr, terminal());
   const auto started = std::chrono::steady_clock::now();
   VerifyReport report;
@@ -235,7 +239,7 @@ int execute(const ShowCommand& command) {
                                   {"rows", manifest.rows()},
                                   {"bytes", manifest.bytes()},
                                   {"notes", boost::json::value_from(read->notes)},
-                                  {"config", boost::json::parse(dataset->config.canonical())},
+                                  {"config", apps::parse_json(dataset->config.canonical())},
                                   {"done", std::move(list)}};
     fmt::print("{}\n", boost::json::serialize(all));
     return 0;
@@ -277,7 +281,12 @@ troupe::Status register_builtins() {
 }
 
 int run_program(std::span<char* const> arguments) {
-  return std::visit([](const auto& command) { return execute(command); }, parse_command_line(arguments));
+  try {
+    return std::visit([](const auto& command) { return execute(command); }, parse_command_line(arguments));
+  } catch (const fs::filesystem_error& error) {  // as where the working folder was removed
+    fmt::print(stderr, "{}\n", error.what());
+    return kExitFailed;
+  }
 }
 
 }  // namespace datagen

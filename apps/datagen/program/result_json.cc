@@ -5,6 +5,8 @@
 
 #include <boost/json.hpp>
 
+#include "apps/common/precise_json.h"
+
 namespace datagen {
 namespace {
 
@@ -57,7 +59,7 @@ std::string run_json(const DatasetFolder& dataset, const RunReport& report, std:
       {"shards_of_node", nodes},
       {"files", json::value_from(report.files)},
       {"check", report.check_line},
-      {"config", json::parse(dataset.config.canonical())}};
+      {"config", apps::parse_json(dataset.config.canonical())}};
   return json::serialize(out) + "\n";
 }
 

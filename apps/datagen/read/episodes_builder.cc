@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "apps/common/precise_json.h"
 #include "apps/rl/spaces/dtype.h"
 
 namespace datagen {
@@ -19,7 +20,7 @@ rl::Space space_of(std::string text, const std::string& what) {
   boost::algorithm::replace_all(text, "-Infinity", "\"-inf\"");
   boost::algorithm::replace_all(text, "Infinity", "\"inf\"");
   boost::system::error_code failed;
-  const boost::json::value json = boost::json::parse(text, failed);
+  const boost::json::value json = apps::parse_json(text, failed);
   if (failed)
     troupe::InvalidArgumentError(fmt::format("{}: a space that is no JSON: {}", what, text.substr(0, kQuotedMax)))
         .raise();

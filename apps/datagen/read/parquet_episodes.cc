@@ -1,5 +1,7 @@
 #include "apps/datagen/read/parquet_episodes.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include <fmt/format.h>
@@ -26,6 +28,8 @@ StepArray step_array(const Table& table, const char* name, const std::filesystem
     troupe::InvalidArgumentError(fmt::format("{} holds no episodes: it has no column '{}'", file.string(), name))
         .raise();
   const Column& column = table.column(at);
+  if (std::ranges::find(column.valid(), std::uint8_t{0}) != column.valid().end())
+    troupe::SerializationError(fmt::format("{}: column '{}' has rows without a value", file.string(), name)).raise();
   return {.type = column.field().type,
           .steps = column.rows(),
           .width = column.field().elements(),

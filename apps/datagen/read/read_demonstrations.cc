@@ -4,7 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/files/shard_file.h"
+#include "apps/datagen/formats/minari/minari.h"
+#include "apps/datagen/formats/parquet/parquet.h"
 #include "apps/datagen/read/minari_episodes.h"
 #include "apps/datagen/read/parquet_episodes.h"
 #include "apps/datagen/run/dataset_folder.h"
@@ -17,7 +20,8 @@ namespace fs = std::filesystem;
 /// RDM-1. In the order of their ranges.
 std::vector<ShardRecord> committed_shards(const fs::path& folder, const DatasetFolder& dataset) {
   const std::uint64_t shards = dataset.config.plan.shards();
-  const auto read = read_shards(folder, dataset).value();
+  const FormatKind format = dataset.config.format.name == "parquet" ? parquet_format() : minari_format();
+  const auto read = read_shards(folder, dataset, ShardNames::make(dataset.config, format)).value();
   if (read.manifest.size() != shards)
     troupe::InvalidArgumentError(fmt::format("{} has {} of its {} shards: 'datagen resume {}' makes the others",
                                              folder.string(), read.manifest.size(), shards, folder.string()))

@@ -1,16 +1,15 @@
 #include "apps/datagen/run/dataset_folder.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/common/input_file.h"
 #include "apps/common/output_file.h"
-#include "apps/datagen/config/shard_names.h"
-#include "apps/datagen/files/file_error.h"
+#include "apps/common/precise_json.h"
 #include "apps/datagen/files/folders.h"
 
 namespace datagen {
@@ -20,6 +19,19 @@ namespace fs = std::filesystem;
 namespace json = boost::json;
 
 constexpr std::int64_t kFolderVersion = 1;
+constexpr std::size_t kNameMax = 1000;
+constexpr std::uint64_t kJobFileMax = 16 << 20;
+
+/// It is shown, and kept as JSON: UTF-8, and nothing that moves a terminal's cursor.
+troupe::Status check_name(const std::string& name) {
+  boost::system::error_code failed;
+  (void)json::parse(json::serialize(json::value(name)), failed);
+  const bool shown = std::ranges::none_of(name, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  if (!failed && shown && name.size() <= kNameMax) return {};
+  return troupe::InvalidArgumentError(fmt::format(
+      "the name of a data set is UTF-8 text without control characters, of at most {} bytes; {} is not: give --name",
+      kNameMax, failed ? "it" : json::serialize(json::value(name.substr(0, kNameMax)))));
+}
 
 fs::path job_file(const fs::path& out) { return out / "manifest" / "job.json"; }
 
@@ -44,16 +56,17 @@ troupe::Status check_free(const fs::path& out) {
 
 troupe::Result<DatasetFolder> read_dataset(const fs::path& out) {
   const fs::path path = job_file(out);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return troupe::NotFoundError(fmt::format("{} is no data set of datagen: there is no {}", out.string(),
-                                                    path.string()));
-  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto text = apps::read_input(path, kJobFileMax);
+  if (!text.ok() && text.error().code() == troupe::ErrorCode::kNotFound)
+    return troupe::NotFoundError(fmt::format("{} is no data set of datagen: there is no {}", out.string(),
+                                             path.string()));
+  if (!text.ok()) return text.error_ptr();
   const auto damaged = [&](std::string_view why) {
     return troupe::SerializationError(fmt::format("{} is damaged ({}): the data set cannot go on; its shards are "
                                                   "whole", path.string(), why));
   };
   boost::system::error_code failed;
-  const json::value value = json::parse(text, failed);
+  const json::value value = apps::parse_json(*text, failed);
   if (failed || !value.is_object()) return damaged("no JSON");
   const json::object& object = value.as_object();
   const json::value* version = object.if_contains("datagen");
@@ -73,8 +86,8 @@ troupe::Result<DatasetFolder> read_dataset(const fs::path& out) {
   return DatasetFolder{*std::move(parsed), std::string(name->get_string())};
 }
 
-troupe::Result<ReadManifest> read_shards(const fs::path& out, const DatasetFolder& dataset) {
-  const auto names = ShardNames::make(dataset.config);
+troupe::Result<ReadManifest> read_shards(const fs::path& out, const DatasetFolder& dataset,
+                                         const troupe::Result<ShardNames>& names) {
   if (!names.ok()) return names.error_ptr();
   auto read =
       read_manifest(out / "manifest", {.job = dataset.config.hash(), .shards = dataset.config.plan.shards()});
@@ -98,13 +111,14 @@ troupe::Result<DatasetFolder> open_dataset(const fs::path& out, const JobConfig&
   }
   if (found.error().code() != troupe::ErrorCode::kNotFound) return found.error_ptr();
   if (troupe::Status free = check_free(out); !free.ok()) return free.error_ptr();
-  if (troupe::Status made = make_folder(out / "manifest"); !made.ok()) return made.error_ptr();
   DatasetFolder begun{config, name.empty() ? fs::absolute(out).lexically_normal().filename().string() : name};
   if (begun.name.empty()) begun.name = fs::absolute(out).lexically_normal().parent_path().filename().string();
+  if (troupe::Status fits = check_name(begun.name); !fits.ok()) return fits.error_ptr();
+  if (troupe::Status made = make_folder(out / "manifest"); !made.ok()) return made.error_ptr();
   const json::object object{{"datagen", kFolderVersion},
                             {"name", begun.name},
                             {"hash", hex(config.hash())},
-                            {"config", json::parse(config.canonical())}};
+                            {"config", apps::parse_json(config.canonical())}};
   if (troupe::Status written = apps::write_file(job_file(out), json::serialize(object) + "\n"); !written.ok())
     return written.error_ptr();
   return begun;

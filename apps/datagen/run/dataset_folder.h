@@ -15,6 +15,7 @@
 #include <troupe/result.h>
 
 #include "apps/datagen/config/job_config.h"
+#include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/manifest/journal.h"
 
 namespace datagen {
@@ -31,6 +32,7 @@ struct DatasetFolder {
 [[nodiscard]] troupe::Result<DatasetFolder> read_dataset(const std::filesystem::path& out);
 
 /// What its manifest says, where all of it can be (SHN-1): SerializationError else; and the errors of read_manifest.
-[[nodiscard]] troupe::Result<ReadManifest> read_shards(const std::filesystem::path& out, const DatasetFolder& dataset);
+[[nodiscard]] troupe::Result<ReadManifest> read_shards(const std::filesystem::path& out, const DatasetFolder& dataset,
+                                                       const troupe::Result<ShardNames>& names);
 
 }  // namespace datagen

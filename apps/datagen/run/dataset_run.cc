@@ -361,7 +361,7 @@ void DatasetRun::Impl::end() {
 }
 
 void DatasetRun::Impl::finish() {
-  const ReadManifest read = read_shards(out_, dataset_).value();
+  const ReadManifest read = read_shards(out_, dataset_, ShardNames::make(dataset_.config)).value();
   if (read.manifest.size() != report_.shards)
     throw troupe::SerializationError(fmt::format("the manifest has {} shards of {} after the last commit",
                                                  read.manifest.size(), report_.shards));

@@ -65,6 +65,9 @@ bool newer_in(const std::vector<Token>& tokens, std::uint64_t epoch) {
   return std::ranges::any_of(tokens, [&](const Token& token) { return token.epoch > epoch; });
 }
 
+/// Who can read it can lock it, and keep the tasks of this run out.
+constexpr unsigned kOwnerOnly = 0600;
+
 std::string fresh_words() {
   std::random_device random;
   std::string out = "datagen run ";
@@ -118,7 +121,8 @@ TokenEntry enter_run(const fs::path& out, std::uint64_t epoch, const std::string
 
 troupe::Result<RunToken> RunToken::create(const fs::path& out, std::uint64_t epoch, troupe::Duration patience) {
   RunToken token(path_of(out, epoch), fresh_words());
-  if (troupe::Status written = apps::write_file(token.path_, token.words_); !written.ok()) return written.error_ptr();
+  if (troupe::Status written = apps::write_file(token.path_, token.words_, kOwnerOnly); !written.ok())
+    return written.error_ptr();
   const auto tokens = tokens_in(folder_of(out));
   if (!tokens.ok()) return tokens.error_ptr();
   if (newer_in(*tokens, epoch)) {

@@ -45,7 +45,7 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
   const Plan& plan = dataset.config.plan;
   VerifyReport report;
   report.shards = plan.shards();
-  ReadManifest read = read_shards(out, dataset).value();
+  ReadManifest read = read_shards(out, dataset, ShardNames::make(dataset.config)).value();
   report.notes = std::move(read.notes);
   report.missing = plan.shards() - read.manifest.size();
   report.digest = hex(read.manifest.digest());

@@ -7,6 +7,8 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "apps/common/named_program.h"
+#include "apps/common/precise_json.h"
 #include "apps/rl/envs/wrappers/atari.h"
 #include "apps/rl/envs/wrappers/concat_env.h"
 #include "apps/rl/envs/wrappers/frame_stack.h"
@@ -21,7 +23,7 @@ constexpr double kMostEpisodeSteps = 1e9, kMostFrames = 64, kMostSeconds = 86'40
 
 troupe::Result<boost::json::object> parsed(const std::string& kwargs) {
   boost::system::error_code failed;
-  const boost::json::value value = boost::json::parse(kwargs, failed);
+  const boost::json::value value = apps::parse_json(kwargs, failed);
   if (failed || !value.is_object())
     return troupe::InvalidArgumentError(fmt::format("env_kwargs is a JSON object, not '{}'", kwargs));
   return value.as_object();
@@ -45,13 +47,20 @@ std::vector<Setting> settings_of(EnvSetup& setup) {
           {.name = "atari", .help = "Frames of a game as usual: no-op start, fire, the greatest of 2 of 4, a life an "
                                     "episode, grey, 84 x 84",
            .value = &setup.atari},
-          {.name = "python", .help = "Of gym: environments: the interpreter", .value = &setup.python},
+          {.name = "python", .help = "Of gym: environments: the interpreter", .value = &setup.python,
+           .program = true},
           {.name = "gym_import", .help = "Of gym: environments: MODULE[:CALL] that registers them, as ale_py",
            .value = &setup.gym_import},
           {.name = "step_deadline", .help = "Of gym: environments: seconds for a step of all of a process",
            .value = &setup.step_deadline, .least = 0.001, .most = kMostSeconds},
           {.name = "env_restarts", .help = "Of gym: environments: restarts of a process within a minute, at most",
            .value = &setup.env_restarts, .least = 0, .most = kMostRestarts}};
+}
+
+troupe::Status check_programs(const EnvSetup& setup) {
+  if (!setup.id.starts_with("gym:")) return {};
+  return apps::check_named_program(
+      setup.python, "It is the Python of its environment: if it is trusted, let it and its folders be your own");
 }
 
 namespace {

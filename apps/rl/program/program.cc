@@ -25,6 +25,7 @@ namespace {
 int play(const EvaluateCommand& command) {
   try {
     const Policy policy = load_policy(command.policy).value();
+    check_programs(policy.env).value();
     const Evaluation evaluation = evaluate(policy, command.options).value();
     fmt::print("{}: mean return {:.1f} ± {:.1f} over {} episodes\n", policy.env.id, evaluation.mean,
                evaluation.deviation, evaluation.returns.size());
@@ -40,6 +41,7 @@ int gather_demonstrations(const CollectCommand& command) {
   try {
     apps::check_writable(command.out).value();  // before minutes of work, not after them
     const Policy policy = load_policy(command.policy).value();
+    check_programs(policy.env).value();
     apps::ProgressReporter progress(stderr, ::isatty(STDERR_FILENO) != 0);
     const auto started = std::chrono::steady_clock::now();
     const auto show = [&](std::size_t done, double) {

@@ -75,6 +75,7 @@ class Recording {
 int record(const RecordCommand& command) {
   try {
     const Policy policy = load_policy(command.policy).value();
+    check_programs(policy.env).value();
     MadeEnv made = MadeEnv::make(policy.env, {.frozen = true, .clip_action = !keeps_bounds(policy.spec)}).value();
     made.sync(policy.moments);
     check_drawable(policy.env.id, made.innermost().specs().observation_space).value();

@@ -10,6 +10,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "apps/common/precise_json.h"
 #include "apps/common/safetensors/safetensors.h"
 
 namespace rl {
@@ -93,7 +94,7 @@ Demonstrations demonstrations_from(const apps::ArrayFile& file) {
   const auto kind = file.metadata.find("troupe.rl");
   if (kind == file.metadata.end() || kind->second != kDemonstrationsKind)
     throw std::invalid_argument("it is not a file of demonstrations");
-  const json::object words = json::parse(file.metadata.at("demonstrations")).as_object();
+  const json::object words = apps::parse_json(file.metadata.at("demonstrations")).as_object();
   Demonstrations out{.env = std::string(words.at("env").as_string()),
                      .observation_space = space_from_json(words.at("observation_space")).value(),
                      .action_space = space_from_json(words.at("action_space")).value()};

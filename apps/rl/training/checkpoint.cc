@@ -11,6 +11,7 @@
 #include <boost/json.hpp>
 #include <fmt/format.h>
 
+#include "apps/common/precise_json.h"
 #include "apps/common/safetensors/safetensors.h"
 
 namespace rl {
@@ -41,7 +42,7 @@ struct Contents {
   [[nodiscard]] json::object words(const char* key) const {
     const auto at = file.metadata.find(key);
     if (at == file.metadata.end()) throw std::invalid_argument(fmt::format("it has no '{}'", key));
-    return json::parse(at->second).as_object();
+    return apps::parse_json(at->second).as_object();
   }
 };
 
@@ -306,6 +307,7 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
     out.policy = policy_of(contents->words("policy"));
     const json::object run = contents->words("run");
     out.config = config_of(run.at("config").as_object());
+    check_programs(out.config.env).value();  // the next line makes an environment
     const Task task = task_of(out.config).value();
     // Training goes on with the network that its configuration makes.
     if (out.policy.spec != task.policy || out.policy.env != out.config.env)

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/common/precise_json.h"
 #include "apps/datagen/formats/text/json_text.h"
 
 namespace datagen {
@@ -18,28 +19,30 @@ namespace {
 namespace json = boost::json;
 
 /// A bound of a space. Python's json spells infinities.
-std::string bound_text(const json::value& bound) {
+std::string bound_text(const json::value& bound, bool is_float32) {
   double number = 0;
   if (const auto* text = bound.if_string())
     number = *text == "-inf" ? -HUGE_VAL : *text == "inf" ? HUGE_VAL : std::nan("");
   else number = bound.to_number<double>();
+  if (is_float32) number = static_cast<double>(static_cast<float>(number));  // as NumPy's tolist has it
   if (std::isnan(number)) throw std::invalid_argument("a bound that is no number");
   return std::isinf(number) ? (number < 0 ? "-Infinity" : "Infinity") : fmt::format("{}", number);
 }
 
 /// The bounds of all elements (one for all stands for each), nested as the shape says.
-std::string bounds_text(const json::array& bounds, std::span<const std::size_t> shape, std::size_t& next) {
+std::string bounds_text(const json::array& bounds, bool is_float32, std::span<const std::size_t> shape,
+                        std::size_t& next) {
   if (shape.empty()) {
     const std::size_t at = next++;
-    return bound_text(bounds.at(bounds.size() == 1 ? 0 : at));
+    return bound_text(bounds.at(bounds.size() == 1 ? 0 : at), is_float32);
   }
   std::vector<std::string> parts;
-  for (std::size_t i = 0; i < shape[0]; ++i) parts.push_back(bounds_text(bounds, shape.subspan(1), next));
+  for (std::size_t i = 0; i < shape[0]; ++i) parts.push_back(bounds_text(bounds, is_float32, shape.subspan(1), next));
   return fmt::format("[{}]", fmt::join(parts, ", "));
 }
 
 std::string space_text(const std::string& text) {
-  const json::object space = json::parse(text).as_object();
+  const json::object space = apps::parse_json(text).as_object();
   const json::string& type = space.at("type").as_string();
   if (type == "Discrete")
     return fmt::format(R"({{"type": "Discrete", "dtype": "int64", "start": {}, "n": {}}})",
@@ -54,11 +57,12 @@ std::string space_text(const std::string& text) {
   if (type != "Box") throw std::invalid_argument("a space of the kind " + std::string(type));
   std::vector<std::size_t> shape;
   for (const json::value& axis : space.at("shape").as_array()) shape.push_back(axis.to_number<std::size_t>());
+  const bool is_float32 = space.at("dtype").as_string() == "float32";
   std::size_t low = 0, high = 0;
   return fmt::format(R"({{"type": "Box", "dtype": "{}", "shape": {}, "low": {}, "high": {}}})",
                      std::string(space.at("dtype").as_string()), json::serialize(space.at("shape")),
-                     bounds_text(space.at("low").as_array(), shape, low),
-                     bounds_text(space.at("high").as_array(), shape, high));
+                     bounds_text(space.at("low").as_array(), is_float32, shape, low),
+                     bounds_text(space.at("high").as_array(), is_float32, shape, high));
 }
 
 }  // namespace
@@ -84,7 +88,7 @@ troupe::Result<std::string> minari_metadata(const MinariWords& words) {
     // One digit behind the point, of megabytes.
     out["dataset_size"] = std::round(static_cast<double>(words.bytes) / 1e5) / 10;
     if (!words.env_spec.empty()) {
-      json::object spec = json::parse(words.env_spec).as_object();
+      json::object spec = apps::parse_json(words.env_spec).as_object();
       spec.emplace("additional_wrappers", json::array());  // Gymnasium demands it
       out["env_spec"] = json::serialize(spec);
     }

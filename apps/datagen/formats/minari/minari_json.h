@@ -1,7 +1,7 @@
 // The words of a Minari data set: `metadata.json`, with spaces as minari's serialize_space writes them. Pure; any
 // thread.
 //
-// MNJ-1  What it gives minari 0.5.4 reads; bounds of float32 and whole numbers come back to the bit, infinite ones too.
+// MNJ-1  What it gives minari 0.5.4 reads; bounds come back to the bit, infinite ones too.
 #pragma once
 
 #include <cstdint>

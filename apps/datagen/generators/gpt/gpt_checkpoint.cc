@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/common/input_file.h"
 #include "apps/common/safetensors/safetensors.h"
 
 namespace datagen {
@@ -31,14 +32,18 @@ troupe::Result<GptOptions> options_from(const apps::ArrayFile& file, const std::
 
 troupe::Result<std::vector<float>> parameters_from(const apps::ArrayFile& file, const std::string& path,
                                                    const GptShape& shape) {
-  std::vector<float> out(shape.parameter_count());
-  for (const Tensor& tensor : shape.layout()) {
+  const auto layout = shape.layout();
+  for (const Tensor& tensor : layout) {  // before memory is asked for
     const auto* entry = file.find(tensor.name);
     if (entry == nullptr || entry->dtype != "F32" || entry->shape != tensor.shape ||
         entry->size != tensor.size * sizeof(float))
       return troupe::InvalidArgumentError(
           fmt::format("{} has no {} of the type and shape that its other arrays want", path, tensor.name));
-    std::memcpy(out.data() + tensor.offset, file.bytes(*entry).data(), entry->size);
+  }
+  std::vector<float> out(shape.parameter_count());
+  for (const Tensor& tensor : layout) {
+    const auto bytes = file.bytes(*file.find(tensor.name));
+    std::memcpy(out.data() + tensor.offset, bytes.data(), bytes.size());
   }
   return out;
 }
@@ -51,6 +56,7 @@ troupe::Result<troupe::train::Vocabulary> vocabulary_from(const std::filesystem:
         "the checkpoint has {} tokens: name the text that it was trained on with --text, its characters are the tokens",
         tokens));
   }
+  if (const auto plain = apps::open_input(text); !plain.ok()) return plain.error_ptr();
   auto data = troupe::train::load_text(text);
   if (!data.ok()) return data.error_ptr();
   if (data->vocabulary.size() != tokens)  // GCK-1

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/common/precise_json.h"
 #include "apps/datagen/files/sha256.h"
 #include "apps/datagen/generators/file_digest.h"
 #include "apps/datagen/generators/trajectories/episode_player.h"
@@ -80,7 +81,7 @@ std::string env_spec_json(const rl::EnvSetup& setup, const rl::EnvSpecs& specs) 
   out["order_enforce"] = true;
   out["disable_env_checker"] = false;
   boost::system::error_code failed;
-  out["kwargs"] = boost::json::parse(setup.kwargs, failed);
+  out["kwargs"] = apps::parse_json(setup.kwargs, failed);
   out["additional_wrappers"] = boost::json::array();
   out["vector_entry_point"] = nullptr;
   return boost::json::serialize(out);
@@ -349,6 +350,10 @@ class TrajectoryOptions final : public GeneratorOptions {
     for (std::size_t i = 0; i < chosen.size(); ++i)
       if (apps::value_of(chosen[i]) != apps::value_of(unset[i]))
         if (troupe::Status set = apps::assign(target[i], apps::value_of(chosen[i])); !set.ok()) return set.error_ptr();
+    if (settings_.env.python == defaults.python)  // the policy's, which may be anybody's (TRJ-4)
+      if (troupe::Status trusted = rl::check_programs(out); !trusted.ok())
+        return troupe::InvalidArgumentError(
+            fmt::format("{}: {}; or name another one with --python", settings_.policy, trusted.error().message()));
     return out;
   }
 

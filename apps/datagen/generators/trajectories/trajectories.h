@@ -15,6 +15,7 @@
 //        streams give it its environment's seed, its behaviour, and the seed of its draws of actions.
 // TRJ-2  Digests of the policies' files are in identity() and in the words of the data set (GEN-3).
 // TRJ-3  A policy that does not fit the environment is an InvalidArgumentError that says what it sees or does.
+// TRJ-4  A Python that a policy's file names is run only where nobody else could have put it there (NPG-1).
 #pragma once
 
 #include "apps/datagen/generators/generator.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -87,18 +88,24 @@ Type type_from(const arrow::Field& field, const arrow::DataType& type) {
   }
 }
 
+/// No overflow of what a row holds.
+void add_axis(const arrow::Field& from, std::int64_t axis, Field& field) {
+  constexpr std::size_t kMost = std::size_t{1} << 32;
+  if (axis < 1 || static_cast<std::size_t>(axis) > kMost / field.elements()) refuse(from);
+  field.shape.push_back(static_cast<std::size_t>(axis));
+}
+
 Field field_from(const arrow::Field& from) {
   Field field{.name = from.name(), .nullable = from.nullable()};
   const arrow::DataType* type = from.type().get();
   if (type->id() == arrow::Type::EXTENSION) {
     const auto* tensor = dynamic_cast<const arrow::extension::FixedShapeTensorType*>(type);
     if (tensor == nullptr) refuse(from);
-    for (const std::int64_t axis : tensor->shape()) field.shape.push_back(static_cast<std::size_t>(axis));
+    for (const std::int64_t axis : tensor->shape()) add_axis(from, axis, field);
     type = tensor->value_type().get();
   } else {
     for (; type->id() == arrow::Type::FIXED_SIZE_LIST; type = type->field(0)->type().get())
-      field.shape.push_back(
-          static_cast<std::size_t>(static_cast<const arrow::FixedSizeListType&>(*type).list_size()));
+      add_axis(from, static_cast<const arrow::FixedSizeListType&>(*type).list_size(), field);
   }
   field.type = type_from(from, *type);
   return field;
@@ -116,9 +123,28 @@ void take_texts(const arrow::Array& from, Column& to) {
   }
 }
 
+/// What the file's words say of the type and what is there are two things, and both are the file's.
+void check_numbers(const arrow::Array& from, const arrow::Array& flat, std::int64_t first, const Field& field) {
+  const auto rows = static_cast<std::size_t>(from.length());
+  const std::size_t width = field.elements();
+  const auto bad = [&](std::string_view why) {
+    troupe::SerializationError(fmt::format("column '{}' is damaged: {}", field.name, why)).raise();
+  };
+  if (flat.type_id() != arrow_type(field.type)->id()) bad("its numbers are of another type");
+  if (first > flat.length() || (rows > 0 && width > static_cast<std::size_t>(flat.length() - first) / rows))
+    bad("it has too few numbers for its rows");
+  if (&flat == &from || flat.null_count() == 0) return;
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (from.IsNull(static_cast<std::int64_t>(row))) continue;
+    const std::int64_t begin = first + static_cast<std::int64_t>(row * width);
+    for (std::int64_t i = begin; i < begin + static_cast<std::int64_t>(width); ++i)
+      if (flat.IsNull(i)) bad("a number is missing within a row");
+  }
+}
+
 void take_numbers(const arrow::Array& from, Column& to) {
   const std::size_t size = size_of(to.field().type);
-  const auto width = static_cast<std::int64_t>(to.field().elements());
+  const std::size_t width = to.field().elements();
   const arrow::Array* flat = &from;
   std::int64_t first = 0;  // its first element in `flat`
   while (flat->type_id() == arrow::Type::FIXED_SIZE_LIST) {
@@ -126,8 +152,10 @@ void take_numbers(const arrow::Array& from, Column& to) {
     first = lists.value_offset(first);
     flat = lists.values().get();
   }
-  to.resize(static_cast<std::size_t>(from.length()));
-  const std::int64_t count = from.length() * width;
+  const auto rows = static_cast<std::size_t>(from.length());
+  check_numbers(from, *flat, first, to.field());
+  to.resize(rows);
+  const auto count = static_cast<std::int64_t>(rows * width);
   if (count == 0) return;
   if (to.field().type == Type::kBool) {
     const auto& bits = static_cast<const arrow::BooleanArray&>(*flat);
