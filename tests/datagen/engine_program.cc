@@ -78,6 +78,29 @@ class FaultyOptions final : public GeneratorOptions {
   FaultSettings settings_;
 };
 
+/// A shard is a file without bytes.
+class SilentWriter final : public ShardWriter {
+ public:
+  void append(const Table&) override {}
+  void finish() override {}
+};
+
+class SilentOptions final : public FormatOptions {
+ public:
+  [[nodiscard]] std::vector<apps::Setting> settings() override { return {}; }
+  [[nodiscard]] troupe::Result<std::map<std::string, std::string>> libraries() override {
+    return std::map<std::string, std::string>();
+  }
+  [[nodiscard]] std::string shard_name(const ShardInfo& shard) const override {
+    return fmt::format("data/part-{:05}", shard.index);
+  }
+  [[nodiscard]] troupe::Status check(const Schema&) const override { return {}; }
+  [[nodiscard]] troupe::Result<std::unique_ptr<ShardWriter>> open(std::shared_ptr<const Schema>, const ShardInfo&,
+                                                                  ByteSink&) override {
+    return std::unique_ptr<ShardWriter>(std::make_unique<SilentWriter>());
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -90,5 +113,10 @@ int main(int argc, char** argv) {
                       .samples_per_shard = 10})
       .value();
   register_format(test::lines()).value();
+  register_format({.name = "silent",
+                   .help = "Files without bytes",
+                   .version = 1,
+                   .options = [] { return std::make_unique<SilentOptions>(); }})
+      .value();
   return troupe::run(argc, argv, &run_program);
 }

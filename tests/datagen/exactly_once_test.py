@@ -112,8 +112,9 @@ class ExactlyOnceTest(ProgramCase):
                 arguments = ("resume",)
             self.assertEqual(kills, 4)
             result = self.result(out)
-            # The driver's end is the end of all its workers; and some shards were made and not committed yet.
-            self.assertLessEqual(result["wasted_shards"], 2 * workers, result)
+            # The driver's end is the end of all its workers, and the shards that were open then are the bound. 1 worker
+            # of 2 CPUs: none waits behind a busy one; else, for shards of 20 ms: four a worker (WIN-1).
+            self.assertLessEqual(result["wasted_shards"], 1 if workers == 1 else 4 * workers, result)
             self.assertGreater(result["shards_before"], 0)
             self.check(out, digest)
 
@@ -247,7 +248,15 @@ class ExactlyOnceTest(ProgramCase):
         result = self.result(out)
         self.assertEqual(result["travelled_shards"], result["shards_of_node"][second["node_id"]])
         self.assertGreater(result["travelled_shards"], 0)
+        # A shard without bytes is a file too (CRD-1).
+        silent = f"{out}/silent"
+        os.mkdir(silent)
+        self.datagen("run", "--generator", "faulty", "--format", "silent", *self.JOB[4:], *self.SLOW, "--out", silent,
+                     "--troupe-address", first["address"])
+        self.assertGreater(self.result(silent)["travelled_shards"], 0)
+        self.assertEqual(len(self.shards_there(silent)), SHARDS)
         self.troupe("stop", "--all")
+        self.assertIn("good", self.datagen("verify", silent))
         self.check(out, digest)
 
 

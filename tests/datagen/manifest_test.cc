@@ -244,6 +244,22 @@ TEST(Journal, ALifeFollowsItsOwnRunOnly) {
   EXPECT_TRUE(again(2).ok());
 }
 
+/// DJR-5: a life that died before it had published leaves nothing to follow, but the epoch before the run.
+TEST(Journal, ALifeThatDiedBeforePublishingIsFollowed) {
+  const TemporaryFolder folder;
+  const auto again = [&](std::uint64_t run, std::uint64_t before) {
+    return Journal::take_over(
+        folder / "manifest", {.owner = owner(), .run = run, .successor_of_itself = true, .epoch_before = before});
+  };
+  EXPECT_TRUE(again(1, 0).ok());
+  EXPECT_TRUE(again(2, 1).ok());
+  EXPECT_FALSE(again(3, 1).ok()) << "another run has come between";
+  const NewestEpoch newest = newest_epoch(folder / "manifest").value();
+  EXPECT_EQ(newest.epoch, 2u);
+  EXPECT_EQ(newest.run, 2u);
+  EXPECT_EQ(newest_epoch(folder / "none").value().epoch, 0u);
+}
+
 /// DJR-2: a record that comes between a successor's reading and its publishing is not lost. The old journal's file is
 /// written to by hand where no test could be quick enough.
 TEST(Journal, LateRecordsAreTakenAlong) {

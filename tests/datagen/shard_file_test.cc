@@ -176,6 +176,11 @@ TEST(Temporaries, OnlyOursOfOldEpochsGo) {
   EXPECT_EQ(sweep_temporaries({folder.path(), folder / "missing"}, 2).value(), 2u);
   EXPECT_EQ(folder.files(), 4u);
   EXPECT_TRUE(fs::exists(folder / ".c.3.0.tmp"));
+  for (const char* name : {"result.json.tmp.4711", ".tmp.1", "x.tmp", "x.tmp.", "x.tmp.1a"})
+    test::put(folder / name, "x");
+  ASSERT_TRUE(sweep_asides({folder.path(), folder / "missing"}).ok());  // TMP-2
+  EXPECT_EQ(folder.files(), 8u);
+  EXPECT_FALSE(fs::exists(folder / "result.json.tmp.4711"));
 }
 
 }  // namespace

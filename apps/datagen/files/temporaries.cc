@@ -24,6 +24,22 @@ std::optional<std::uint64_t> cut_number(std::string_view& name) {
   return out;
 }
 
+/// Removes the files that are meant; how many they were. A missing folder has none.
+template <class Meant> troupe::Result<std::uint64_t> sweep(const std::set<fs::path>& folders, const Meant& meant) {
+  std::uint64_t removed = 0;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      if (!meant(at->path().filename().string())) continue;
+      if (::unlink(at->path().c_str()) == 0) ++removed;
+      else if (errno != ENOENT) return file_error(errno, "cannot remove", at->path());
+    }
+    if (error && error != std::errc::no_such_file_or_directory)
+      return file_error(error.value(), "cannot look into the folder", folder);
+  }
+  return removed;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> epoch_of_temporary(std::string_view name) {
@@ -36,19 +52,17 @@ std::optional<std::uint64_t> epoch_of_temporary(std::string_view name) {
 }
 
 troupe::Result<std::uint64_t> sweep_temporaries(const std::set<fs::path>& folders, std::uint64_t epoch) {
-  std::uint64_t removed = 0;
-  for (const fs::path& folder : folders) {
-    std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-      const std::optional<std::uint64_t> of = epoch_of_temporary(at->path().filename().string());
-      if (!of || *of > epoch) continue;
-      if (::unlink(at->path().c_str()) == 0) ++removed;
-      else if (errno != ENOENT) return file_error(errno, "cannot remove", at->path());
-    }
-    if (error && error != std::errc::no_such_file_or_directory)
-      return file_error(error.value(), "cannot look into the folder", folder);
-  }
-  return removed;
+  return sweep(folders, [&](std::string_view name) {
+    const std::optional<std::uint64_t> of = epoch_of_temporary(name);
+    return of && *of <= epoch;
+  });
+}
+
+troupe::Status sweep_asides(const std::set<fs::path>& folders) {
+  const auto swept = sweep(folders, [](std::string_view name) {
+    return cut_number(name) && name.size() > 4 && name.ends_with(".tmp") && !name.starts_with('.');
+  });
+  return swept.ok() ? troupe::Status() : troupe::Status(swept.error_ptr());
 }
 
 }  // namespace datagen

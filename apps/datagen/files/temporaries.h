@@ -3,6 +3,8 @@
 // Any thread.
 //
 // TMP-1  Nothing else than files of that pattern is removed, and only those of epochs up to the one that is given.
+// TMP-2  Files that go beside shards (result.json, those of a format) are written by apps::write_file, which leaves
+//        `<name>.tmp.<process>` when it is killed.
 #pragma once
 
 #include <cstdint>
@@ -20,5 +22,8 @@ namespace datagen {
 
 /// Removes those of epochs up to `epoch` in these folders; how many they were. A missing folder has none.
 troupe::Result<std::uint64_t> sweep_temporaries(const std::set<std::filesystem::path>& folders, std::uint64_t epoch);
+
+/// TMP-2, whoever's it is: for who begins a run. A missing folder has none.
+troupe::Status sweep_asides(const std::set<std::filesystem::path>& folders);
 
 }  // namespace datagen

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -47,14 +48,15 @@ troupe::Result<std::vector<std::uint64_t>> epochs_in(const fs::path& folder) {
   return out;
 }
 
-/// From `offset` to its end. NotFoundError: it is gone.
-troupe::Result<std::vector<std::byte>> read_from(const fs::path& path, std::uint64_t offset) {
+/// From `offset` to its end, and no more than `most` bytes. NotFoundError: it is gone.
+troupe::Result<std::vector<std::byte>> read_from(const fs::path& path, std::uint64_t offset,
+                                                 std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
   const auto file = apps::open_input(path);
   if (!file.ok()) return file.error_ptr();
   struct stat status {};
   if (::fstat(file->get(), &status) != 0) return file_error(errno, "cannot read", path);
   const auto size = static_cast<std::uint64_t>(status.st_size);
-  std::vector<std::byte> out(size > offset ? size - offset : 0);
+  std::vector<std::byte> out(std::min(most, size > offset ? size - offset : 0));
   std::size_t have = 0;
   while (have < out.size()) {
     const ssize_t count =
@@ -197,6 +199,24 @@ troupe::Result<ReadManifest> read_manifest(const fs::path& folder, const Journal
   return checked(folder, *std::move(latest), owner);
 }
 
+troupe::Result<NewestEpoch> newest_epoch(const fs::path& folder) {
+  std::uint64_t gone = 0;
+  while (true) {
+    const auto epochs = epochs_in(folder);
+    if (!epochs.ok()) return epochs.error_ptr();
+    if (epochs->empty()) return NewestEpoch{};
+    const std::uint64_t epoch = epochs->back();
+    const auto head = read_from(file_of(folder, epoch), 0, kJournalHead);
+    if (!head.ok() && head.error().code() == troupe::ErrorCode::kNotFound && epoch > gone) {
+      gone = epoch;  // a successor has removed it
+      continue;
+    }
+    if (!head.ok()) return head.error_ptr();
+    const auto contents = parse_journal(*head);
+    return NewestEpoch{epoch, contents.ok() && contents->head ? contents->head->run : 0};
+  }
+}
+
 troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const TakeOver& take) {
   if (troupe::Status made = make_folder(folder); !made.ok()) return made.error_ptr();
   while (true) {
@@ -205,7 +225,7 @@ troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const
     const std::uint64_t good_bytes = latest->contents.good_bytes;
     auto before = checked(folder, *std::move(latest), take.owner);
     if (!before.ok()) return before.error_ptr();
-    if (take.successor_of_itself && before->run != take.run)
+    if (take.successor_of_itself && before->run != take.run && before->epoch != take.epoch_before)
       return troupe::RuntimeEnvError(fmt::format("another coordinator has taken over {}: this run is over there",
                                                  folder.parent_path().string()));
     if (troupe::Status status = add_older(folder, before->epoch, take.owner, before->manifest); !status.ok())

@@ -12,7 +12,7 @@
 // DJR-3  Once a newer epoch exists, commit() is a RuntimeEnvError that says so, and for readers nothing was added.
 // DJR-4  Readers take the greatest epoch alone. Damage keeps the good prefix and is reported; a newer version or
 //        another job is an InvalidArgumentError.
-// DJR-5  A life of a coordinator goes on only where no other run has come between (`successor_of`).
+// DJR-5  A later life of a coordinator goes on only where no other run has come between (`successor_of_itself`).
 #pragma once
 
 #include <cstdint>
@@ -46,13 +46,20 @@ struct ReadManifest {
 [[nodiscard]] troupe::Result<ReadManifest> read_manifest(const std::filesystem::path& folder,
                                                          const JournalOwner& owner);
 
+/// Of the greatest epoch, by its head alone; zeros when there is none, or its head is damaged.
+struct NewestEpoch {
+  std::uint64_t epoch = 0, run = 0;
+};
+[[nodiscard]] troupe::Result<NewestEpoch> newest_epoch(const std::filesystem::path& folder);
+
 class Journal {
  public:
   struct Opened;
   struct TakeOver {
     JournalOwner owner;
     std::uint64_t run = 0;      ///< of the one that takes over
-    bool successor_of_itself = false;  ///< DJR-5: only where the last epoch is of this run
+    bool successor_of_itself = false;  ///< DJR-5: only where the last epoch is of this run, or still `epoch_before`
+    std::uint64_t epoch_before = 0;    ///< the greatest one when the run began: no life of it has published then
   };
   /// Begins the next epoch. When another one is quicker it tries anew, behind that one.
   static troupe::Result<Opened> take_over(const std::filesystem::path& folder, const TakeOver& take);

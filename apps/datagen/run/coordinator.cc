@@ -24,7 +24,8 @@ Journal::Opened open(const CoordinatorOptions& options, const Plan& plan) {
   return Journal::take_over(fs::path(options.out) / "manifest",
                             {.owner = {.job = sha256(options.config), .shards = plan.shards()},
                              .run = options.run,
-                             .successor_of_itself = troupe::runtime_context().attempt > 0})
+                             .successor_of_itself = troupe::runtime_context().attempt > 0,
+                             .epoch_before = options.epoch_before})
       .value();
 }
 
@@ -65,6 +66,8 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
   }
   sync_folder(out).value();  // a run before may have died between making a folder and syncing this one
   start.temporaries = sweep_temporaries(paths, epoch() - 1).value();
+  paths.insert(out);
+  sweep_asides(paths).value();
   return start;
 }
 
@@ -82,9 +85,8 @@ std::uint64_t Coordinator::commit(const std::vector<CommitEntry>& group, std::ui
   std::vector<ShardRecord> records;
   std::set<fs::path> folders;
   for (const CommitEntry& entry : group) {
-    const bool travelled = !entry.bytes.empty();
-    if (travelled) write_delivered(entry, epoch);
-    if (travelled || !entry.folder_synced) folders.insert((fs::path(options_.out) / entry.record.name).parent_path());
+    if (entry.travelled) write_delivered(entry, epoch);
+    if (!entry.folder_synced) folders.insert((fs::path(options_.out) / entry.record.name).parent_path());
   }
   for (const fs::path& folder : folders) sync_folder(folder).value();
   Manifest& manifest = opened_.before.manifest;

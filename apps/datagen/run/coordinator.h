@@ -22,6 +22,7 @@ struct CoordinatorOptions {
   std::string config = {};     ///< JobConfig::canonical
   std::string out = {};
   std::uint64_t run = 0;  ///< a number of this run
+  std::uint64_t epoch_before = 0;  ///< the newest one when the run began
 };
 
 class Coordinator {

@@ -1,16 +1,25 @@
 #include "apps/datagen/run/dataset_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <random>
+#include <string_view>
+#include <utility>
 
 #include <boost/json.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/common/descriptor.h"
 #include "apps/common/input_file.h"
-#include "apps/common/output_file.h"
 #include "apps/common/precise_json.h"
+#include "apps/datagen/files/file_error.h"
 #include "apps/datagen/files/folders.h"
+#include "apps/datagen/files/free_name.h"
+#include "apps/datagen/files/shard_file.h"
 
 namespace datagen {
 namespace {
@@ -35,6 +44,10 @@ troupe::Status check_name(const std::string& name) {
 
 fs::path job_file(const fs::path& out) { return out / "manifest" / "job.json"; }
 
+/// job.json on its way, named so that no other process, on whatever machine, has the same file.
+constexpr std::string_view kAside = ".job.json.";
+bool is_aside(std::string_view name) { return name.starts_with(kAside); }
+
 /// Something that is none of ours: not even of a run that failed before it began.
 troupe::Status check_free(const fs::path& out) {
   std::error_code error;
@@ -45,11 +58,68 @@ troupe::Status check_free(const fs::path& out) {
     if (name != "result.json" && name != "manifest")
       return troupe::InvalidArgumentError(fmt::format("{} holds {}, and no data set of datagen: choose another --out, "
                                                       "or empty it", out.string(), name));
-    if (name == "manifest" && !fs::is_empty(at->path(), error))
+  }
+  for (fs::directory_iterator at(out / "manifest", error), end; !error && at != end; at.increment(error))
+    if (!is_aside(at->path().filename().string()))
       return troupe::InvalidArgumentError(fmt::format("{} has a manifest without its job.json: choose another --out",
                                                       out.string()));
-  }
   return {};
+}
+
+/// On disk, but for its name.
+troupe::Status write_whole(const fs::path& path, std::string_view rest) {
+  const apps::Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (file.get() < 0) return file_error(errno, "cannot write", path);
+  while (!rest.empty()) {
+    const ssize_t count = ::write(file.get(), rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return file_error(errno, "cannot write", path);
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::fsync(file.get()) != 0) return file_error(errno, "cannot sync", path);
+  return {};
+}
+
+/// Whoever's they are: nobody needs one any more when there is a job.json.
+void remove_asides(const fs::path& out) {
+  std::error_code error;
+  for (fs::directory_iterator at(out / "manifest", error), end; !error && at != end; at.increment(error))
+    if (is_aside(at->path().filename().string())) ::unlink(at->path().c_str());
+}
+
+/// DSF-1.
+troupe::Result<DatasetFolder> found_begun(const fs::path& out, DatasetFolder found, const JobConfig& config,
+                                          const std::string& name) {
+  if (const auto changed = differences(found.config, config); !changed.empty())
+    return troupe::InvalidArgumentError(
+        fmt::format("{} holds another data set: {}. Choose another --out, or the settings it was begun with",
+                    out.string(), fmt::join(changed, "; ")));
+  if (!name.empty() && name != found.name)
+    return troupe::InvalidArgumentError(fmt::format("{} holds another data set: name: was {}, now {}", out.string(),
+                                                    found.name, name));
+  return found;
+}
+
+/// False: another one was quicker, or has removed our aside as one that nobody needs any more.
+troupe::Result<bool> publish(const fs::path& out, const DatasetFolder& begun) {
+  const json::object object{{"datagen", kFolderVersion},
+                            {"name", begun.name},
+                            {"hash", hex(begun.config.hash())},
+                            {"config", apps::parse_json(begun.config.canonical())}};
+  const fs::path folder = out / "manifest";
+  std::random_device random;
+  const fs::path aside = folder / fmt::format("{}{:08x}{:08x}.tmp", kAside, random(), random());
+  std::error_code error;
+  if (troupe::Status written = write_whole(aside, json::serialize(object) + "\n"); !written.ok()) {
+    ::unlink(aside.c_str());
+    return written.error_ptr();
+  }
+  const int code = take_free_name(aside, job_file(out));
+  if (code != 0) ::unlink(aside.c_str());
+  if (code == EEXIST || (code == ENOENT && fs::exists(job_file(out), error))) return false;
+  if (code != 0) return file_error(code, "cannot make", job_file(out));
+  if (troupe::Status synced = sync_folder(folder); !synced.ok()) return synced.error_ptr();
+  return true;
 }
 
 }  // namespace
@@ -98,30 +168,26 @@ troupe::Result<ReadManifest> read_shards(const fs::path& out, const DatasetFolde
 }
 
 troupe::Result<DatasetFolder> open_dataset(const fs::path& out, const JobConfig& config, const std::string& name) {
-  auto found = read_dataset(out);
-  if (found.ok()) {
-    if (const auto changed = differences(found->config, config); !changed.empty())
-      return troupe::InvalidArgumentError(
-          fmt::format("{} holds another data set: {}. Choose another --out, or the settings it was begun with",
-                      out.string(), fmt::join(changed, "; ")));
-    if (!name.empty() && name != found->name)
-      return troupe::InvalidArgumentError(fmt::format("{} holds another data set: name: was {}, now {}", out.string(),
-                                                      found->name, name));
-    return found;
-  }
-  if (found.error().code() != troupe::ErrorCode::kNotFound) return found.error_ptr();
-  if (troupe::Status free = check_free(out); !free.ok()) return free.error_ptr();
   DatasetFolder begun{config, name.empty() ? fs::absolute(out).lexically_normal().filename().string() : name};
   if (begun.name.empty()) begun.name = fs::absolute(out).lexically_normal().parent_path().filename().string();
-  if (troupe::Status fits = check_name(begun.name); !fits.ok()) return fits.error_ptr();
-  if (troupe::Status made = make_folder(out / "manifest"); !made.ok()) return made.error_ptr();
-  const json::object object{{"datagen", kFolderVersion},
-                            {"name", begun.name},
-                            {"hash", hex(config.hash())},
-                            {"config", apps::parse_json(config.canonical())}};
-  if (troupe::Status written = apps::write_file(job_file(out), json::serialize(object) + "\n"); !written.ok())
-    return written.error_ptr();
-  return begun;
+  for (bool again = false;; again = true) {
+    auto found = read_dataset(out);
+    if (found.ok()) {
+      remove_asides(out);
+      return found_begun(out, *std::move(found), config, name);
+    }
+    if (again || found.error().code() != troupe::ErrorCode::kNotFound) return found.error_ptr();
+    std::error_code error;
+    const troupe::Status free = check_free(out);
+    if (!free.ok() && !fs::exists(job_file(out), error)) return free.error_ptr();  // else it was begun meanwhile
+    if (!free.ok()) continue;
+    if (troupe::Status fits = check_name(begun.name); !fits.ok()) return fits.error_ptr();
+    if (troupe::Status made = make_folder(out / "manifest"); !made.ok()) return made.error_ptr();
+    const auto published = publish(out, begun);
+    if (!published.ok()) return published.error_ptr();
+    if (*published) remove_asides(out);
+    if (*published) return begun;
+  }
 }
 
 }  // namespace datagen

@@ -82,6 +82,7 @@ class DatasetRun::Impl {
       if (started_ != Clock::time_point()) report_.seconds = seconds_since(started_);
       const troupe::ErrorPtr kept = troupe::Error::make(error.record());
       abandon();
+      look_who_goes_on(*kept);
       kept->raise();
     }
     end();
@@ -104,6 +105,7 @@ class DatasetRun::Impl {
   void take(OpenShard open);
   void take_answer();
   void abandon();
+  void look_who_goes_on(const troupe::Error& failed);
   void end();
   void finish();
 
@@ -119,6 +121,8 @@ class DatasetRun::Impl {
   RunReport report_;
   std::optional<Job> job_;
   std::optional<RunToken> token_;
+  std::uint64_t run_ = 0;          // a number that no other run has
+  std::optional<std::uint64_t> epoch_before_;  // the newest one when it began
   std::set<std::string> folders_;  // of shards, below out_
   troupe::ActorHandle<Coordinator> coordinator_;
   RunPlace place_;
@@ -143,9 +147,12 @@ void DatasetRun::Impl::begin() {
     folders_.insert(fs::path(job_->format().shard_name(job_->shard(shard))).parent_path().string());
   const std::string home = troupe::runtime_context().node_id;
   std::random_device random;
+  run_ = std::uint64_t{random()} << 32 | random();
+  epoch_before_ = newest_epoch(out_ / "manifest").value().epoch;
   const CoordinatorOptions options{.config = dataset_.config.canonical(),
                                    .out = out_.string(),
-                                   .run = std::uint64_t{random()} << 32 | random()};
+                                   .run = run_,
+                                   .epoch_before = *epoch_before_};
   coordinator_ = troupe::actor<Coordinator>
                      .options({.max_restarts = kCoordinatorLives,
                                .restart_backoff = {.initial = 5ms},
@@ -187,7 +194,6 @@ void DatasetRun::Impl::begin() {
 
 void DatasetRun::Impl::begin_token() {
   auto token = RunToken::create(out_, report_.first_epoch, kOldTasks);
-  if (!token.ok()) report_.taken_over = enter_run(out_, report_.first_epoch, {}).state == TokenEntry::State::kOther;
   token_.emplace(*std::move(token));
 }
 
@@ -309,9 +315,12 @@ void DatasetRun::Impl::take(OpenShard open) {
   report_.retries += record.attempt - open.tries * (settings_.retries + 1);
   report_.wasted_shards += outcome->wasted;
   report_.wasted_rows += outcome->was_there ? record.rows : outcome->wasted * record.rows;
-  if (!outcome->bytes.empty()) ++report_.travelled;
+  if (outcome->travelled) ++report_.travelled;
   ++report_.shards_of_node[outcome->node];
-  made_.push_back({.record = record, .folder_synced = outcome->folder_synced, .bytes = outcome->bytes});
+  made_.push_back({.record = record,
+                   .folder_synced = outcome->folder_synced,
+                   .travelled = outcome->travelled,
+                   .bytes = outcome->bytes});
 }
 
 void DatasetRun::Impl::take_answer() {
@@ -344,10 +353,18 @@ void DatasetRun::Impl::abandon() {
   } catch (const troupe::Error& error) { events_.note(error.message()); }
 }
 
+/// A run that was taken over from may fail by anything: what it needs is removed or replaced under its hands.
+void DatasetRun::Impl::look_who_goes_on(const troupe::Error& failed) {
+  const auto newest = newest_epoch(out_ / "manifest");
+  report_.taken_over = epoch_before_ && newest.ok() && newest->epoch > *epoch_before_ && newest->run != run_;
+  if (report_.taken_over && failed.code() != troupe::ErrorCode::kCancelled &&
+      failed.message().find("taken over") == std::string::npos)
+    throw troupe::RuntimeEnvError(fmt::format("another run has taken over {} ({})", out_.string(), failed.message()));
+}
+
 void DatasetRun::Impl::end() {
   if (coordinator_) troupe::kill(std::exchange(coordinator_, {}));
   if (!token_) return;
-  report_.taken_over = token_->taken_over();
   std::optional<troupe::ErrorPtr> interrupted;
   try {
     if (!token_->close(kOwnTasks))

@@ -30,7 +30,8 @@ struct ShardOrder {
 struct ShardOutcome {
   ShardRecord record = {};
   bool folder_synced = false;        ///< else it is for the coordinator to do
-  troupe::Array<std::uint8_t> bytes = {};  ///< of a node that does not share the folder; else none
+  bool travelled = false;            ///< its node does not share the folder: the file is `bytes`, maybe none, to write
+  troupe::Array<std::uint8_t> bytes = {};
   bool was_there = false;            ///< the file was there already, with the same bytes
   std::uint32_t wasted = 0;          ///< attempts before this one that had begun
   double seconds = 0;
@@ -42,6 +43,7 @@ struct ShardOutcome {
 struct CommitEntry {
   ShardRecord record = {};
   bool folder_synced = false;
+  bool travelled = false;
   troupe::Array<std::uint8_t> bytes = {};
 };
 

@@ -135,8 +135,6 @@ troupe::Result<RunToken> RunToken::create(const fs::path& out, std::uint64_t epo
   return token;
 }
 
-bool RunToken::taken_over() const { return ::access(path_.c_str(), F_OK) != 0 && errno == ENOENT; }
-
 bool RunToken::close(troupe::Duration patience) { return remove_and_wait(path_, Clock::now() + patience); }
 
 }  // namespace datagen

@@ -43,8 +43,6 @@ class RunToken {
   RunToken& operator=(RunToken&&) noexcept = default;
 
   [[nodiscard]] const std::string& words() const { return words_; }
-  /// Has a newer run removed it? Not to be asked after close().
-  [[nodiscard]] bool taken_over() const;
   /// False: after `patience` there was still a task inside. Waits in the runtime: may throw CancelledError, when no
   /// task enters any more.
   bool close(troupe::Duration patience);

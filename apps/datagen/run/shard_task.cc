@@ -55,6 +55,7 @@ void write_memory(Maker& maker, std::uint64_t shard, std::uint32_t attempt, Shar
   out.record.bytes = sink.written();
   out.record.sha256 = sha256(sink.bytes());
   out.wasted = attempt;
+  out.travelled = true;
   troupe::ArrayBuilder<std::uint8_t> memory(sink.bytes().size());
   std::ranges::copy(sink.bytes(), std::as_writable_bytes(memory.span()).begin());
   out.bytes = std::move(memory).seal();

@@ -1,0 +1,126 @@
+"""Exactly once, step by step: at each call by which a run changes its folder the disk is full or broken, the process
+is killed, or it is stopped, another run takes over, and the first one wakes up. Afterwards the data set is the one
+that an undisturbed run makes, nothing is left beside it, and whoever failed said why. CRD-1, DJR-1 to DJR-5, DRN-1,
+DSF-2, RTK-1 to RTK-3, SFL-1 to SFL-4, TMP-2.
+
+interleavings_test.py PROGRAM TROUPE DISTURB: DISTURB is loaded into the program and its workers (disturb.cc).
+"""
+import errno
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(__file__))
+from program_case import ProgramCase  # noqa: E402
+
+SHARDS = 12
+JOB = ("--generator", "faulty", "--format", "lines", "--samples", 10 * SHARDS - 3, "--seed", 7, "--milliseconds", 3)
+# Call, file, which of them; in the order of a run.
+BEGIN = (("mkdir", "*/set/manifest", 1), ("write", "*/manifest/.job.json.*", 1), ("fsync", "*/manifest/.job.json.*", 1),
+         ("renameat2", "*/manifest/.job.json.*", 1), ("fsync", "*/set/manifest", 1))
+JOURNAL = (("open", "*/manifest/.000001.log.*", 1), ("pwrite", "*/manifest/*.log*", 1),
+           ("fsync", "*/manifest/*.log*", 1), ("link", "*/manifest/*.log*", 1), ("fsync", "*/set/manifest", 2))
+TOKEN = (("write", "*/manifest/*.token*", 1), ("rename", "*/manifest/*.token*", 1))
+SHARD = (("mkdir", "*/set/data", 1), ("open", "*/data/.part-*", 3), ("write", "*/data/.part-*", 2),
+         ("fsync", "*/data/.part-*", 5), ("renameat2", "*/data/.part-*", 4))
+COMMIT = (("fsync", "*/set/data", 2), ("pwrite", "*/manifest/*.log*", 3), ("fdatasync", "*/manifest/*.log*", 2))
+END = (("unlink", "*/manifest/*.token", 1), ("write", "*/result.json.tmp.*", 1), ("rename", "*/result.json.tmp.*", 1))
+
+
+class InterleavingsTest(ProgramCase):
+    DISTURB = None
+
+    def setUp(self):
+        super().setUp()
+        self.datagen("run", *JOB, "--out", self.path("undisturbed"))
+        self.digest_wanted = self.result(self.path("undisturbed"))["digest"]
+        self.turn = 0
+
+    def disturbed(self, point, action):
+        """A run in a new folder in which that happens; the folder."""
+        self.turn += 1
+        out = self.path(f"{self.turn}/set")
+        os.mkdir(self.path(f"{self.turn}"))
+        call, pattern, nth = point
+        self.count = self.path(f"count-{self.turn}")
+        environment = {**self.environment, "LD_PRELOAD": self.DISTURB, "DATAGEN_DISTURB_COUNT": self.count,
+                       "DATAGEN_DISTURB": f"{call} {pattern} {nth} {action}"}
+        self.running = subprocess.Popen([self.PROGRAM, *map(str, ("run", *JOB, "--out", out, "--troupe-cpus", 2))],
+                                        env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.addCleanup(self.end, self.running)
+        return out
+
+    def end(self, running):
+        """Of a test that went wrong nobody is left, stopped or not."""
+        running.kill()
+        running.communicate()
+        for pid in self.processes("troupe-worker"):
+            os.kill(pid, signal.SIGKILL)
+
+    def victim(self):
+        """Where it happened; None as long as it has not."""
+        try:
+            with open(f"{self.count}.pid", encoding="utf-8") as file:
+                return int(file.read() or 0) or None
+        except OSError:
+            return None
+
+    def check(self, out):
+        left = [name for _, _, names in os.walk(out) for name in names if ".tmp" in name or name.endswith(".token")]
+        self.assertEqual(left, [])
+        result = self.result(out)
+        self.assertEqual((result["status"], result["digest"]), ("done", self.digest_wanted))
+        self.assertEqual(len(self.shards_there(out)), SHARDS)
+
+    def test_a_call_that_fails(self):
+        codes = itertools.cycle((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.EMFILE))
+        for point, code in zip((*BEGIN, *JOURNAL, *TOKEN, *SHARD, *COMMIT, *END), codes):
+            with self.subTest(point=point, code=errno.errorcode[code]):
+                out = self.disturbed((point[0], point[1], f"{point[2]}+"), code)
+                said = "".join(self.running.communicate(timeout=60))
+                self.assertIsNotNone(self.victim(), "there is such a call")
+                self.assertIn(self.running.returncode, (0, 1), said)
+                if self.running.returncode == 1:
+                    self.assertIn(os.strerror(code), said)
+                    self.assertNotIn("the driver ended with", said)
+                self.assertEqual(self.processes("troupe-worker"), [])
+                self.datagen("run", *JOB, "--out", out)
+                self.check(out)
+
+    def test_a_process_that_is_killed(self):
+        for point in (*BEGIN, *JOURNAL, *TOKEN, *SHARD, *COMMIT, *END):
+            with self.subTest(point=point):
+                out = self.disturbed(point, "KILL")
+                said = "".join(self.running.communicate(timeout=60))
+                self.assertIsNotNone(self.victim(), "there is such a call")
+                driver = self.victim() == self.running.pid
+                self.assertEqual(self.running.returncode, -signal.SIGKILL if driver else 0, said)
+                self.until("nobody is left", lambda: not self.processes("troupe-worker"))
+                if driver:
+                    self.datagen("run", *JOB, "--out", out)
+                self.check(out)
+
+    def test_a_process_that_is_stopped_and_wakes_up_after_another_run(self):
+        for point in (JOURNAL[2], JOURNAL[3], TOKEN[1], SHARD[2], SHARD[4], COMMIT[0], COMMIT[2]):
+            with self.subTest(point=point):
+                out = self.disturbed(point, "STOP")
+                victim = self.until("it happened", self.victim)
+                self.datagen("run", *JOB, "--out", out)
+                try:
+                    os.kill(victim, signal.SIGCONT)
+                except ProcessLookupError:
+                    pass  # its driver has found out meanwhile, and has ended it
+                said = "".join(self.running.communicate(timeout=60))
+                self.assertIn(self.running.returncode, (0, 1), said)
+                if self.running.returncode == 1:
+                    self.assertIn("taken over", said)
+                self.check(out)
+
+
+if __name__ == "__main__":
+    ProgramCase.PROGRAM, ProgramCase.TROUPE, InterleavingsTest.DISTURB = sys.argv[1:4]
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
