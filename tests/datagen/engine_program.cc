@@ -22,7 +22,7 @@ using namespace datagen;
 /// Numbers, after so many milliseconds, but for what `fault` says happens to the shard with sample `at`, the first time
 /// only where `once` names a file to remember it by.
 struct FaultSettings {
-  std::string fault = "none", once;
+  std::string fault = "none", once, log;
   std::uint64_t at = 0;
   std::uint64_t milliseconds = 0;
 };
@@ -33,6 +33,7 @@ class Faulty final : public Generator {
   [[nodiscard]] const Schema& schema() const override { return numbers_.schema(); }
 
   void generate(SampleRange range, const TableSink& sink) override {
+    if (!settings_.log.empty()) std::ofstream(settings_.log, std::ios::app) << range.begin << std::endl;
     const bool here = settings_.fault != "none" && range.begin <= settings_.at && settings_.at < range.end && is_time();
     if (here && settings_.fault == "throw") throw std::runtime_error("the generator has had enough");
     if (here && settings_.fault == "crash") ::raise(SIGSEGV);
@@ -67,6 +68,7 @@ class FaultyOptions final : public GeneratorOptions {
              .value = &settings_.fault,
              .choices = {"none", "throw", "crash", "late-crash", "hang", "short", "unstable"}},
             {.name = "once", .help = "File by which it is known to have happened", .value = &settings_.once},
+            {.name = "log", .help = "File with a line for each shard that was begun", .value = &settings_.log},
             {.name = "at", .help = "Sample at which it happens", .value = &settings_.at},
             {.name = "milliseconds", .help = "That a shard takes", .value = &settings_.milliseconds}};
   }

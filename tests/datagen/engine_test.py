@@ -9,6 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
+from exactly_once_matrix_test import checkpoint  # noqa: E402
 from program_case import ProgramCase  # noqa: E402
 
 
@@ -229,9 +230,25 @@ class EngineTest(ProgramCase):
         self.assertEqual(self.processes("troupe-worker"), [])
         self.assertEqual(self.temporaries(out), [])
         self.assertEqual(self.result(out)["status"], "interrupted")
+        said = self.datagen("verify", out, code=1)
+        self.assertRegex(said, r"\d+ of 40 shards are missing: 'datagen resume")
+        self.assertIn("not good", said)
         self.datagen("resume", out)
         self.datagen("run", *arguments, "--out", self.path("undisturbed"))
         self.assertEqual(self.digest(out), self.digest(self.path("undisturbed")))
+
+    def test_a_file_that_the_generator_reads_and_that_is_another_one_is_refused(self):
+        model, out = self.path("model.safetensors"), self.path("set")
+        checkpoint(model)
+        self.datagen("run", "--generator", "gpt-text", "--checkpoint", model, "--heads", 2, "--tokens", 5,
+                     "--samples", 2, "--out", out)
+        before = self.digest(out)
+        with open(model, "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(bytes(4))
+        said = self.datagen("resume", out, code=2)
+        self.assertRegex(said, r'another data set: generator\.identity\.\w+: was "[0-9a-f]{64}", now "[0-9a-f]{64}"')
+        self.assertEqual(self.digest(out), before)
 
     def test_a_folder_that_cannot_be_written(self):
         self.datagen("run", *self.NUMBERS, "--out", "/proc/none", code=1)

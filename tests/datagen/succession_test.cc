@@ -75,6 +75,19 @@ TEST(Succession, ACommitThatIsOvertakenBeforeItsWriteIsRefused) {
   EXPECT_EQ(read(folder), records(0, 2));
 }
 
+/// DJR-3: who is over already writes nothing.
+TEST(Succession, AnOlderEpochDoesNotWrite) {
+  const TemporaryFolder folder;
+  Journal::Opened first = take_over(folder, 1);
+  const Journal::Opened second = take_over(folder, 2);
+  bool wrote = false;
+  before_write = [&] { wrote = true; };
+  EXPECT_FALSE(first.journal.commit(records(0, 2)).ok());
+  before_write = nullptr;
+  EXPECT_FALSE(wrote);
+  EXPECT_TRUE(read(folder).empty());
+}
+
 /// DJR-2: answered before the successor's epoch was there to see, after the successor had read.
 TEST(Succession, ACommitDuringTheSuccessionIsTakenAlong) {
   const TemporaryFolder folder;
