@@ -91,6 +91,10 @@ int mkdir(const char* path, mode_t mode) {
   static const auto real = next<int(const char*, mode_t)>("mkdir");
   return fails("mkdir", path) ? -1 : real(path, mode);
 }
+ssize_t read(int fd, void* bytes, size_t size) {
+  static const auto real = next<ssize_t(int, void*, size_t)>("read");
+  return fails("read", fd) ? -1 : real(fd, bytes, size);
+}
 ssize_t write(int fd, const void* bytes, size_t size) {
   static const auto real = next<ssize_t(int, const void*, size_t)>("write");
   return fails("write", fd) ? -1 : real(fd, bytes, size);

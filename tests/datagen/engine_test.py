@@ -250,6 +250,21 @@ class EngineTest(ProgramCase):
         self.assertRegex(said, r'another data set: generator\.identity\.\w+: was "[0-9a-f]{64}", now "[0-9a-f]{64}"')
         self.assertEqual(self.digest(out), before)
 
+    def test_ctrl_c_while_verifying(self):
+        out, once = self.path("set"), self.path("once")
+        with open(once, "w", encoding="utf-8"):  # it hangs when this is not there
+            pass
+        self.datagen("run", *self.faulty("hang", "--at", 42, "--once", once), "--out", out)
+        before = self.digest(out)
+        os.remove(once)
+        with self.start("verify", out, "--regenerate", 10) as running:
+            self.until("a worker hangs at a shard", lambda: os.path.exists(once), running)
+            running.send_signal(signal.SIGINT)
+            said = "".join(running.communicate(timeout=60))
+        self.assertEqual(running.returncode, 130, said)
+        self.assertEqual((self.processes("troupe-worker"), self.temporaries(out)), ([], []))
+        self.assertEqual(self.digest(out), before)
+
     def test_a_folder_that_cannot_be_written(self):
         self.datagen("run", *self.NUMBERS, "--out", "/proc/none", code=1)
 

@@ -91,6 +91,21 @@ class InterleavingsTest(ProgramCase):
                 self.datagen("run", *JOB, "--out", out)
                 self.check(out)
 
+    def test_what_verify_cannot_read_is_not_removed(self):  # VRF-2
+        out = self.path("undisturbed")
+        before = sorted(self.shards_there(out))
+        for call, code in (("open", errno.EMFILE), ("read", errno.EIO)):
+            with self.subTest(call=call):
+                self.environment.update({"LD_PRELOAD": self.DISTURB, "DATAGEN_DISTURB_COUNT": self.path(call),
+                                         "DATAGEN_DISTURB": f"{call} */data/part-0000* 3+ {code}"})
+                said = self.datagen("verify", out, "--remove-bad", "--regenerate", 0, code=1)
+                self.assertIn(os.strerror(code), said)
+                self.assertIn("files could not be read and are left as they are", said)
+                self.assertEqual(sorted(self.shards_there(out)), before)
+        for name in ("LD_PRELOAD", "DATAGEN_DISTURB"):
+            del self.environment[name]
+        self.assertIn("good", self.datagen("verify", out))
+
     def test_a_process_that_is_killed(self):
         for point in (*BEGIN, *JOURNAL, *TOKEN, *SHARD, *COMMIT, *END):
             with self.subTest(point=point):

@@ -194,17 +194,21 @@ int execute(const VerifyCommand& command) {
     return failed(error);
   }
   for (const std::string& note : report.notes) fmt::print("{}\n", note);
+  std::size_t unreadable = 0;
   for (const BadShard& bad : report.bad) {
     fmt::print("bad: {}: {}\n", bad.record.name, bad.what);
     std::error_code error;
-    if (command.remove_bad) fs::remove(out / bad.record.name, error);
+    unreadable += bad.unreadable ? 1 : 0;
+    if (command.remove_bad && !bad.unreadable) fs::remove(out / bad.record.name, error);
   }
   for (const BadShard& bad : report.nondeterministic) fmt::print("bad: {}: {}\n", bad.record.name, bad.what);
   if (report.missing > 0)
     fmt::print("{} of {} shards are missing: 'datagen resume {}' makes them\n", report.missing, report.shards,
                out.string());
-  if (!report.bad.empty())
-    fmt::print("{} files are not what the manifest says: {}\n", report.bad.size(),
+  if (unreadable > 0)
+    fmt::print("{} files could not be read and are left as they are: what is wrong may not be in them\n", unreadable);
+  if (report.bad.size() > unreadable)
+    fmt::print("{} files are not what the manifest says: {}\n", report.bad.size() - unreadable,
                command.remove_bad ? "they were removed, 'datagen resume' makes them again"
                                   : "'datagen verify --remove-bad', then 'datagen resume', makes them again");
   fmt::print("{}: {} shards checked ({}), {} made again, {:.2f} s: {}\n", out.string(), report.checked,

@@ -115,16 +115,17 @@ RemadeShard make_again(const RunPlace& place, std::uint64_t shard) {
   return out;
 }
 
-std::vector<std::string> check_files(const std::string& out, const std::vector<ShardRecord>& records) {
-  std::vector<std::string> problems;
+std::vector<FileProblem> check_files(const std::string& out, const std::vector<ShardRecord>& records) {
+  std::vector<FileProblem> problems;
   for (const ShardRecord& record : records) {
     const auto found = digest_of_file(fs::path(out) / record.name);
-    if (!found.ok()) problems.push_back(found.error().message());
+    FileProblem& problem = problems.emplace_back();
+    if (!found.ok())
+      problem = {.what = found.error().message(), .unreadable = found.error().code() == troupe::ErrorCode::kRuntimeEnv};
     else if (found->bytes != record.bytes)
-      problems.push_back(fmt::format("{} bytes, and the manifest says {}", found->bytes, record.bytes));
+      problem.what = fmt::format("{} bytes, and the manifest says {}", found->bytes, record.bytes);
     else if (found->sha256 != record.sha256)
-      problems.push_back(fmt::format("sha-256 {}, and the manifest says {}", hex(found->sha256), hex(record.sha256)));
-    else problems.emplace_back();
+      problem.what = fmt::format("sha-256 {}, and the manifest says {}", hex(found->sha256), hex(record.sha256));
   }
   return problems;
 }

@@ -25,7 +25,11 @@ struct RemadeShard {
 /// As make_shard, but what it makes goes nowhere.
 [[nodiscard]] RemadeShard make_again(const RunPlace& place, std::uint64_t shard);
 
-/// What is wrong with each of these files: "" when nothing is.
-[[nodiscard]] std::vector<std::string> check_files(const std::string& out, const std::vector<ShardRecord>& records);
+struct FileProblem {
+  std::string what = {};    ///< "" when nothing is wrong
+  bool unreadable = false;  ///< nobody knows what is in it: the system has said no
+};
+/// What is wrong with each of these files.
+[[nodiscard]] std::vector<FileProblem> check_files(const std::string& out, const std::vector<ShardRecord>& records);
 
 }  // namespace datagen

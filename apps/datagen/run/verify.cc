@@ -55,7 +55,7 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
   const std::string home = troupe::runtime_context().node_id;
   const auto check = troupe::task<&check_files>.options({.scheduling = troupe::NodeAffinity{.node_id = home}});
   const auto groups = groups_of(records);
-  std::vector<troupe::ObjectRef<std::vector<std::string>>> checks;
+  std::vector<troupe::ObjectRef<std::vector<FileProblem>>> checks;
   for (const auto& group : groups) checks.push_back(check.remote(out.string(), group));
   const auto place = troupe::put(RunPlace{
       .config = dataset.config.canonical(), .out = out.string(), .token = {}, .home = home});
@@ -68,10 +68,11 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
   }
   const std::uint64_t all = records.size() + again;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const std::vector<std::string> problems = troupe::get(checks[i]);
+    const std::vector<FileProblem> problems = troupe::get(checks[i]);
     for (std::size_t j = 0; j < problems.size(); ++j) {
       report.bytes += groups[i][j].bytes;
-      if (!problems[j].empty()) report.bad.push_back({groups[i][j], problems[j]});
+      if (!problems[j].what.empty())
+        report.bad.push_back({groups[i][j], problems[j].what, problems[j].unreadable});
     }
     report.checked += problems.size();
     settings.progress(report.checked, all);

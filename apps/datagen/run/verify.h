@@ -2,6 +2,7 @@
 //
 // VRF-1  Every file is read whole and its digest compared; a shard that is made again gives the digest of the manifest,
 //        or its generator is named as nondeterministic.
+// VRF-2  A file that the system does not let us read is told apart from one with other bytes: it may be good.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@ struct VerifySettings {
 struct BadShard {
   ShardRecord record;
   std::string what;
+  bool unreadable = false;  ///< it may be good: the system has not let us look
 };
 
 struct VerifyReport {
