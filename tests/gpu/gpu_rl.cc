@@ -26,7 +26,9 @@ namespace {
 
 using namespace rl;
 constexpr int kSkip = 77;
-constexpr double kFarthest = 1e-3;  // |got - want| / |want|: sums of thousands of floats, in another order
+// |got - want| / |want|: sums of thousands of floats, in another order. Of millions of ReLUs some are so near 0 that
+// they then have the other slope: sqrt(100 of 1e7) of the gradients.
+constexpr double kFarthest = 1e-4, kFarthestSlopes = 1e-2;
 
 struct Options {
   std::string plugin, json;
@@ -153,7 +155,7 @@ int run(const Options& options) {
     outcomes.push_back(compare(setup, gpu));
     write_json(options.json, device, outcomes);
     const Outcome& o = outcomes.back();
-    if (std::max({o.y, o.grads, o.dx}) < kFarthest) continue;
+    if (o.y < kFarthest && std::max(o.grads, o.dx) < kFarthestSlopes) continue;
     std::printf("FAILED: %s: not what the CPU gives\n", o.name);
     good = false;
   }
