@@ -72,13 +72,14 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
 }
 
 void Coordinator::write_delivered(const CommitEntry& entry, std::uint64_t epoch) const {
-  ShardFile file = ShardFile::create({options_.out, entry.record.name, epoch, entry.record.attempt}).value();
-  file.write(std::as_bytes(entry.bytes.span()));
-  const ShardRecord* before = opened_.before.manifest.find(entry.record.range.begin);
-  const PublishedShard published = file.publish(before ? std::optional(before->sha256) : std::nullopt).value();
-  if (published.sha256 != entry.record.sha256)
+  const auto bytes = std::as_bytes(entry.bytes.span());
+  if (sha256(bytes) != entry.record.sha256)  // before they get a name: it would be in the way of the right ones
     throw troupe::SerializationError(fmt::format("shard {} arrived with other bytes than it was sent with",
                                                  entry.record.name));
+  ShardFile file = ShardFile::create({options_.out, entry.record.name, epoch, entry.record.attempt}).value();
+  file.write(bytes);
+  const ShardRecord* before = opened_.before.manifest.find(entry.record.range.begin);
+  file.publish(before ? std::optional(before->sha256) : std::nullopt).value();
 }
 
 std::uint64_t Coordinator::commit(const std::vector<CommitEntry>& group, std::uint64_t epoch) {
