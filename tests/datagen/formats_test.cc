@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "apps/datagen/formats/arrays/npy.h"
@@ -240,6 +241,28 @@ TEST(Minari, RefusesTablesThatAreNoEpisodes) {  // MNR-1
   Schema dict = episodes;
   dict.metadata["observation_space"] = R"({"type":"Dict"})";
   EXPECT_FALSE(options_of("minari")->check(dict).ok());
+}
+
+TEST(Minari, BoundsComeBackToTheBit) {  // MNJ-1
+  const auto written = [](const std::string& observation_space) {
+    datagen::MinariWords words{.dataset_id = "a-v0",
+                               .observation_space = observation_space,
+                               .action_space = R"({"type":"Discrete","n":2})"};
+    return datagen::minari_metadata(words);
+  };
+  // As Python prints them; NumPy's tolist of a float32 gives the double that it is.
+  const std::string wide = R"({"type":"Box","dtype":"float64","shape":[3],"low":[-9.406938033585421E-1,"-inf",1e-300],)"
+                           R"("high":[0.1,1.7976931348623157e308,2.2250738585072014E-308]})";
+  EXPECT_NE(written(wide).value().find(R"(\"low\": [-0.9406938033585421, -Infinity, 1e-300])"), std::string::npos);
+  EXPECT_NE(written(wide).value().find(R"(\"high\": [0.1, 1.7976931348623157e+308, 2.2250738585072014e-308])"),
+            std::string::npos);
+  const std::string narrow = R"({"type":"Box","dtype":"float32","shape":[2],"low":[-0.41887903,"-inf"],"high":[4.8]})";
+  EXPECT_NE(written(narrow).value().find(R"(\"low\": [-0.41887903213500977, -Infinity])"), std::string::npos);
+  EXPECT_NE(written(narrow).value().find(R"(\"high\": [4.800000190734863, 4.800000190734863])"), std::string::npos);
+  for (const char* shape : {"[4294967296,4294967296]", "[1000000000]", "[-1]", "[0.5]"}) {
+    const std::string box = fmt::format(R"({{"type":"Box","dtype":"float32","shape":{},"low":[0],"high":[1]}})", shape);
+    EXPECT_FALSE(written(box).ok()) << shape;
+  }
 }
 
 TEST(Minari, NamesOfDataSetsHaveAVersion) {

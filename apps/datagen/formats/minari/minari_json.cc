@@ -18,6 +18,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::size_t kAxesMax = 32, kBoundsMax = std::size_t{1} << 26;
+
 /// A bound of a space. Python's json spells infinities.
 std::string bound_text(const json::value& bound, bool is_float32) {
   double number = 0;
@@ -57,6 +59,12 @@ std::string space_text(const std::string& text) {
   if (type != "Box") throw std::invalid_argument("a space of the kind " + std::string(type));
   std::vector<std::size_t> shape;
   for (const json::value& axis : space.at("shape").as_array()) shape.push_back(axis.to_number<std::size_t>());
+  if (shape.size() > kAxesMax) throw std::invalid_argument("a Box of too many axes");
+  std::size_t left = kBoundsMax;  // each is written
+  for (const std::size_t axis : shape) {
+    if (axis > left) throw std::invalid_argument("a Box of too many numbers");
+    left /= std::max<std::size_t>(axis, 1);
+  }
   const bool is_float32 = space.at("dtype").as_string() == "float32";
   std::size_t low = 0, high = 0;
   return fmt::format(R"({{"type": "Box", "dtype": "{}", "shape": {}, "low": {}, "high": {}}})",
