@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
@@ -16,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kBuffer = 256 << 10;  // a write of this size costs less than a hundredth of hashing it
+constexpr std::size_t kDirect = 16 << 10;   // pieces that are not copied: to the cache they come from
 
 /// 0 or errno. SFL-1: what is under the name stays.
 int rename_to_free_name(const fs::path& from, const fs::path& to) {
@@ -55,32 +59,35 @@ ShardFile::~ShardFile() {
 
 void ShardFile::write(std::span<const std::byte> bytes) {
   written_ += bytes.size();
-  if (buffer_.size() + bytes.size() > kBuffer) flush();
-  if (bytes.size() >= kBuffer) {
-    put(bytes);
-    return;
-  }
+  if (bytes.size() >= kDirect) return put(bytes);
+  if (buffer_.size() + bytes.size() > kBuffer) put({});
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
-void ShardFile::flush() {
-  put(buffer_);
-  buffer_.clear();
-}
-
+/// What was buffered, then these.
 void ShardFile::put(std::span<const std::byte> bytes) {
-  hash_.update(bytes);
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
+  std::array<std::span<const std::byte>, 2> left{buffer_, bytes};
+  for (const auto& part : left) hash_.update(part);
+  while (!left[0].empty() || !left[1].empty()) {
+    std::array<iovec, 2> parts;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      parts[i] = {.iov_base = const_cast<std::byte*>(left[i].data()), .iov_len = left[i].size()};
+    const ssize_t count = ::writev(file_.get(), parts.data(), static_cast<int>(parts.size()));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) file_error(errno, "cannot write", place_.aside())->raise();
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
+    std::size_t done = static_cast<std::size_t>(count);
+    for (auto& part : left) {
+      const std::size_t of_part = std::min(done, part.size());
+      part = part.subspan(of_part);
+      done -= of_part;
+    }
   }
+  buffer_.clear();
 }
 
 troupe::Result<PublishedShard> ShardFile::publish(const std::optional<Digest>& committed) {
   try {
-    flush();
+    put({});
   } catch (const troupe::Error& error) { return troupe::Error::make(error.record()); }
   PublishedShard out{.sha256 = hash_.finish(), .bytes = written_};
   const fs::path aside = place_.aside();

@@ -61,7 +61,6 @@ class ShardFile final : public ByteSink {
 
  private:
   ShardFile(ShardPlace place, apps::Descriptor file) : place_(std::move(place)), file_(std::move(file)) {}
-  void flush();
   void put(std::span<const std::byte> bytes);
   troupe::Result<PublishedShard> beside_existing(const PublishedShard& ours, const std::optional<Digest>& committed);
 

@@ -1,6 +1,8 @@
 #include "apps/datagen/generators/blobs.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -38,8 +40,7 @@ class Blobs final : public Generator {
       table_.clear();
       table_.resize(rows);
       for (std::uint64_t i = 0; i < rows; ++i) {
-        Stream(context_.seed, kBlobBytes, begin + i).fill(words_, context_.isa);  // BLB-1
-        table_.column(0).append(std::as_bytes(std::span(words_)).first(settings_.bytes));
+        fill(Stream(context_.seed, kBlobBytes, begin + i), table_.column(0).append(settings_.bytes));
         table_.column(1).values<std::int32_t>()[i] = static_cast<std::int32_t>(
             Stream(context_.seed, kBlobClass, begin + i).below(static_cast<std::uint32_t>(settings_.classes)));
       }
@@ -49,6 +50,14 @@ class Blobs final : public Generator {
   }
 
  private:
+  /// BLB-1. Whole words go where they belong; the bytes of a last one that is cut, by a copy.
+  void fill(Stream stream, std::span<std::byte> bytes) {
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(std::uint32_t) == 0 && bytes.size() % 4 == 0)
+      return stream.fill({reinterpret_cast<std::uint32_t*>(bytes.data()), bytes.size() / 4}, context_.isa);
+    stream.fill(words_, context_.isa);
+    std::memcpy(bytes.data(), words_.data(), bytes.size());
+  }
+
   BlobSettings settings_;
   GeneratorContext context_;
   std::vector<std::uint32_t> words_;

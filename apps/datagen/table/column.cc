@@ -33,16 +33,21 @@ void Column::append(std::string_view value) {
 }
 
 void Column::append(std::span<const std::byte> value) {
+  const std::span<std::byte> room = append(value.size());
+  if (!value.empty()) std::memcpy(room.data(), value.data(), value.size());
+}
+
+std::span<std::byte> Column::append(std::size_t bytes) {
   if (offsets_.empty())
     troupe::InvalidArgumentError(
         fmt::format("column '{}' is {}, and text was appended", field_.name, name_of(field_.type)))
         .raise();
   const std::size_t before = data_.size();
-  data_.resize(before + value.size());  // insert() goes byte by byte with an allocator of one's own
-  if (!value.empty()) std::memcpy(data_.data() + before, value.data(), value.size());
+  data_.resize(before + bytes);  // insert() goes byte by byte with an allocator of one's own
   offsets_.push_back(static_cast<std::int64_t>(data_.size()));
   if (!valid_.empty()) valid_.push_back(1);
   ++rows_;
+  return std::span(data_).subspan(before);
 }
 
 void Column::set_null(std::size_t row) {

@@ -54,6 +54,8 @@ class Column {
   /// Text and bytes only: one more row.
   void append(std::string_view value);
   void append(std::span<const std::byte> value);
+  /// Bytes only: one more row of so many, whose values are the caller's to write.
+  [[nodiscard]] std::span<std::byte> append(std::size_t bytes);
   /// The row has no value; its memory is zeros (text: empty). InvalidArgumentError, thrown, when the field is not
   /// nullable.
   void set_null(std::size_t row);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -29,10 +30,10 @@ template <std::size_t kSize> void put_octal(char (&field)[kSize], std::uint64_t 
 /// With its own checksum taken for spaces.
 std::uint64_t checksum_of(const TarHeader& header) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(&header);
-  std::uint64_t sum = 8 * ' ';
-  for (std::size_t i = 0; i < sizeof header; ++i)
-    if (i < offsetof(TarHeader, checksum) || i >= offsetof(TarHeader, type)) sum += bytes[i];
-  return sum;
+  const auto sum = [&](std::size_t begin, std::size_t end) {
+    return std::accumulate(bytes + begin, bytes + end, std::uint32_t{0});
+  };
+  return 8 * ' ' + sum(0, offsetof(TarHeader, checksum)) + sum(offsetof(TarHeader, type), sizeof header);
 }
 
 /// Digits, then zeros or spaces.
