@@ -1,4 +1,5 @@
 // SFL-1 to SFL-4, TMP-1: a shard is whole under its name or not there; what dead attempts left goes, and nothing else.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -7,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/datagen/files/memory_sinks.h"
+#include "apps/datagen/files/nondeterministic_error.h"
 #include "apps/datagen/files/shard_file.h"
 #include "apps/datagen/files/temporaries.h"
 #include "tests/datagen/full_disk.h"
@@ -92,6 +94,13 @@ TEST(ShardFile, RefusesOtherBytes) {
     EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
     const std::string& text = refused.error().message();
     EXPECT_TRUE(text.starts_with("NondeterministicError")) << text;
+    EXPECT_NE(dynamic_cast<const NondeterministicError*>(&refused.error()), nullptr);
+    const auto sent = NondeterministicError::of(*troupe::Error::make(refused.error().record()));  // NDE-1
+    ASSERT_TRUE(sent.has_value());
+    EXPECT_EQ(sent->shard(), "data/part-0.bin");
+    EXPECT_EQ(sent->was(), hex(sha256("first")));
+    EXPECT_EQ(sent->now(), hex(sha256("second")));
+    EXPECT_FALSE(NondeterministicError::of(troupe::InvalidArgumentError(text)).has_value()) << "the text is not it";
     for (const std::string& part : {std::string("data/part-0.bin"), hex(sha256("first")), hex(sha256("second"))})
       EXPECT_NE(text.find(part), std::string::npos) << text;
   }
@@ -110,7 +119,7 @@ TEST(ShardFile, CommittedBytesTakeADamagedFilesPlace) {
   {
     ShardFile other = create(folder, 1);
     other.write(bytes("other"));
-    EXPECT_TRUE(other.publish(sha256("first")).error().message().starts_with("NondeterministicError"));
+    EXPECT_TRUE(NondeterministicError::of(other.publish(sha256("first")).error()));
   }
   EXPECT_EQ(test::bytes_of(folder.path() / "data" / "part-0.bin"), "first");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "data"), {}), 1);
@@ -150,6 +159,26 @@ TEST(ShardFile, AFolderThatCannotBeWrittenIsTyped) {
   ASSERT_TRUE(!root || ::seteuid(0) == 0);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kRuntimeEnv);
+}
+
+/// SFL-4: it is the folder that cannot be made, and why, not the file in it.
+TEST(ShardFile, AFolderThatCannotBeMadeIsSaid) {
+  const TemporaryFolder folder;
+  fs::create_directory_symlink(folder / "nowhere", folder / "data");
+  const auto refused = ShardFile::create({folder.path(), "data/part-0.bin", 1, 0});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kRuntimeEnv);
+  EXPECT_NE(refused.error().message().find("cannot make the folder"), std::string::npos) << refused.error().message();
+}
+
+/// A pipe that nobody writes is no file of ours, and is not waited for.
+TEST(ShardFile, APipeIsNoShard) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "part-0.bin").c_str(), 0600), 0);
+  EXPECT_EQ(digest_of_file(folder / "part-0.bin").error().code(), troupe::ErrorCode::kInvalidArgument);
+  ShardFile file = ShardFile::create({folder.path(), "part-0.bin", 3, 0}).value();
+  file.write(bytes("x"));
+  EXPECT_EQ(file.publish().error().code(), troupe::ErrorCode::kInvalidArgument);
 }
 
 TEST(Sinks, KeepBytesAndDigests) {

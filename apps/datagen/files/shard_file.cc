@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
+#include "apps/common/input_file.h"
 #include "apps/datagen/files/file_error.h"
+#include "apps/datagen/files/free_name.h"
+#include "apps/datagen/files/nondeterministic_error.h"
 
 namespace datagen {
 namespace {
@@ -20,16 +22,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBuffer = 256 << 10;  // a write of this size costs less than a hundredth of hashing it
 constexpr std::size_t kDirect = 16 << 10;   // pieces that are not copied: to the cache they come from
-
-/// 0 or errno. SFL-1: what is under the name stays.
-int rename_to_free_name(const fs::path& from, const fs::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
-  if (errno != EINVAL && errno != ENOSYS) return errno;
-  // A file system without it: a second name for the file, which is refused when it is taken, then without the first.
-  if (::link(from.c_str(), to.c_str()) != 0) return errno;
-  ::unlink(from.c_str());
-  return 0;
-}
 
 }  // namespace
 
@@ -46,6 +38,7 @@ troupe::Result<ShardFile> ShardFile::create(ShardPlace place) {
   if (fd < 0 && errno == ENOENT && fs::is_directory(place.folder)) {
     std::error_code error;
     fs::create_directories(aside.parent_path(), error);
+    if (error) return file_error(error.value(), "cannot make the folder", aside.parent_path());
     if (troupe::Status synced = sync_folder(place.folder); !synced.ok()) return synced.error_ptr();
     fd = open();
   }
@@ -92,7 +85,7 @@ troupe::Result<PublishedShard> ShardFile::publish(const std::optional<Digest>& c
   PublishedShard out{.sha256 = hash_.finish(), .bytes = written_};
   const fs::path aside = place_.aside();
   if (::fsync(file_.get()) != 0) return file_error(errno, "cannot sync", aside);
-  const int code = rename_to_free_name(aside, place_.file());
+  const int code = take_free_name(aside, place_.file());
   if (code == EEXIST) return beside_existing(out, committed);
   if (code != 0) return file_error(code, "cannot rename to", place_.file());
   file_.reset();  // published: nothing to remove
@@ -105,7 +98,7 @@ troupe::Result<PublishedShard> ShardFile::beside_existing(const PublishedShard& 
   if (!existing.ok()) return existing.error_ptr();
   if (existing->sha256 == ours.sha256)
     return PublishedShard{.sha256 = ours.sha256, .bytes = ours.bytes, .was_there = true};
-  if (committed != ours.sha256) return nondeterministic_error(place_.name, existing->sha256, ours.sha256);
+  if (committed != ours.sha256) return NondeterministicError(place_.name, existing->sha256, ours.sha256);
   if (::rename(place_.aside().c_str(), place_.file().c_str()) != 0)
     return file_error(errno, "cannot rename to", place_.file());
   file_.reset();
@@ -121,14 +114,13 @@ troupe::Status sync_folder(const fs::path& folder) {
 }
 
 troupe::Result<FileDigest> digest_of_file(const fs::path& path) {
-  const apps::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 && errno == ENOENT) return troupe::NotFoundError("there is no file " + path.string());
-  if (file.get() < 0) return file_error(errno, "cannot read", path);
+  const auto file = apps::open_input(path);
+  if (!file.ok()) return file.error_ptr();
   FileDigest out;
   Sha256 hash;
   std::vector<std::byte> buffer(kBuffer);
   while (true) {
-    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    const ssize_t count = ::read(file->get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return file_error(errno, "cannot read", path);
     if (count == 0) break;
@@ -137,13 +129,6 @@ troupe::Result<FileDigest> digest_of_file(const fs::path& path) {
   }
   out.sha256 = hash.finish();
   return out;
-}
-
-troupe::ErrorPtr nondeterministic_error(const std::string& name, const Digest& was, const Digest& now) {
-  return troupe::make_error<troupe::InvalidArgumentError>(
-      "NondeterministicError: the bytes of shard " + name + " are others at the second try: sha-256 was " + hex(was) +
-      ", now " + hex(now) + ". A generator must draw from its sample's stream alone; if the file was damaged instead, "
-      "'datagen verify' says so");
 }
 
 }  // namespace datagen

@@ -78,10 +78,7 @@ struct FileDigest {
   Digest sha256{};
   std::uint64_t bytes = 0;
 };
-/// NotFoundError when there is no such file.
+/// NotFoundError when there is no such file, InvalidArgumentError when it is no plain file.
 [[nodiscard]] troupe::Result<FileDigest> digest_of_file(const std::filesystem::path& path);
-
-/// What SFL-2 says: an InvalidArgumentError whose text begins with "NondeterministicError".
-[[nodiscard]] troupe::ErrorPtr nondeterministic_error(const std::string& name, const Digest& was, const Digest& now);
 
 }  // namespace datagen

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "apps/datagen/files/shard_file.h"
+#include "apps/datagen/files/nondeterministic_error.h"
 
 namespace datagen {
 
@@ -16,7 +16,7 @@ troupe::Result<bool> Manifest::add(ShardRecord record) {
     const ShardRecord& before = records_[at->second];
     if (same_shard(before, record)) return false;
     if (before.name == record.name && before.range == record.range)
-      return nondeterministic_error(record.name, before.sha256, record.sha256);
+      return NondeterministicError(record.name, before.sha256, record.sha256);
     return troupe::SerializationError("the manifest has two shards from sample " + std::to_string(record.range.begin) +
                                       " on: " + before.name + " and " + record.name);
   }

@@ -12,6 +12,7 @@
 #include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/files/file_error.h"
 #include "apps/datagen/files/folders.h"
+#include "apps/datagen/files/nondeterministic_error.h"
 #include "apps/datagen/files/shard_file.h"
 #include "apps/datagen/files/temporaries.h"
 
@@ -96,7 +97,7 @@ std::uint64_t Coordinator::commit(const std::vector<CommitEntry>& group, std::ui
       throw troupe::InvalidArgumentError(fmt::format("shard {} is not of the plan", entry.record.name));
     if (const ShardRecord* before = manifest.find(entry.record.range.begin)) {
       if (!same_shard(*before, entry.record))
-        nondeterministic_error(entry.record.name, before->sha256, entry.record.sha256)->raise();
+        throw NondeterministicError(entry.record.name, before->sha256, entry.record.sha256);
       continue;
     }
     records.push_back(entry.record);
