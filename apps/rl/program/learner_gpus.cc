@@ -15,8 +15,8 @@ troupe::Status check_learner_gpus(const RunConfig& config) {
   const std::string why = table.ok() ? "" : table.error().message();
   if (total == 0)
     return troupe::NotFoundError(
-        "--device cuda: there is no GPU in the cluster (--troupe-gpus N tells of those that the system does not list); "
-        "--device cpu learns here" + (why.empty() ? "" : ". " + why));
+        "--device cuda: there is no GPU in the cluster (--troupe-gpus N, with --seeds TROUPE_GPUS=N, tells of those "
+        "that the system does not list); --device cpu learns here" + (why.empty() ? "" : ". " + why));
   if (total < static_cast<double>(config.num_learners))
     return troupe::InvalidArgumentError(
         fmt::format("--device cuda: {} learners want a GPU each, the cluster has {:g}: --learners {:g}",
