@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "apps/common/input_file.h"
 #include "apps/datagen/files/file_error.h"
 
 namespace datagen {
@@ -37,8 +38,9 @@ fs::path ShardPlace::aside() const {
 
 troupe::Result<ShardFile> ShardFile::create(ShardPlace place) {
   const fs::path aside = place.aside();
-  const auto open = [&] { return ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); };
+  const auto open = [&] { return ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); };
   int fd = open();
+  if (fd < 0 && errno == EEXIST && ::unlink(aside.c_str()) == 0) fd = open();  // SFL-6
   if (fd < 0 && errno == ENOENT && fs::is_directory(place.folder)) {
     std::error_code error;
     fs::create_directories(aside.parent_path(), error);
@@ -114,14 +116,13 @@ troupe::Status sync_folder(const fs::path& folder) {
 }
 
 troupe::Result<FileDigest> digest_of_file(const fs::path& path) {
-  const apps::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 && errno == ENOENT) return troupe::NotFoundError("there is no file " + path.string());
-  if (file.get() < 0) return file_error(errno, "cannot read", path);
+  const auto file = apps::open_input(path);
+  if (!file.ok()) return file.error_ptr();
   FileDigest out;
   Sha256 hash;
   std::vector<std::byte> buffer(kBuffer);
   while (true) {
-    const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    const ssize_t count = ::read(file->get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return file_error(errno, "cannot read", path);
     if (count == 0) break;
