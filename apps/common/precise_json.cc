@@ -1,6 +1,7 @@
 #include "apps/common/precise_json.h"
 
-#include <charconv>
+#include <cmath>
+#include <cstdlib>
 #include <string>
 
 #include <boost/json/basic_parser_impl.hpp>
@@ -42,11 +43,14 @@ class ValueHandler {
     number_.clear();
     return stack_.push_uint64(number), true;
   }
-  bool on_double(double boosts, json::string_view last, Failed&) {
+  bool on_double(double, json::string_view last, Failed& failed) {
     number_.append(last.data(), last.size());
-    double nearest = boosts;  // what is out of range stays what Boost makes of it
-    std::from_chars(number_.data(), number_.data() + number_.size(), nearest);
+    const double nearest = std::strtod(number_.c_str(), nullptr);
     number_.clear();
+    if (!std::isfinite(nearest)) {  // PJS-2: it could not be written again
+      failed = json::error::exponent_overflow;
+      return false;
+    }
     return stack_.push_double(nearest), true;
   }
   bool on_bool(bool value, Failed&) { return stack_.push_bool(value), true; }

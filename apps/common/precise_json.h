@@ -3,6 +3,7 @@
 // hash is their name, and bounds of spaces, cannot have that.
 //
 // PJS-1  parse_json(serialize(value)) is `value`, to the bit.
+// PJS-2  A number beyond a double's range is an error: JSON has no infinity to write it again.
 // Any thread.
 #pragma once
 

@@ -155,7 +155,7 @@ class HostileProgramTest(ProgramCase):
             for arguments in (("--generator", "trajectories", "--policy", wanted),
                               ("--generator", "gpt-text", "--checkpoint", wanted), ("--config", wanted)):
                 self.datagen("plan", *arguments, "--samples", 4, code=2 if "gpt-text" not in arguments else None)
-        for name in ("manifest/job.json", "manifest/000001.log"):
+        for name in ("manifest/job.json", "manifest/000001.log", "data/part-00003.txt"):
             whole = self.path("whole")
             os.rename(f"{out}/{name}", whole)
             os.mkfifo(f"{out}/{name}")
@@ -171,6 +171,32 @@ class HostileProgramTest(ProgramCase):
                 file.write(text + "\n")
             self.assertIn("c.yaml", self.datagen("plan", "--generator", "numbers", "--config", self.path("c.yaml"),
                                                  code=2))
+
+    def test_links_in_the_folder_of_a_data_set(self):
+        """SFL-6, OF-2: who can write there chooses no file that the user's rights are used on."""
+        victim, out = self.path("victim"), self.path("set")
+        with open(victim, "wb") as file:
+            file.write(b"precious")
+        os.makedirs(f"{out}/data")
+        for epoch in range(1, 4):
+            for attempt in range(4):
+                for shard in range(10):
+                    os.symlink(victim, f"{out}/data/.part-{shard:05}.txt.{epoch}.{attempt}.tmp")
+        self.assertIn("no data set of datagen", self.datagen("run", *self.NUMBERS, "--out", out, code=2))
+        os.rename(f"{out}/data", self.path("data"))
+        running = self.start("run", "--generator", "faulty", "--format", "lines", "--samples", 95, "--milliseconds", 5,
+                             "--seed", 7, "--out", out)
+        self.until("it has begun", lambda: os.path.exists(f"{out}/manifest/job.json"), running)
+        os.makedirs(f"{out}/data", exist_ok=True)
+        for name in os.listdir(self.path("data")):
+            if not os.path.lexists(f"{out}/data/{name}"):
+                os.symlink(victim, f"{out}/data/{name}")
+        running.communicate(timeout=60)
+        os.symlink(victim, f"{out}/result.json.tmp.1")
+        self.datagen("resume", out)
+        with open(victim, "rb") as file:
+            self.assertEqual(file.read(), b"precious")
+        self.assertIn("good", self.datagen("verify", out))
 
     def test_the_token_of_a_run_is_its_users_alone(self):
         out = self.path("set")

@@ -60,8 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   boost::system::error_code ours_failed, boosts_failed;
   const json::value ours = apps::parse_json(text, ours_failed), boosts = json::parse({text.data(), text.size()},
                                                                                    boosts_failed);
-  TROUPE_CHECK(ours_failed == boosts_failed, "the same is JSON");
-  TROUPE_CHECK(same(ours, boosts), "and says the same");
+  const bool beyond = ours_failed == json::error::exponent_overflow;  // PJS-2
+  TROUPE_CHECK(beyond || ours_failed == boosts_failed, "the same is JSON");
+  TROUPE_CHECK(beyond || same(ours, boosts), "and says the same");
   if (!ours_failed) TROUPE_CHECK(apps::parse_json(json::serialize(ours)) == ours, "PJS-1");
 
   const fuzz::MemoryWatch memory;

@@ -33,8 +33,9 @@ fs::path ShardPlace::aside() const {
 
 troupe::Result<ShardFile> ShardFile::create(ShardPlace place) {
   const fs::path aside = place.aside();
-  const auto open = [&] { return ::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644); };
+  const auto open = [&] { return ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644); };
   int fd = open();
+  if (fd < 0 && errno == EEXIST && ::unlink(aside.c_str()) == 0) fd = open();  // SFL-6
   if (fd < 0 && errno == ENOENT && fs::is_directory(place.folder)) {
     std::error_code error;
     fs::create_directories(aside.parent_path(), error);

@@ -12,6 +12,7 @@
 // SFL-3  An unpublished file is removed when its ShardFile goes, whatever went wrong.
 // SFL-4  No room is an OutOfDiskError, another failure of the file system a RuntimeEnvError.
 // SFL-5  Bytes that were committed take the place of a file with other ones: it was damaged since.
+// SFL-6  The file aside is made anew: what lies under its name, a link as well, is removed and not written to.
 #pragma once
 
 #include <cstdint>
