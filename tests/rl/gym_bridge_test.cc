@@ -1,5 +1,5 @@
-// RIN-1, OTL-1, HMM-1, HMM-2, HPR-1 to HPR-5, GYM-1 to GYM-4, BE-3, BE-4, BE-6, BE-7: the bridge to Gymnasium with a
-// host that does whatever a test wants (fake_gym_host.py), and needs no package of Python's.
+// RIN-1, OTL-1, SSP-1, HMM-1, HMM-2, HPR-1 to HPR-5, GYM-1 to GYM-4, BE-3, BE-4, BE-6, BE-7: the bridge to Gymnasium
+// with a host that does whatever a test wants (fake_gym_host.py), and needs no package of Python's.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -96,6 +96,28 @@ TEST(GymPartsTest, OTL1_TheTailIsBoundedAndOfWholeLines) {
   EXPECT_EQ(tail.lines(1), std::vector<std::string>{"six"});
   tail.add(std::string(1000, 'x'));
   EXPECT_EQ(tail.lines(9), std::vector<std::string>{std::string(20, 'x')}) << "the only one there is";
+}
+
+TEST(GymPartsTest, SSP1_WhoWaitedLongSleepsAtOnceUntilAWaitIsShort) {
+  ShortSpin spin;
+  const auto looked = [&](bool there) {
+    bool out = false;
+    spin.until([&] { return out = true, there; });
+    return out;
+  };
+  const auto waits_without_a_look = [&] {  // and the one after them was long
+    int out = 0;
+    while (!looked(false)) ++out;
+    return out;
+  };
+  EXPECT_TRUE(looked(true));
+  EXPECT_TRUE(looked(true)) << "a short wait costs the next one nothing";
+  EXPECT_EQ(waits_without_a_look(), 0);
+  for (const int skipped : {1, 3, 7, 15, 31, 63, 63}) EXPECT_EQ(waits_without_a_look(), skipped);
+  for (int i = 0; i < 63; ++i) EXPECT_FALSE(looked(true));
+  EXPECT_TRUE(looked(true));
+  EXPECT_EQ(waits_without_a_look(), 0);
+  EXPECT_EQ(waits_without_a_look(), 1) << "it counts from the beginning";
 }
 
 TEST(GymPartsTest, HMM1_ALayoutIsAlignedAndBounded) {

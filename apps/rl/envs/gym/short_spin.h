@@ -5,8 +5,10 @@
 // host_memory.h yield for about as long as a wake-up takes, and sleep then. It yields and does not burn: with fewer
 // CPUs than processes, the one that is waited for runs meanwhile.
 //
-// After a wait that was longer, the next ones sleep at once: one, then three, then seven, ...; so who waits for slow
-// environments loses nothing. gym_host.py has the same rule. One thread at a time.
+// gym_host.py has the same rule. One thread at a time.
+//
+// SSP-1  After a wait that was longer, the next ones sleep at once: one, then three, then seven, ..., 63 at most; a
+//        wait that was short ends that. So who waits for slow environments loses nothing.
 #pragma once
 
 #include <sched.h>
