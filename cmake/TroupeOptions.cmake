@@ -111,3 +111,6 @@ endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND TROUPE_WARNINGS -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()
+# For files with AVX-512: GCC 12's own header has deliberately undefined registers that -Wall takes for mistakes of ours.
+# Clang knows one of these two flags only, and needs neither.
+set(TROUPE_AVX512_WARNINGS $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

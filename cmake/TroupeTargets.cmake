@@ -50,9 +50,11 @@ function(troupe_library name)
   set_property(GLOBAL APPEND PROPERTY TROUPE_PIECES ${name})
 endfunction()
 
-# Everything that the tests need and nothing else: what the sanitizer presets build.
+# Everything that the tests need and nothing else: what the sanitizer presets build. Of it the fuzzers: what the preset
+# fuzz builds and runs.
 if(TROUPE_BUILD_TESTS)
   add_custom_target(troupe_tests)
+  add_custom_target(troupe_fuzzers)
 endif()
 
 # The label of a test is its folder below tests/: presets choose by it.
@@ -127,6 +129,7 @@ function(troupe_fuzzer name)
   math(EXPR timeout "300 + ${TROUPE_FUZZ_SECONDS}")
   set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} LABELS fuzz)
   add_dependencies(troupe_tests ${name})
+  add_dependencies(troupe_fuzzers ${name})
 endfunction()
 
 if(TROUPE_BUILD_TESTS)

@@ -245,10 +245,10 @@ void LeasePool::pause(PendingCall& call) {
 std::vector<LeasePool::Lost> LeasePool::take_lost(const std::function<bool(ProcessId)>& dead, bool tell_daemon) {
   std::vector<Lost> lost;
   for (auto& [id, of] : classes_) {
-    std::erase_if(of->leases, [&](auto& lease) {
+    std::erase_if(of->leases, [&, its_class = of.get()](auto& lease) {
       if (!dead(lease->worker)) return false;
       if (tell_daemon) give_back(*lease, true);
-      Lost& one = lost.emplace_back(Lost{lease->worker, of.get(), {}});
+      Lost& one = lost.emplace_back(Lost{lease->worker, its_class, {}});
       while (PendingCall* call = lease->sent.pop_front()) {
         call->lease = nullptr;
         one.calls.push_back(call);

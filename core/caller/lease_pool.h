@@ -51,8 +51,8 @@ class LeasePool {
   enum class Where { kBack, kFront };
 
   /// `sent` is called after a call that has a timeout was sent.
-  LeasePool(Runtime& runtime, Owner& owner, CallTable& calls, std::function<void(PendingCall&)> sent)
-      : runtime_(runtime), owner_(owner), calls_(calls), sent_(std::move(sent)) {}
+  LeasePool(Runtime& runtime, CallTable& calls, std::function<void(PendingCall&)> sent)
+      : runtime_(runtime), calls_(calls), sent_(std::move(sent)) {}
 
   /// A new call is of the class of these options; null: defaults.
   void join_class(PendingCall& call, const TaskOptions* options);
@@ -92,7 +92,6 @@ class LeasePool {
   void start_idle_timer();
 
   Runtime& runtime_;
-  Owner& owner_;
   CallTable& calls_;
   const std::function<void(PendingCall&)> sent_;
   std::unordered_map<std::uint64_t, std::unique_ptr<ClassState>> classes_;  // by request id

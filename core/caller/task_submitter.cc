@@ -43,7 +43,7 @@ TaskSubmitter::TaskSubmitter(Runtime& runtime, Owner& owner, CallTable& calls)
     : runtime_(runtime),
       owner_(owner),
       calls_(calls),
-      leases_(runtime, owner, calls, [this](PendingCall& call) { start_deadline(call); }) {}
+      leases_(runtime, calls, [this](PendingCall& call) { start_deadline(call); }) {}
 
 // ---------------------------------------------------------------------------------------------------------- submitting
 

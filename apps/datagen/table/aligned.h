@@ -16,7 +16,7 @@ template <class T> struct AlignedAllocator {
   template <class U> AlignedAllocator(const AlignedAllocator<U>&) {}
   T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kAlignment)); }
   template <class U> void construct(U* at) noexcept { ::new (static_cast<void*>(at)) U; }
-  void deallocate(T* memory, std::size_t count) { ::operator delete(memory, count * sizeof(T), kAlignment); }
+  void deallocate(T* memory, std::size_t) { ::operator delete(memory, kAlignment); }
   friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
 };
 

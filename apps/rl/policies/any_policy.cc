@@ -18,6 +18,7 @@ constexpr std::array kKinds{"actor_critic", "q_network", "squashed_gaussian"};  
 static_assert(kKinds.size() == std::variant_size_v<AnyPolicySpec>);
 
 template <class... Ts> struct Overloaded : Ts... { using Ts::operator()...; };
+template <class... Ts> Overloaded(Ts...) -> Overloaded<Ts...>;  // clang before 17 does not deduce it
 
 class ActorCriticPlayer final : public Player {
  public:

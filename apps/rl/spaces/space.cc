@@ -18,6 +18,8 @@ template <class... Cases>
 struct Overloaded : Cases... {
   using Cases::operator()...;
 };
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;  // clang before 17 does not deduce it
 
 troupe::Status refused(std::string why) { return troupe::InvalidArgumentError(std::move(why)); }
 

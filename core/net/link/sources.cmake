@@ -27,5 +27,5 @@ troupe_library(link
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${folder}/data/checksum_avx2.cc PROPERTIES COMPILE_OPTIONS "-mavx2")
   set_source_files_properties(${folder}/data/checksum_avx512.cc PROPERTIES COMPILE_OPTIONS
-    "-mavx512f;-Wno-maybe-uninitialized")  # GCC 12 warns inside of its own avx512fintrin.h
+    "-mavx512f;${TROUPE_AVX512_WARNINGS}")
 endif()

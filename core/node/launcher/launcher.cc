@@ -171,8 +171,9 @@ class Launcher {
     options.argv = own_argv();
     options.environment = clean_environment();
     for (const auto& [key, value] : worker_variables(request)) {
-      std::erase_if(options.environment, [&](const std::string& e) { return e.starts_with(key + "="); });
-      options.environment.push_back(key + "=" + value);
+      const std::string start = key + "=";
+      std::erase_if(options.environment, [&](const std::string& e) { return e.starts_with(start); });
+      options.environment.push_back(start + value);
     }
     std::string mark = ::getenv(kMarkVariable) ? ::getenv(kMarkVariable) : "";
     if (mark.size() >= 8) {

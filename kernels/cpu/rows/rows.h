@@ -110,6 +110,8 @@ struct RowsVersion {
 };
 template <class T>
 const RowsVersion<T>& rows_reference();
+template <> const RowsVersion<float>& rows_reference<float>();  // named before their use, as the standard wants it
+template <> const RowsVersion<double>& rows_reference<double>();
 const RowsVersion<float>* rows_avx2();  // null where it was not built
 const RowsVersion<float>* rows_avx512();
 
