@@ -2,7 +2,7 @@
 second, what a shard costs beside its samples, and how long it takes to go on with a hundred thousand shards.
 
 Start-up of the cluster is excluded, generation is included; what is written is synced. Each row is measured three
-times, and with --peers after each of them its peers: the row's value is our median beside the best of each peer. Prints
+times, and with --peers after each of them its peers: medians of both, best runs are shown among the single values. Prints
 rows as the other measures do, then all single values.
 """
 import argparse
@@ -267,7 +267,7 @@ def main():
                       "spread": statistics.stdev(seen) if len(seen) > 1 else 0}
             peers = bench.peer_values.get(row, {})
             if peers:
-                fields["peers"] = {peer: max(values) for peer, values in peers.items()}
+                fields["peers"] = {peer: statistics.median(values) for peer, values in peers.items()}
             singles += [single_values(row, who, values) for who, values in [("Troupe", seen), *peers.items()]]
             print(json.dumps(fields) if wish.json else f"{row:40s} {fields['value']:14.5g}  +- {fields['spread']:.2g}",
                   flush=True)

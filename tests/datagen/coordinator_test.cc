@@ -1,4 +1,5 @@
-// CRD-2, and what arrives from a node that does not share the folder: nothing is kept that is not what was sent.
+// CRD-2, DRN-1, and what arrives from a node that does not share the folder: nothing is kept that is not what was sent.
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "apps/datagen/formats/format_registry.h"
 #include "apps/datagen/generators/generator_registry.h"
 #include "apps/datagen/run/coordinator.h"
+#include "apps/datagen/run/dataset_run.h"
 #include "tests/datagen/temporary_folder.h"
 #include "tests/datagen/tiny.h"
 
@@ -68,6 +70,20 @@ TEST(Coordinator, BytesThatArriveOtherwiseAreNotKept) {
   EXPECT_TRUE(committed(folder).empty());
   EXPECT_EQ(coordinator.commit({entry("abcd", "abcd")}, 1), 1u);
   EXPECT_EQ(test::bytes_of(folder.path() / "data" / "part-00000.txt"), "abcd");
+}
+
+/// DRN-1, also where what is thrown is none of Troupe's errors.
+TEST(DatasetRun, AnExceptionOfWhoListensLeavesNothingBehind) {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "set";
+  DatasetRun run(out, open_dataset(out, config(), "").value(), {},
+                 {.progress = [](const RunReport&) { throw std::runtime_error("the terminal is gone"); }});
+  EXPECT_THROW(run.run(), std::runtime_error);
+  for (const auto& entry : fs::directory_iterator(out / "manifest"))
+    EXPECT_NE(entry.path().extension(), ".token") << entry.path();
+  DatasetRun again(out, open_dataset(out, config(), "").value(), {}, {});
+  again.run();
+  EXPECT_TRUE(again.report().finished());
 }
 
 }  // namespace

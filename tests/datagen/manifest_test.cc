@@ -1,5 +1,6 @@
-// JRF, MNF, DJR: what was committed stays, whatever is torn, damaged, newer, stale or another job's.
+// JRF, MNF, DJR, MDN: what was committed stays, whatever is torn, damaged, newer, stale or another job's.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 
 #include "apps/datagen/files/nondeterministic_error.h"
 #include "apps/datagen/manifest/journal.h"
+#include "apps/datagen/manifest/made_notes.h"
 #include "tests/datagen/full_disk.h"
 #include "tests/datagen/temporary_folder.h"
 
@@ -396,6 +398,62 @@ TEST(Journal, AHundredThousandRecords) {
   EXPECT_EQ(next.before.manifest.size(), 99'999u);
   RecordProperty("take_over_seconds", fmt::format("{:.3f}", seconds.count()));
   fmt::print("took over {} records in {:.3f} s\n", next.before.manifest.size(), seconds.count());
+}
+
+std::vector<ShardRecord> made(const TemporaryFolder& folder, std::uint64_t epoch) {
+  std::vector<ShardRecord> out = read_made(folder.path(), epoch, owner());
+  std::ranges::sort(out, {}, [](const ShardRecord& each) { return each.range.begin; });
+  return out;
+}
+
+/// The one file of notes.
+fs::path notes_in(const TemporaryFolder& folder) {
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder.path())) found.push_back(entry.path());
+  EXPECT_EQ(found.size(), 1u);
+  return found.at(0);
+}
+
+TEST(MadeNotes, AreReadAndRemovedUpToAnEpoch) {
+  const TemporaryFolder folder;
+  for (std::uint64_t shard = 0; shard < 3; ++shard) note_made(folder.path(), 2, owner(), record(shard));
+  note_made(folder.path(), 5, owner(), record(7));
+  EXPECT_EQ(made(folder, 1), records(0, 0));
+  EXPECT_EQ(made(folder, 4), records(0, 3));
+  EXPECT_EQ(made(folder, 5).size(), 4u);
+  EXPECT_TRUE(read_made(folder.path(), 5, {.job = sha256("another"), .shards = 100}).empty());
+  EXPECT_TRUE(read_made(folder.path(), 5, {.job = sha256("job"), .shards = 99}).empty());
+  remove_made(folder.path(), 4);
+  EXPECT_EQ(made(folder, 5), records(7, 8));
+}
+
+/// MDN-1.
+TEST(MadeNotes, DamageCostsWhatStandsBehindIt) {
+  const TemporaryFolder folder;
+  for (std::uint64_t shard = 0; shard < 5; ++shard) note_made(folder.path(), 2, owner(), record(shard));
+  const std::uint64_t size = fs::file_size(notes_in(folder));
+  fs::resize_file(notes_in(folder), size - 1);
+  EXPECT_EQ(made(folder, 2), records(0, 4));
+  fs::resize_file(notes_in(folder), kJournalHead - 1);
+  EXPECT_TRUE(made(folder, 2).empty());
+}
+
+/// A note that does not fit on the disk is left out, and the ones after it are read.
+TEST(MadeNotes, AFullDiskCostsTheNoteAlone) {
+  const TemporaryFolder folder;
+  note_made(folder.path(), 2, owner(), record(0));
+  const std::uint64_t size = fs::file_size(notes_in(folder));
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto no_signal = ::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit low {.rlim_cur = size + 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  note_made(folder.path(), 2, owner(), record(1));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, no_signal);
+  EXPECT_EQ(fs::file_size(notes_in(folder)), size);
+  note_made(folder.path(), 2, owner(), record(2));
+  EXPECT_EQ(made(folder, 2), (std::vector{record(0), record(2)}));
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ struct Flags {
   std::filesystem::path config;
 };
 
-constexpr std::array kOurNames{"generator", "format", "isa",  "name",          "samples", "samples_per_shard", "seed",
-                               "config",    "out",    "help", "shard_timeout", "workers", "retries", "open_bytes"};
+constexpr std::array kOurNames{"generator", "format", "isa",     "name",    "samples", "samples_per_shard",
+                               "seed",      "config", "out",     "help",    "workers", "shard_timeout",
+                               "retries",   "commit_timeout",    "open_bytes"};
 
 std::string type_of(const apps::Setting& setting) {
   if (!setting.choices.empty()) return fmt::format("{}", fmt::join(setting.choices, "|"));
@@ -188,19 +189,25 @@ void add_job_flags(CLI::App& app, Flags& flags, const ChosenSettings& settings) 
   for (const NamedSetting& named : settings.named()) add_setting(app, named);
 }
 
+void add_seconds(CLI::App& app, const std::string& name, troupe::Duration& to, const std::string& help) {
+  app.add_option_function<double>(
+      name,
+      [&to, name](double seconds) {
+        if (!(seconds >= 0.001 && seconds <= 1e9))  // nor what is no number
+          throw CLI::ValidationError(name, fmt::format("seconds from 0.001 to 1e9, not {}", seconds));
+        to = std::chrono::duration_cast<troupe::Duration>(std::chrono::duration<double>(seconds));
+      },
+      help);
+}
+
 void add_run_flags(CLI::App& app, RunSettings& settings) {
   add_number(app, "--workers", settings.workers, 1, 100'000, "Shards that are made at a time (one a CPU)");
   add_number(app, "--retries", settings.retries, 0, 1000, "Attempts at a shard beside the first one")
       ->default_str(std::to_string(settings.retries));
-  app.add_option_function<double>(
-      "--shard-timeout",
-      [&settings](double seconds) {
-        if (!(seconds >= 0.001 && seconds <= 1e9))  // nor what is no number
-          throw CLI::ValidationError("--shard-timeout", fmt::format("seconds from 0.001 to 1e9, not {}", seconds));
-        settings.shard_timeout =
-            std::chrono::duration_cast<troupe::Duration>(std::chrono::duration<double>(seconds));
-      },
-      "Seconds after which a shard counts as hanging, and is tried again (none)");
+  add_seconds(app, "--shard-timeout", settings.shard_timeout,
+              "Seconds after which a shard counts as hanging, and is tried again (none)");
+  add_seconds(app, "--commit-timeout", settings.commit_timeout,
+              "Seconds after which a coordinator that does not answer a commit is replaced (60)");
   add_number(app, "--open-bytes", settings.open_bytes, 1, std::uint64_t{1} << 62,
              "Bytes of shards under way at a time")
       ->default_str(std::to_string(settings.open_bytes));

@@ -3,18 +3,20 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <troupe/context.h>
 
 #include "apps/datagen/config/job_config.h"
-#include "apps/datagen/config/shard_names.h"
 #include "apps/datagen/files/file_error.h"
 #include "apps/datagen/files/folders.h"
 #include "apps/datagen/files/nondeterministic_error.h"
 #include "apps/datagen/files/shard_file.h"
 #include "apps/datagen/files/temporaries.h"
+#include "apps/datagen/manifest/made_notes.h"
 
 namespace datagen {
 namespace {
@@ -45,6 +47,7 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
   RunStart start{.done = std::vector<std::uint64_t>(plan_.shards() / 64 + 1),
                  .notes = opened_.before.notes};
   const ShardNames names = ShardNames::make(job_from(options_.config).value()).value();
+  keep_made(names, start);
   for (const ShardRecord& record : opened_.before.manifest.records()) {
     names.check(record.name, record.range).value();  // before anything is done to its file
     const auto shard = plan_.shard_of(record.range);
@@ -70,6 +73,32 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
   paths.insert(out);
   sweep_asides(paths).value();
   return start;
+}
+
+/// Shards of runs that ended before they committed them. Their files are synced, their names perhaps not.
+void Coordinator::keep_made(const ShardNames& names, RunStart& start) {
+  const fs::path out(options_.out), manifest = out / "manifest";
+  const std::uint64_t last = epoch() - 1;
+  std::map<std::uint64_t, ShardRecord> found;  // by first sample
+  std::set<fs::path> folders;
+  for (const ShardRecord& record :
+       read_made(manifest, last, {.job = sha256(options_.config), .shards = plan_.shards()})) {
+    if (opened_.before.manifest.find(record.range.begin) != nullptr || found.contains(record.range.begin) ||
+        !names.check(record.name, record.range).ok() || !has_size(out / record.name, record.bytes))
+      continue;
+    const auto there = digest_of_file(out / record.name);
+    if (!there.ok() || there->sha256 != record.sha256) continue;  // it is made again, and compared then
+    folders.insert((out / record.name).parent_path());
+    found.emplace(record.range.begin, record);
+  }
+  std::vector<ShardRecord> kept;
+  for (auto& [begin, record] : found) kept.push_back(std::move(record));
+  for (const fs::path& folder : folders) sync_folder(folder).value();
+  opened_.journal.commit(kept).value();
+  for (ShardRecord& record : kept) opened_.before.manifest.add(std::move(record)).value();
+  remove_made(manifest, last);
+  if (!kept.empty())
+    start.notes.push_back(fmt::format("{} shards that an earlier run made and did not commit are kept", kept.size()));
 }
 
 void Coordinator::write_delivered(const CommitEntry& entry, std::uint64_t epoch) const {

@@ -15,6 +15,7 @@
 #include "apps/common/output_file.h"
 #include "apps/datagen/config/job.h"
 #include "apps/datagen/files/temporaries.h"
+#include "apps/datagen/manifest/made_notes.h"
 #include "apps/datagen/run/coordinator.h"
 #include "apps/datagen/run/run_token.h"
 #include "apps/datagen/run/shard_task.h"
@@ -28,7 +29,8 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr troupe::Duration kOldTasks = 2s;   // of a run that was killed: they end within moments, or are stopped
-constexpr troupe::Duration kOwnTasks = 8s;   // below the grace that the runtime gives after Ctrl-C
+// Together below the grace that the runtime gives after Ctrl-C. What is not committed then the next run keeps (CRD-4).
+constexpr troupe::Duration kLastCommit = 3s, kOwnTasks = 6s;
 constexpr int kCoordinatorLives = 100;       // in a minute: each kill costs a few milliseconds
 
 double seconds_since(Clock::time_point start) {
@@ -79,11 +81,13 @@ class DatasetRun::Impl {
       while (step()) {}
       report_.seconds = seconds_since(started_);
     } catch (const troupe::Error& error) {
-      if (started_ != Clock::time_point()) report_.seconds = seconds_since(started_);
       const troupe::ErrorPtr kept = troupe::Error::make(error.record());
       abandon();
       look_who_goes_on(*kept);
       kept->raise();
+    } catch (...) {  // of a generator, a format or whoever listens to the events
+      abandon();
+      throw;
     }
     end();
     const auto committed = Clock::now();
@@ -101,6 +105,7 @@ class DatasetRun::Impl {
   void send_shards();
   void send(std::uint64_t shard, std::uint64_t tries);
   void send_group();
+  void look_after_coordinator();
   void wait_for_some();
   void take(OpenShard open);
   void take_answer();
@@ -136,6 +141,8 @@ class DatasetRun::Impl {
   std::vector<CommitEntry> made_;    // and not sent to the coordinator
   std::vector<CommitEntry> sent_;    // and not answered
   troupe::ObjectRef<std::uint64_t> answer_;
+  troupe::Duration patience_{};      // DRN-4
+  Clock::time_point answer_due_;
   Clock::time_point started_;
 };
 
@@ -273,6 +280,18 @@ void DatasetRun::Impl::send_group() {
   if (answer_ || made_.empty()) return;
   sent_ = std::exchange(made_, {});
   answer_ = coordinator_.call<&Coordinator::commit>(sent_, report_.first_epoch);
+  patience_ = settings_.commit_timeout;
+  answer_due_ = Clock::now() + patience_;
+}
+
+/// DRN-4.
+void DatasetRun::Impl::look_after_coordinator() {
+  if (!answer_ || Clock::now() < answer_due_) return;
+  events_.note(fmt::format("the coordinator has not answered for {:.3g} s: another one takes its place",
+                           std::chrono::duration<double>(patience_).count()));
+  troupe::kill(coordinator_, {.restart = true});
+  patience_ *= 2;
+  answer_due_ = Clock::now() + patience_;
 }
 
 void DatasetRun::Impl::wait_for_some() {
@@ -281,7 +300,7 @@ void DatasetRun::Impl::wait_for_some() {
   if (answer_) refs.emplace_back(answer_);
   for (const OpenShard& open : open_) refs.emplace_back(open.ref);
   auto first = troupe::wait(refs, {.num_returns = 1, .timeout = 200ms});
-  if (first.ready.empty()) return;
+  if (first.ready.empty()) return look_after_coordinator();
   if (!first.pending.empty()) {  // whatever else is there already
     auto more = troupe::wait(first.pending, {.num_returns = first.pending.size(), .timeout = troupe::Duration::zero()});
     first.ready.insert(first.ready.end(), more.ready.begin(), more.ready.end());
@@ -289,6 +308,7 @@ void DatasetRun::Impl::wait_for_some() {
   std::set<const void*> ready;
   for (const troupe::AnyRef& ref : first.ready) ready.insert(ref.pointer().get());
   if (answer_ && ready.contains(troupe::AnyRef(answer_).pointer().get())) take_answer();
+  look_after_coordinator();
   std::vector<OpenShard> taken;
   const auto is_ready = [&](const OpenShard& open) { return ready.contains(troupe::AnyRef(open.ref).pointer().get()); };
   for (OpenShard& open : open_)
@@ -339,11 +359,13 @@ void DatasetRun::Impl::take_answer() {
 
 /// After a failure or Ctrl-C: what is made is committed, as far as that goes, and nothing is left behind (DRN-1).
 void DatasetRun::Impl::abandon() {
+  if (started_ != Clock::time_point()) report_.seconds = seconds_since(started_);
   try {
     for (const OpenShard& open : open_) troupe::cancel(open.ref, {.force = true});
     open_.clear();
     while (answer_ || !made_.empty()) {
       send_group();
+      if (troupe::wait({answer_}, {.num_returns = 1, .timeout = kLastCommit}).ready.empty()) break;
       take_answer();
     }
   } catch (const troupe::Error&) {  // the first error is the one to tell
@@ -397,6 +419,7 @@ void DatasetRun::Impl::finish() {
   }
   report_.check_line = job_->generator().check_line(job_->context()).value();
   report_.digest = hex(read.manifest.digest());
+  remove_made(out_ / "manifest", report_.first_epoch);
   events_.progress(report_);
 }
 

@@ -10,8 +10,11 @@
 //        and no temporary: another run goes on from there.
 // DRN-2  The group that was sent and not answered when a coordinator died is sent again to its next life.
 // DRN-3  A shard is given up after `retries` attempts beside the first one.
+// DRN-4  A coordinator that does not answer a commit within `commit_timeout` is ended, and its next life commits the
+//        group. That one has twice the time, and so on: a slow disk is not a process that stands still.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -29,6 +32,7 @@ struct RunSettings {
   std::uint64_t workers = 0;          ///< tasks at a time; 0: one a CPU
   std::uint64_t retries = 3;          ///< DRN-3
   troupe::Duration shard_timeout = troupe::kForever;
+  troupe::Duration commit_timeout = std::chrono::seconds(60);  ///< DRN-4
   std::uint64_t open_bytes = std::uint64_t{1} << 30;  ///< of shards that are not committed
 };
 

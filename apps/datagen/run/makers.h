@@ -10,6 +10,7 @@
 #include <string>
 
 #include "apps/datagen/config/job.h"
+#include "apps/datagen/manifest/journal.h"
 
 namespace datagen {
 
@@ -20,6 +21,8 @@ class Maker {
 
   [[nodiscard]] const std::string& config() const { return config_; }
   [[nodiscard]] Job& job() { return job_; }
+  /// Whose its shards are.
+  [[nodiscard]] const JournalOwner& owner() const { return owner_; }
   [[nodiscard]] const std::shared_ptr<const Schema>& schema() const { return schema_; }
 
   struct Made {
@@ -32,11 +35,13 @@ class Maker {
   Maker(std::string config, Job job, std::unique_ptr<Generator> generator)
       : config_(std::move(config)),
         job_(std::move(job)),
+        owner_{.job = sha256(config_), .shards = job_.config().plan.shards()},
         generator_(std::move(generator)),
         schema_(std::make_shared<const Schema>(generator_->schema())) {}
 
   std::string config_;
   Job job_;
+  JournalOwner owner_;
   std::unique_ptr<Generator> generator_;
   std::shared_ptr<const Schema> schema_;
 };

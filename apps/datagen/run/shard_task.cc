@@ -12,6 +12,7 @@
 
 #include "apps/datagen/files/memory_sinks.h"
 #include "apps/datagen/files/shard_file.h"
+#include "apps/datagen/manifest/made_notes.h"
 #include "apps/datagen/run/makers.h"
 #include "apps/datagen/run/run_token.h"
 
@@ -44,6 +45,7 @@ void write_file(Maker& maker, const ShardPlace& place, const ShardOrder& order, 
   out.record.bytes = published.bytes;
   out.record.sha256 = published.sha256;
   out.was_there = published.was_there;
+  note_made(place.folder / "manifest", place.epoch, maker.owner(), out.record);
   if (at_home) return;  // the coordinator does it, once for many
   sync_folder(place.file().parent_path()).value();
   out.folder_synced = true;
