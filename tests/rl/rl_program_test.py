@@ -128,6 +128,23 @@ class RlTest(ProgramTest):
                 "ornstein-uhlenbeck"),
     }
 
+    def test_a_long_round_is_finished_for_its_checkpoint(self):
+        running = subprocess.Popen([RL, "train", "--out", f"{self.root}/long", "--env", "stall:CartPole-v1",
+                                    "--env-kwargs", '{"p": 1, "seconds": 0.1}', "--num-workers", "1", "--num-envs",
+                                    "1", "--horizon", "128"], env=self.environment, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 60
+        while not os.path.exists(f"{self.root}/long/config.yaml"):
+            self.assertLess(time.monotonic(), deadline, "it did not begin")
+            time.sleep(0.01)
+        time.sleep(0.3)
+        running.send_signal(signal.SIGINT)  # of 12.8 s; the runtime's own grace is 10 s
+        out, err = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130, out + err)
+        self.assertIn("this round is finished for the checkpoint", err)
+        self.assertEqual(self.result("long")["steps"], 128)
+        self.assertTrue(os.path.exists(f"{self.root}/long/checkpoint.bin"))
+
     def test_a_run_that_was_interrupted_goes_on_bit_for_bit(self):
         for algo, arguments in self.EXACT.items():
             with self.subTest(algo):

@@ -11,4 +11,4 @@ int driver(std::span<char* const> arguments) { return rl::run_program(rl::Progra
 
 }  // namespace
 
-int main(int argc, char** argv) { return troupe::run(argc, argv, &driver); }
+int main(int argc, char** argv) { return troupe::run(argc, argv, {.shutdown_grace = rl::kGrace}, &driver); }

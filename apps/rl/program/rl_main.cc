@@ -18,5 +18,5 @@ int driver(std::span<char* const> arguments) {
 
 int main(int argc, char** argv) {
   rl::set_dataset_reader(&datagen::read_demonstrations);
-  return troupe::run(argc, argv, &driver);
+  return troupe::run(argc, argv, {.shutdown_grace = rl::kGrace}, &driver);
 }

@@ -108,7 +108,10 @@ class TrainingRun {
       copies_.finish();
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
-      if (in_round_) one_round();  // the learner learns from it before it is saved: the log must know of it, too
+      if (in_round_) {  // the learner learns from it before it is saved: the log must know of it, too
+        progress_.note("this round is finished for the checkpoint");
+        one_round();
+      }
     } catch (const troupe::Error& error) {
       if ((checkpointed_ || failures > 0) && failures < command_.max_failures && is_death(error)) {
         progress_.note(fmt::format("after {} steps: {}", log_.steps, error.what()));
