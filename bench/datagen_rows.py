@@ -2,7 +2,7 @@
 second, what a shard costs beside its samples, and how long it takes to go on with a hundred thousand shards.
 
 Start-up of the cluster is excluded, generation is included; what is written is synced. Each row is measured three
-times, and with --peers after each of them its peers: medians of both, best runs are shown among the single values. Prints
+times, and with --peers after each of them its peers: the row has the medians of both. Prints
 rows as the other measures do, then all single values.
 """
 import argparse

@@ -8,8 +8,8 @@
 
 namespace rl {
 
-/// The runtime's `shutdown_grace`: after Ctrl-C a training run finishes the round that is open, so that it can go on bit
-/// for bit, and a round of a large network on few cores takes longer than the runtime's ten seconds.
+/// The runtime's `shutdown_grace`: after Ctrl-C a training run finishes the round that is open, so that it can go on
+/// bit for bit, and a round of a large network on few cores takes longer than the runtime's ten seconds.
 inline constexpr std::chrono::minutes kGrace{2};
 
 /// What only `rl` has: `ppo` is built without the libraries of pictures.
