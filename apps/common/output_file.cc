@@ -15,6 +15,12 @@ namespace fs = std::filesystem;
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
 
+troupe::Result<Descriptor> open_folder(const fs::path& folder) {
+  Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0) return system_error("cannot open the folder", folder).error_ptr();
+  return opened;
+}
+
 troupe::Status write_and_sync(const fs::path& path, std::string_view rest, unsigned mode) {
   ::unlink(path.c_str());  // OF-2; also a dead process's of the same number
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
@@ -37,6 +43,7 @@ troupe::Status check_writable(const fs::path& path) {
   fs::create_directories(folder, error);
   if (error) return troupe::InvalidArgumentError("cannot make the folder " + folder.string() + ": " + error.message());
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return system_error("cannot write in", folder);
+  if (const auto opened = open_folder(folder); !opened.ok()) return opened.error_ptr();
   if (fs::is_directory(path, error)) return troupe::InvalidArgumentError(path.string() + " is a folder, not a file");
   return {};
 }
@@ -45,6 +52,8 @@ troupe::Status write_file(const fs::path& path, const std::string& bytes, unsign
   const fs::path folder = folder_of(path);
   std::error_code error;
   fs::create_directories(folder, error);
+  const auto opened = open_folder(folder);
+  if (!opened.ok()) return opened.error_ptr();
   fs::path aside = path;
   aside += ".tmp." + std::to_string(::getpid());
   troupe::Status status = write_and_sync(aside, bytes, mode);
@@ -53,8 +62,8 @@ troupe::Status write_file(const fs::path& path, const std::string& bytes, unsign
     fs::remove(aside, error);
     return status;
   }
-  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.get() >= 0) ::fsync(opened.get());
+  // Some file systems of networks have nothing to sync there, and say so.
+  if (::fsync(opened->get()) != 0 && errno != EINVAL) return system_error("cannot sync the folder", folder);
   return {};
 }
 

@@ -12,6 +12,8 @@
 
 namespace apps {
 
+/// After an error the file is as it was before; only where the folder could not be synced ("cannot sync the folder") is
+/// the new one there, and a crash of the machine may undo that. A folder that cannot be opened for it is an error too.
 /// `mode`: who may read and write it, as of open(2).
 troupe::Status write_file(const std::filesystem::path& path, const std::string& bytes, unsigned mode = 0644);
 
