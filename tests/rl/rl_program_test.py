@@ -161,6 +161,17 @@ class RlTest(ProgramTest):
                 self.assertEqual(self.parameters(f"{algo}-half")[1], self.parameters(f"{algo}-whole")[1])
                 self.assertEqual(self.curve(f"{algo}-half"), self.curve(f"{algo}-whole"))
 
+    def test_rounds_that_begin_early_change_nothing(self):
+        """ALG-3: none begins early where what it learns may end the run."""
+        for folder, learners in (("one", "1"), ("two", "2")):
+            with self.subTest(folder):
+                arguments = ("--algo", "dqn", "--env", "CartPole-v1", "--hidden", "32,32", "--horizon", "8",
+                             "--updates", "2", "--learning-starts", "500", "--steps", "2048", "--learners", learners)
+                self.train(3, f"{folder}-each", *arguments)
+                self.train(3, f"{folder}-early", *arguments, "--keep-going")
+                self.assertEqual(self.parameters(f"{folder}-each")[1], self.parameters(f"{folder}-early")[1])
+                self.assertEqual(self.curve(f"{folder}-each"), self.curve(f"{folder}-early"))
+
     def test_what_is_not_exact_after_going_on_is_said(self):
         dqn = ("--algo", "dqn", "--hidden", "32,32", "--steps", "4096", "--no-replay")
         self.train(3, "d", *dqn)

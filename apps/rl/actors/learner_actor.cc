@@ -54,9 +54,9 @@ LearnerActor::LearnerActor(const RunConfig& config, const AnyPolicySpec& policy,
   if (resumed) learner_->restore(*resumed);
 }
 
-ParamsRef LearnerActor::fill(troupe::ArrayBuilder<float> room) const {
+troupe::Array<float> LearnerActor::fill(troupe::ArrayBuilder<float> room) const {
   std::ranges::copy(learner_->params(), room.begin());
-  return troupe::put(std::move(room).seal());
+  return std::move(room).seal();
 }
 
 void LearnerActor::join(std::string group) {
@@ -92,24 +92,24 @@ UpdateReport LearnerActor::learn(const std::vector<troupe::ObjectRef<SampleBatch
 UpdateReply LearnerActor::update(std::vector<troupe::ObjectRef<SampleBatch>> batches) {
   troupe::ArrayBuilder<float> room = this->room();
   UpdateReport report = learn(batches);
-  return {.params = fill(std::move(room)), .report = std::move(report)};
+  return {.params = troupe::put(fill(std::move(room))), .report = std::move(report)};
 }
 
 void LearnerActor::follow(std::vector<troupe::ObjectRef<SampleBatch>> batches) { (void)learn(batches); }
 void LearnerActor::follow_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards) { (void)learn_each(shards); }
 
-UpdatesReply LearnerActor::update_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards) {
+std::tuple<troupe::Array<float>, UpdatesReply> LearnerActor::update_each(
+    std::vector<troupe::ObjectRef<DrawnBatches>> shards) {
   troupe::ArrayBuilder<float> room = this->room();
-  UpdatesReply out = learn_each(shards);
-  out.params = fill(std::move(room));
-  return out;
+  UpdatesReply reply = learn_each(shards);
+  return {fill(std::move(room)), std::move(reply)};
 }
 
 UpdatesReply LearnerActor::learn_each(const std::vector<troupe::ObjectRef<DrawnBatches>>& shards) {
   const std::vector<DrawnBatches> drawn = read(shards);
   std::vector<std::vector<SampleView>> views;
   for (const DrawnBatches& one : drawn) views.push_back(one.views());
-  UpdatesReply out{.params = {}, .report = {}, .errors = std::vector<std::vector<float>>(drawn.size())};
+  UpdatesReply out{.report = {}, .errors = std::vector<std::vector<float>>(drawn.size())};
   const std::size_t updates = views.empty() ? 0 : views.front().size();
   for (std::size_t update = 0; update < updates; ++update) {
     std::vector<SampleView> minibatch;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "apps/rl/actors/messages.h"
@@ -25,11 +26,12 @@ class LearnerActor {
   LearnerActor(const RunConfig& config, const AnyPolicySpec& policy, const std::optional<StateDict>& resumed);
 
   /// Puts the current parameters.
-  ParamsRef publish() const { return fill(room()); }
+  ParamsRef publish() const { return troupe::put(fill(room())); }
   /// One update from all of them together.
   UpdateReply update(std::vector<troupe::ObjectRef<SampleBatch>> batches);
-  /// One update a minibatch; a minibatch is of rows of all shards.
-  UpdatesReply update_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards);
+  /// One update a minibatch; a minibatch is of rows of all shards. The parameters are an object of their own: who is to
+  /// play with them can be given their ref before they are there.
+  std::tuple<troupe::Array<float>, UpdatesReply> update_each(std::vector<troupe::ObjectRef<DrawnBatches>> shards);
   StateDict save() const { return learner_->save(); }
 
   /// From now on it learns as one of this collective group; all its members then get the same calls.
@@ -44,7 +46,7 @@ class LearnerActor {
   [[nodiscard]] troupe::ArrayBuilder<float> room() const {
     return troupe::ArrayBuilder<float>(learner_->params().size());
   }
-  ParamsRef fill(troupe::ArrayBuilder<float> room) const;
+  [[nodiscard]] troupe::Array<float> fill(troupe::ArrayBuilder<float> room) const;
   UpdateReport learn(const std::vector<troupe::ObjectRef<SampleBatch>>& batches);
   UpdatesReply learn_each(const std::vector<troupe::ObjectRef<DrawnBatches>>& shards);
   /// Throws on all learners when one cannot read them (LGR-1).

@@ -58,7 +58,6 @@ struct UpdateReply {
 
 /// Of several updates: means of their metrics, and the absolute errors of each shard's rows in their order.
 struct UpdatesReply {
-  ParamsRef params;
   UpdateReport report;
   std::vector<std::vector<float>> errors;
 };

@@ -11,6 +11,7 @@
 //   ALG-2  save() between two rounds, and make_algorithm with what it gave, go on as if nothing had been: bit for bit
 //          where the loop is synchronous and its environments can be saved (BE-8), else with episodes begun anew, and
 //          resume_note() says so.
+//   ALG-3  Rounds give the same, whichever of them were asked for by round_before_another().
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,10 @@ class Algorithm {
  public:
   virtual ~Algorithm() = default;
   virtual Round round() = 0;
+  /// round() where another one follows before save(): the loop may begin that one early, where it has to wait anyway.
+  virtual Round round_before_another() { return round(); }
+  /// Whether a round has begun, by the above or by a Ctrl-C: round() ends it, and save() has to wait for that.
+  [[nodiscard]] virtual bool begun() const { return false; }
   [[nodiscard]] virtual Weights weights() = 0;
   /// GetTimeoutError when an actor does not answer in time.
   [[nodiscard]] virtual troupe::Result<AlgorithmState> save() = 0;

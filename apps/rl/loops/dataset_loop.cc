@@ -86,9 +86,10 @@ Round DatasetLoop::round() {
         DatasetOrder{.done = done_, .minibatches = settings.updates, .rows = settings.minibatch});
     open_ = learner_.call<&LearnerActor::update_each>(std::vector{drawn});
   }
-  UpdatesReply reply = troupe::get(*open_);
+  auto& [params, updated] = *open_;
+  UpdatesReply reply = troupe::get(updated);
+  params_ = params;
   open_.reset();
-  params_ = reply.params;
   const std::uint64_t samples = settings.updates * settings.minibatch;
   done_ += samples;
   Round round{.ended = {}, .num_envs = 1, .horizon = samples, .update = std::move(reply.report)};

@@ -34,7 +34,7 @@ class DatasetLoop final : public Algorithm {
   troupe::ActorHandle<LearnerActor> learner_;
   troupe::ActorHandle<DatasetActor> data_;
   std::optional<ParamsRef> params_;
-  std::optional<troupe::ObjectRef<UpdatesReply>> open_;
+  std::optional<std::tuple<ParamsRef, troupe::ObjectRef<UpdatesReply>>> open_;
 };
 
 }  // namespace rl

@@ -50,7 +50,7 @@ troupe::ObjectRef<UpdateReply> LearnerGroup::update(const std::vector<troupe::Ob
   return learners_.front().call<&LearnerActor::update>(batches);
 }
 
-troupe::ObjectRef<UpdatesReply> LearnerGroup::update_each(
+std::tuple<ParamsRef, troupe::ObjectRef<UpdatesReply>> LearnerGroup::update_each(
     const std::vector<troupe::ObjectRef<DrawnBatches>>& shards) {
   check_formed();
   for (std::size_t rank = 1; rank < learners_.size(); ++rank)

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "apps/rl/actors/learner_actor.h"
@@ -30,7 +31,7 @@ class LearnerGroup {
 
   [[nodiscard]] troupe::ObjectRef<ParamsRef> publish();
   [[nodiscard]] troupe::ObjectRef<UpdateReply> update(const std::vector<troupe::ObjectRef<SampleBatch>>& batches);
-  [[nodiscard]] troupe::ObjectRef<UpdatesReply> update_each(
+  [[nodiscard]] std::tuple<ParamsRef, troupe::ObjectRef<UpdatesReply>> update_each(
       const std::vector<troupe::ObjectRef<DrawnBatches>>& shards);
   [[nodiscard]] troupe::ObjectRef<StateDict> save();
 

@@ -60,15 +60,15 @@ std::int64_t OffPolicyLoop::steps_of_a_round() const {
   return static_cast<std::int64_t>(config_.num_workers * config_.num_envs * config_.horizon);
 }
 
-Round OffPolicyLoop::round() {
+Round OffPolicyLoop::run(bool another) {
   if (!params_) params_ = troupe::get(learners_.publish());
-  if (!open_) play();
+  if (!open_) open_ = next_ ? std::exchange(next_, std::nullopt) : play(*params_, steps_);
   if (open_->stage == Stage::kPlaying) {
     if (!draws_ahead()) read_masses();
     open_->stage = can_learn() ? Stage::kLearning : Stage::kEnding;
   }
   if (open_->stage == Stage::kLearning) {
-    learn();
+    learn(another);
     if (draws_ahead()) read_masses();  // there by now
     write_back();
     open_->stage = Stage::kEnding;
@@ -76,26 +76,27 @@ Round OffPolicyLoop::round() {
   return end();
 }
 
-void OffPolicyLoop::play() {
-  Open open;
+OffPolicyLoop::Open OffPolicyLoop::play(const ParamsRef& params, std::int64_t done) {
+  Open open{.done = done};
   const PlayOrder order{.steps = config_.horizon,
-                        .done = steps_,
+                        .done = done,
                         .together = static_cast<std::int64_t>(config_.num_workers * config_.num_envs)};
   for (std::size_t i = 0; i < runners_.size(); ++i) {
-    auto [batch, report] = runners_[i].call<&TransitionActor::play>(*params_, order, moments_);
+    auto [batch, report] = runners_[i].call<&TransitionActor::play>(params, order, moments_);
     open.reports.push_back(report);
     Shard& shard = shards_[i % shards_.size()];
     shard.answers.push_back(shard.actor.call<&ReplayActor::add>(batch));
   }
-  open_ = std::move(open);
+  return open;
 }
 
 /// Waits for what the shards were asked before: their masses decide who gives how many rows.
 void OffPolicyLoop::read_masses() {
+  const std::size_t of_next = next_ ? runners_.size() : 0;  // from the only shard
   for (std::size_t i = 0; i < shards_.size();) {
     Shard& shard = shards_[i];
     try {
-      for (; !shard.answers.empty(); shard.answers.erase(shard.answers.begin()))
+      for (; shard.answers.size() > of_next; shard.answers.erase(shard.answers.begin()))
         shard.mass = troupe::get(shard.answers.front());
       ++i;
     } catch (const troupe::ActorDiedError&) {
@@ -115,13 +116,34 @@ bool OffPolicyLoop::can_learn() const {
 
 bool OffPolicyLoop::draws_ahead() const { return shards_.size() == 1 && can_learn(); }
 
-void OffPolicyLoop::draw() {
+void OffPolicyLoop::read_reports() {
+  if (open_->seen) return;
+  std::vector<RolloutReport> reports = troupe::get(open_->reports);
+  for (const RolloutReport& report : reports) merge(moments_, report.deltas);
+  open_->seen = std::move(reports);
+}
+
+bool OffPolicyLoop::begins_early() const {
+  return !next_ && draws_ahead() && !config_.replay.prioritized &&
+         open_->done + steps_of_a_round() < config_.total_steps;
+}
+
+/// While the learners learn, when nobody waits for the loop: the runners have played for that, so their reports come
+/// first.
+void OffPolicyLoop::begin_next() {
+  read_reports();
+  next_ = play(std::get<ParamsRef>(*open_->update), open_->done + steps_of_a_round());
+  next_->stage = Stage::kLearning;
+  draw(*next_);
+}
+
+void OffPolicyLoop::draw(Open& round) {
   const bool alone = shards_.size() == 1;  // then its mass may be one of before: it knows better
   std::vector<ReplayMass> masses;
   for (const Shard& shard : shards_) masses.push_back(shard.mass);
   const std::size_t updates =
       config_.replay.updates == 0 ? static_cast<std::size_t>(steps_of_a_round()) : config_.replay.updates;
-  const double progress = std::min(1.0, static_cast<double>(steps_) / static_cast<double>(config_.total_steps));
+  const double progress = std::min(1.0, static_cast<double>(round.done) / static_cast<double>(config_.total_steps));
   const double first = config_.replay.priority_beta;
   std::vector<DrawOrder> orders(shards_.size(), {.rows = {}, .beta = first + (1 - first) * progress,
                                                  .all = alone ? std::nullopt : std::optional(merged(masses))});
@@ -129,16 +151,17 @@ void OffPolicyLoop::draw() {
     const std::vector<std::size_t> rows = allot_draws(masses, config_.replay.minibatch, generator_);
     for (std::size_t i = 0; i < orders.size(); ++i) orders[i].rows.push_back(rows[i]);
   }
-  open_->drawn.clear();
+  round.drawn.clear();
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    open_->drawn.push_back(shards_[i].actor.call<&ReplayActor::draw>(orders[i]));
-  open_->update = learners_.update_each(open_->drawn);
+    round.drawn.push_back(shards_[i].actor.call<&ReplayActor::draw>(orders[i]));
+  round.update = learners_.update_each(round.drawn);
 }
 
-void OffPolicyLoop::learn() {
+void OffPolicyLoop::learn(bool another) {
   for (;;) {
-    if (!open_->update) draw();
-    auto reply = troupe::try_get(*open_->update);
+    if (!open_->update) draw(*open_);
+    if (another && begins_early()) begin_next();
+    auto reply = troupe::try_get(std::get<1>(*open_->update));
     if (reply.ok()) {
       open_->reply = std::move(*reply);
       return;
@@ -150,6 +173,7 @@ void OffPolicyLoop::learn() {
 }
 
 void OffPolicyLoop::leave_out_dead_shards(const troupe::Error& error) {
+  if (next_) error.raise();  // there is one shard, and nobody to go on with
   const std::size_t before = shards_.size();
   for (Shard& shard : shards_) shard.answers.push_back(shard.actor.call<&ReplayActor::mass>());
   read_masses();
@@ -164,12 +188,12 @@ void OffPolicyLoop::write_back() {
 }
 
 Round OffPolicyLoop::end() {
-  std::vector<RolloutReport> reports = troupe::get(open_->reports);
+  read_reports();
   Round round{.ended = {}, .num_envs = config_.num_envs, .horizon = config_.horizon, .update = {}};
-  for (RolloutReport& report : reports) add_report(std::move(report), moments_, round);
+  for (RolloutReport& report : *open_->seen) add_report(std::move(report), round);
   if (open_->reply) {
     round.update = std::move(open_->reply->report);
-    params_ = open_->reply->params;
+    params_ = std::get<ParamsRef>(*open_->update);
   }
   steps_ += steps_of_a_round();
   open_.reset();

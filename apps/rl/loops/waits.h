@@ -15,11 +15,15 @@ namespace rl {
 /// For the state of an actor: less than the grace after Ctrl-C.
 inline constexpr std::chrono::seconds kSaveDeadline{8};
 
-/// Into the round, and the moments into those of the run. In the order of the runners.
-inline void add_report(RolloutReport report, Moments& moments, Round& round) {
+/// In the order of the runners.
+inline void add_report(RolloutReport report, Round& round) {
   round.ended.push_back(std::move(report.episodes));
-  merge(moments, report.deltas);
   for (std::size_t kind = 0; kind < report.faults.size(); ++kind) round.faults[kind] += report.faults[kind];
+}
+/// Into the round, and the moments into those of the run.
+inline void add_report(RolloutReport report, Moments& moments, Round& round) {
+  merge(moments, report.deltas);
+  add_report(std::move(report), round);
 }
 
 [[nodiscard]] inline std::vector<float> fetch(const ParamsRef& params) {

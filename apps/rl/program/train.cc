@@ -104,14 +104,13 @@ class TrainingRun {
   std::optional<int> run(std::uint64_t failures) {
     bool interrupted = false;
     try {
-      while (!done()) one_round();
+      while (!done() || algorithm_->begun()) one_round(may_go_on());
       copies_.finish();
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
-      if (in_round_) {  // the learner learns from it before it is saved: the log must know of it, too
-        progress_.note("this round is finished for the checkpoint");
-        one_round();
-      }
+      // The learner learns from what has begun before it is saved: the log must know of it, too.
+      if (in_round_ || algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
+      while (in_round_ || algorithm_->begun()) one_round(false);
     } catch (const troupe::Error& error) {
       if ((checkpointed_ || failures > 0) && failures < command_.max_failures && is_death(error)) {
         progress_.note(fmt::format("after {} steps: {}", log_.steps, error.what()));
@@ -144,9 +143,15 @@ class TrainingRun {
            (config_.evaluation.stop && copies_.gate().state() == GateState::kPassed) || stopped_;
   }
 
-  void one_round() {
+  /// Whether another round follows this one, before anything is saved. What may end the run by what it learned is not
+  /// known before the round: where that is wanted exactly, no round begins early.
+  [[nodiscard]] bool may_go_on() const {
+    return !done() && elapsed() < checkpoint_at_ && !(config_.stop_when_solved && log_.threshold);
+  }
+
+  void one_round(bool another) {
     in_round_ = true;
-    const Round round = algorithm_->round();
+    const Round round = another ? algorithm_->round_before_another() : algorithm_->round();
     in_round_ = false;
     for (std::size_t kind = 0; kind < round.faults.size(); ++kind) log_.faults[kind] += round.faults[kind];
     log_.add(round.ended, round.num_envs, round.horizon, seconds_before_ + elapsed());
@@ -154,8 +159,8 @@ class TrainingRun {
     journal_.add(log_, steps_per_second());
     copies_.after_round(log_.steps, [this] { return policy_now(); });
     show(false);
-    stopped_ = call_callbacks(log_);
-    if (elapsed() < checkpoint_at_) return;
+    stopped_ = call_callbacks(log_) || stopped_;  // a round that had begun may end after the one that ended the run
+    if (elapsed() < checkpoint_at_ || algorithm_->begun()) return;
     checkpoint_at_ = elapsed() + kCheckpointInterval;
     checkpoint().value();
   }
