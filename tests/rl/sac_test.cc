@@ -1,4 +1,5 @@
-// SQG-1 to SQG-4, SCG-1 to SCG-4, SAL-1, SAL-2, NET-5, NET-7, NET-8, GSD-1, LRN-1 to LRN-3 for SAC, and that it learns.
+// SQG-1 to SQG-4, SCG-1 to SCG-4, SAL-1 to SAL-3, NET-5, NET-7, NET-8, GSD-1, LRN-1 to LRN-3 of SAC, and that it
+// learns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -363,6 +364,24 @@ TEST(SacLearner, LRN1_LRN2_SameBitsAgainAndAfterARestore) {
   wider.critic_hidden = {17};
   EXPECT_THROW(copy.restore(SacLearner(wider).save()), troupe::SerializationError);
   EXPECT_EQ(copy.save(), first.save());
+}
+
+TEST(SacLearner, SAL3_WhatIsPreparedChangesNothing) {
+  SacLearner plain(push_options()), prepared(push_options());
+  const auto update = [](SacLearner& learner, std::uint64_t seed) {
+    const OwnedSamples batch = push_minibatch(seed % 3 == 0 ? 9 : 16, seed);  // noise for another number of rows, too
+    learner.update(std::vector<SampleView>{batch.view()});
+  };
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    update(plain, i);
+    prepared.prepare();
+    prepared.prepare();
+    update(prepared, i);
+    EXPECT_EQ(plain.save(), prepared.save());
+    prepared.prepare();
+    EXPECT_EQ(plain.save(), prepared.save());
+    if (i == 4) prepared.restore(plain.save());
+  }
 }
 
 TEST(SacLearner, LRN3_WhatIsNotFiniteChangesNoParameters) {

@@ -67,6 +67,7 @@ void LearnerActor::join(std::string group) {
 
 template <class T>
 std::vector<T> LearnerActor::read(const std::vector<troupe::ObjectRef<T>>& refs) const {
+  learner_->prepare();  // before it waits
   if (peers_.alone()) return troupe::get(refs);
   std::vector<T> own;
   std::exception_ptr error;

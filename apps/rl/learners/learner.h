@@ -45,6 +45,9 @@ class Learner {
   /// What acting needs: published to runners.
   [[nodiscard]] virtual std::span<const float> params() const = 0;
   virtual UpdateReport update(std::span<const SampleView> batches) = 0;
+  /// Does what of the next update can be done before its batches are there; may be called at any time, or not at all:
+  /// nothing that can be seen depends on it.
+  virtual void prepare() {}
   [[nodiscard]] virtual StateDict save() const = 0;
   /// SerializationError (thrown) when it is the state of something else; nothing has changed then.
   virtual void restore(const StateDict& state) = 0;

@@ -66,8 +66,26 @@ SacBatch<float> SacLearner::read(const TransitionView& all) {
           .weight = all.weight};
 }
 
+void SacLearner::prepare() {
+  if (std::exchange(targets_wait_, false)) move(targets_);
+  if (before_noise_ || errors_.empty()) return;
+  const Generator::Saved before = generator_.save();
+  draw_noise(errors_.size());  // for as many rows as last time
+  before_noise_ = before;
+}
+
+void SacLearner::move(std::span<float> targets) const {
+  troupe::kernels::move_towards<float>(options_.isa, targets, critics_.params, options_.tau);
+}
+
 void SacLearner::draw_noise(std::size_t rows) {
   const std::size_t dimensions = networks_.dimensions();
+  if (before_noise_) {
+    const bool fits = noise_.size() == rows * dimensions;
+    if (!fits) generator_.restore(*before_noise_);
+    before_noise_.reset();
+    if (fits) return;
+  }
   noise_.resize(rows * dimensions), next_noise_.resize(rows * dimensions);
   for (std::size_t row = 0; row < rows; ++row) {  // SAL-1
     for (std::size_t k = 0; k < dimensions; ++k) noise_[row * dimensions + k] = standard_normal(generator_);
@@ -111,6 +129,7 @@ UpdateReport SacLearner::step(const SampleView& samples) {
   if (all.rows() < peers_.size())
     troupe::InvalidArgumentError(fmt::format("SAC: a minibatch of {} rows for {} learners", all.rows(), peers_.size()))
         .raise();
+  if (std::exchange(targets_wait_, false)) move(targets_);
   const Peers::Part part = peers_.part(all.rows());
   const SacBatch<float> batch = own_rows(read(all), part);
   const std::size_t dimensions = networks_.dimensions();
@@ -140,8 +159,7 @@ UpdateReport SacLearner::step(const SampleView& samples) {
   peers_.sum(std::span(&actor_loss, 1));
   check_finite("the actor's", actor_loss, actor_.grads);
   step_network(actor_, learning_rate);
-  if (updates_ % options_.target_interval == 0)
-    troupe::kernels::move_towards<float>(options_.isa, targets_, critics_.params, options_.tau);
+  targets_wait_ = updates_ % options_.target_interval == 0;
 
   double entropy = 0;
   for (const double one : log_prob_) entropy -= one / static_cast<double>(all.rows());
@@ -183,11 +201,13 @@ StateDict SacLearner::save() const {
   StateDict out;
   out.put("actor/params", actor_.params);
   out.put("actor/adam/first_moment", actor_.first), out.put("actor/adam/second_moment", actor_.second);
-  out.put("critics/params", critics_.params), out.put("critics/target", targets_);
+  std::vector<float> targets = targets_;
+  if (targets_wait_) move(targets);
+  out.put("critics/params", critics_.params), out.put("critics/target", std::move(targets));
   out.put("critics/adam/first_moment", critics_.first), out.put("critics/adam/second_moment", critics_.second);
   out.put("temperature", std::vector<double>{log_alpha_, alpha_first_, alpha_second_});
   out.put_one("updates", updates_);
-  const Generator::Saved saved = generator_.save();
+  const Generator::Saved saved = before_noise_ ? *before_noise_ : generator_.save();
   out.put("generator", std::vector<std::uint64_t>(saved.begin(), saved.end()));
   return out;
 }
@@ -211,6 +231,7 @@ void SacLearner::restore(const StateDict& state) {
   log_alpha_ = temperature[0], alpha_first_ = temperature[1], alpha_second_ = temperature[2];
   updates_ = updates;
   generator_.restore(saved);
+  targets_wait_ = false, before_noise_.reset();
 }
 
 }  // namespace rl

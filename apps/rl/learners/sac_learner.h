@@ -15,6 +15,9 @@
 // SAL-1  The noise of an update is drawn in the order of the rows, for the action in obs and then for that in next_obs:
 //        row i's noise does not depend on how the minibatch was divided into batches.
 // SAL-2  Actions of transitions are elements of the Box; the networks see them in [-1, 1].
+// SAL-3  prepare() works out what the next update needs of this one alone, while its batches are on their way: its
+//        noise, for as many rows as before, and the targets as the critics have moved them. State and results are as
+//        without it.
 #pragma once
 
 #include <cstddef>
@@ -63,6 +66,7 @@ class SacLearner final : public Learner {
   [[nodiscard]] std::span<const float> params() const override { return actor_.params; }
   /// All batches together are the minibatch. The report has the critics' errors of its rows, in their order.
   UpdateReport update(std::span<const SampleView> batches) override;
+  void prepare() override;
   [[nodiscard]] StateDict save() const override;
   void restore(const StateDict& state) override;
   void join(const Peers& peers) override { peers_ = peers; }
@@ -79,6 +83,8 @@ class SacLearner final : public Learner {
   UpdateReport step(const SampleView& samples);
   [[nodiscard]] SacBatch<float> read(const TransitionView& all);
   void draw_noise(std::size_t rows);
+  /// The targets after the last update.
+  void move(std::span<float> targets) const;
   /// This learner's rows of a minibatch that is shared, and its noise.
   [[nodiscard]] SacBatch<float> own_rows(const SacBatch<float>& all, Peers::Part part) const;
   /// What the peers know of the rows, in one sum: the critics' scalars of all parts together, the errors and
@@ -99,6 +105,8 @@ class SacLearner final : public Learner {
   std::vector<float> targets_;
   double log_alpha_, alpha_first_ = 0, alpha_second_ = 0;
   std::int64_t updates_ = 0;
+  bool targets_wait_ = false;                       // the last update's move of the targets is still to be made
+  std::optional<Generator::Saved> before_noise_{};  // the generator before noise_ was drawn ahead; none: it was not
   std::vector<float> obs_, next_obs_, action_;
   std::vector<double> noise_, next_noise_, errors_, log_prob_, exchanged_;
   Peers peers_;
