@@ -18,6 +18,10 @@ void* taken(void* memory) {
   while (now > most && !most_held.compare_exchange_weak(most, now)) {}
   return memory;
 }
+void* taken_or_null(std::size_t size) noexcept {
+  void* memory = std::malloc(size ? size : 1);
+  return memory ? taken(memory) : nullptr;
+}
 void give_back(void* memory) noexcept {
   if (!memory) return;
   held.fetch_sub(::malloc_usable_size(memory));
@@ -26,9 +30,12 @@ void give_back(void* memory) noexcept {
 
 }  // namespace
 
-// The sized and nothrow forms end in these; the aligned ones keep the library's own.
+// The aligned forms keep the library's own. The nothrow ones end in these as well, but for a sanitizer's, whose memory
+// may not be given back here.
 void* operator new(std::size_t size) { return taken(std::malloc(size ? size : 1)); }
 void* operator new[](std::size_t size) { return taken(std::malloc(size ? size : 1)); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return taken_or_null(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return taken_or_null(size); }
 void operator delete(void* memory) noexcept { give_back(memory); }
 void operator delete[](void* memory) noexcept { give_back(memory); }
 void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }

@@ -209,6 +209,69 @@ TEST(DataSocketHostile, AnAuthenticatedPeerThatSendsNonsenseIsCut) {  // NDS-5
   }
 }
 
+/// A peer that says "it is not here" to one request a connection, and after the first of them some bytes too many.
+class Talker {
+ public:
+  Talker() : listener_(*listen_tcp("127.0.0.1", 0)), port(*local_port(listener_.get())) {
+    ::fcntl(listener_.get(), F_SETFL, ::fcntl(listener_.get(), F_GETFL) & ~O_NONBLOCK);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Talker() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+
+ private:
+  void run() {
+    for (std::size_t surplus = 2 * sizeof(DataReply);; surplus = 0) {
+      const UniqueFd fd(::accept(listener_.get(), nullptr, nullptr));
+      if (!fd) return;
+      auto proof = *ProofExchange::listen(
+          {.token = token_of('a'), .purpose = ProofPurpose::kData, .incarnation = 1}, address_of(port));
+      while (!proof.proven()) {
+        std::string in(proof.wanted(), 0);
+        ASSERT_EQ(::recv(fd.get(), in.data(), in.size(), MSG_WAITALL), ssize_t(in.size()));
+        proof.take(as_bytes(in));
+        const std::string out = proof.output();
+        ASSERT_EQ(::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL), ssize_t(out.size()));
+      }
+      DataRequest request;
+      ASSERT_EQ(::recv(fd.get(), &request, sizeof request, MSG_WAITALL), ssize_t(sizeof request));
+      DataReply reply;
+      reply.id = request.id;
+      reply.error = std::uint16_t(ErrorCode::kNotFound);
+      reply.check = header_check(reply);
+      const std::string said = std::string(as_text(bytes_of(reply))) + std::string(surplus, 's');
+      ASSERT_EQ(::send(fd.get(), said.data(), said.size(), MSG_NOSIGNAL), ssize_t(said.size()));
+      open_.push_back(UniqueFd(::dup(fd.get())));  // what follows is not the end of the connection
+    }
+  }
+
+  UniqueFd listener_;
+  std::vector<UniqueFd> open_;
+  std::thread thread_;
+
+ public:
+  const int port;
+};
+
+TEST(DataSocketHostile, WhatAPeerSaysTooMuchIsNotTakenForTheNextReply) {  // NDS-5
+  const Talker peer;
+  const auto client = *DataClient::open({.token = token_of('a'), .io_threads = 1});
+  std::vector<std::byte> into(100);
+  Fetch fetch{address_of(peer.port), {1, 1, 7}, into, SteadyClock::now() + kPatience};
+  std::promise<Status> first, second;
+  client->fetch(fetch, [&](const Status& status) {
+    first.set_value(status);
+    // From the client's own thread: it uses the connection again before it has read more from it.
+    client->fetch(fetch, [&](const Status& again) { second.set_value(again); });
+  });
+  EXPECT_EQ(code_of(first.get_future().get()), ErrorCode::kNotFound);
+  EXPECT_EQ(code_of(second.get_future().get()), ErrorCode::kNotFound) << "asked once more, over another connection";
+  EXPECT_EQ(client->stats().connections_made, 2u);
+  client->stop();
+}
+
 TEST(DataSocketHostile, APeerThatStopsInTheMiddleMeetsTheDeadline) {  // NDS-2
   std::mutex gate;
   std::unique_lock shut(gate);

@@ -134,7 +134,7 @@ class Lane {
       if (!others) fail_waiting(pool, why);
       return;
     }
-    if (part && part->may_retry && stale) {  // the pooled connection had died before we used it
+    if (part && part->may_retry && stale) {  // the pooled connection had died, or was spoilt, before we used it
       part->may_retry = false;
       pool.waiting.push_front(std::move(part));
     } else if (part) {

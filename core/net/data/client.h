@@ -56,7 +56,7 @@ struct Part {
   std::shared_ptr<FetchState> state;
   std::size_t offset = 0, length = 0;
   SocketLoop::TimerId deadline{}, stall{};
-  bool may_retry = true;  ///< a pooled connection may turn out to be dead: then once more over a fresh one
+  bool may_retry = true;  ///< a pooled connection may turn out to be dead or spoilt: then once more over a fresh one
 };
 
 //              TCP is up             both proofs right           assign()
@@ -85,7 +85,7 @@ class ClientConnection {
   void assign(std::unique_ptr<Part> part);
   Part* part() { return part_.get(); }
   std::unique_ptr<Part> take_part() { return std::move(part_); }
-  /// Has anything of the reply to the present part arrived? Did the connection carry another part before?
+  /// Has a reply that fits the present part arrived? Did the connection carry another part before?
   bool reply_begun() const { return reply_begun_; }
   bool reused() const { return parts_done_ != 0; }
 

@@ -123,7 +123,6 @@ ClientConnection::Progress ClientConnection::read_some() {
     const std::size_t of_bytes = std::min(std::size_t(got), pieces[0].iov_len);
     bytes_have_ += bytes ? of_bytes : 0;
     head_have_ += std::size_t(got) - of_bytes;
-    if (state_ == State::kReply) reply_begun_ = true;
     if (auto progress = take(); progress != Progress::kAgain) return progress;
   }
   return Progress::kWait;  // level-triggered: comes again
@@ -171,6 +170,7 @@ ClientConnection::Progress ClientConnection::take_reply() {
   if (!sane)
     return broken(
         make_error<SerializationError>("the data port " + place_ + " sent a reply that does not fit the request"));
+  reply_begun_ = true;  // not before: what came may have been more than the last reply had to be
   if (reply_.error != 0) {
     want(State::kMessage, reply_.message_size);
     return Progress::kAgain;
