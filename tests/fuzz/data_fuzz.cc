@@ -188,6 +188,8 @@ Bytes answer_to(const DataRequest& request, Input& input) {
   if (how % 8 == 7) {
     const std::string why = "it is not here";
     reply.error = std::uint16_t(how & 8 ? ErrorCode::kObjectLost : ErrorCode(input.number(2)));
+    // That one is the client's own word here: it would be silence.
+    if (reply.error == std::uint16_t(ErrorCode::kDeadlineExceeded)) reply.error = std::uint16_t(ErrorCode::kUser);
     reply.message_size = std::uint32_t(why.size());
     reply.check = header_check(reply);
     append(said, reply);
