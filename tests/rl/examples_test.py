@@ -46,6 +46,12 @@ class ExamplesTest(unittest.TestCase):
                                   "--steps", "400000", "--learning-rate", "0", "--learning-rate-last", "0")
         self.assertIn("ended by a callback", out)
         self.assertEqual(self.result()["steps"], 100352)  # the first whole round of 2,048 behind it
+        out, _ = self.run_program(3, OWN_ENV, "train", "--algo", "dqn", "--env", "Corridor-v0", "--env-kwargs",
+                                  '{"cells": 100}', "--hidden", "8", "--horizon", "1000", "--updates", "1", "--steps",
+                                  "400000", "--keep-going", "--epsilon-last", "1", "--num-envs", "1",
+                                  "--num-workers", "1")
+        self.assertIn("ended by a callback", out)
+        self.assertEqual(self.result()["steps"], 100000)  # not a round more, that might have begun early
 
     def test_what_is_wrong_with_it_is_said(self):
         _, err = self.run_program(1, OWN_ENV, "train", "--env", "Corridor-v0", "--env-kwargs", '{"cell": 12}')

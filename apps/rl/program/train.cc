@@ -143,10 +143,10 @@ class TrainingRun {
            (config_.evaluation.stop && copies_.gate().state() == GateState::kPassed) || stopped_;
   }
 
-  /// Whether another round follows this one, before anything is saved. What may end the run by what it learned is not
-  /// known before the round: where that is wanted exactly, no round begins early.
+  /// Whether another round follows this one, before anything is saved. Where what a round learned may end the run at
+  /// once, or a callback may, that is not known before it.
   [[nodiscard]] bool may_go_on() const {
-    return !done() && elapsed() < checkpoint_at_ && !(config_.stop_when_solved && log_.threshold);
+    return !done() && elapsed() < checkpoint_at_ && !(config_.stop_when_solved && log_.threshold) && !has_callbacks();
   }
 
   void one_round(bool another) {

@@ -23,6 +23,8 @@ void register_callback(TrainingCallback callback) {
   registered_callbacks().push_back(std::move(callback));
 }
 
+bool has_callbacks() { return !registered_callbacks().empty(); }
+
 bool call_callbacks(const TrainingLog& log) {
   bool ends = false;
   for (const TrainingCallback& callback : registered_callbacks()) {

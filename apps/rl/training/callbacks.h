@@ -20,6 +20,8 @@ using TrainingCallback = std::function<bool(const TrainingLog&)>;
 
 /// InvalidArgumentError, thrown, for an empty one.
 void register_callback(TrainingCallback callback);
+/// Whether there are any.
+[[nodiscard]] bool has_callbacks();
 /// Whether one of them wants the run to end.
 [[nodiscard]] bool call_callbacks(const TrainingLog& log);
 
