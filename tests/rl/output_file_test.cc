@@ -1,4 +1,4 @@
-// OF-1: what write_file promises of the folder of its file.
+// OF-1: what write_file promises of the folder of its file; write_safetensors does so, too.
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/common/output_file.h"
+#include "apps/common/safetensors/safetensors.h"
 #include "tests/rl/temporary_folder.h"
 
 namespace {
@@ -99,6 +100,18 @@ TEST(OutputFile, OF1_AFolderThatCannotBeOpenedIsAnErrorBeforeAFileIsWritten) {
     EXPECT_FALSE(told.ok()) << "check_writable says what write_file would";
   }
   EXPECT_EQ(bytes_of(folder / "below/f"), "old");
+}
+
+TEST(OutputFile, AnArrayFileWhoseFolderCannotBeSyncedIsAnError) {
+  const TemporaryFolder folder;
+  {
+    const UnsyncedFolders unsynced(EIO);
+    const troupe::Status written = apps::write_safetensors(folder / "f", {}, {});
+    ASSERT_FALSE(written.ok());
+    EXPECT_NE(written.error().message().find("cannot sync the folder"), std::string::npos);
+  }
+  const UnsyncedFolders unsynced(EINVAL);
+  EXPECT_TRUE(apps::write_safetensors(folder / "f", {}, {}).ok());
 }
 
 }  // namespace

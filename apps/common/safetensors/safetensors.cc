@@ -225,6 +225,8 @@ Status write_safetensors(const std::filesystem::path& path, const std::map<std::
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
+  const File opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() < 0) return system_error("cannot open the folder", folder, errno);
   std::filesystem::path aside = path;
   aside += ".tmp." + std::to_string(::getpid());
   Status status = write_and_sync(aside, header_of(metadata, arrays), arrays);
@@ -233,8 +235,8 @@ Status write_safetensors(const std::filesystem::path& path, const std::map<std::
     std::filesystem::remove(aside, ignored);
     return status;
   }
-  const File opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.get() >= 0) ::fsync(opened.get());
+  // Some file systems of networks have nothing to sync there, and say so.
+  if (::fsync(opened.get()) != 0 && errno != EINVAL) return system_error("cannot sync the folder", folder, errno);
   return {};
 }
 
