@@ -126,6 +126,8 @@ def main(arguments):
     for name, command in measures.measures(wish.preset, wish.family, torch, libraries, gym, data).items():
         if wish.peers and name == "collectives":
             more, outputs[name], outputs["collective_peer"] = measures.run_beside_peers(command, wish)
+        elif wish.peers and name in measures.IN_TURNS:
+            more, outputs[name] = measures.run_in_turns(name, command, wish, floors)
         else:
             more, outputs[name] = measures.run_measure(name, command, wish, floors)
         seen += more

@@ -26,6 +26,13 @@ import ray_peer  # noqa: E402
 import rllib_peer  # noqa: E402
 import sb3_peer  # noqa: E402
 
+# Peers of single rows, and the measures that have these rows: ours and theirs run in turns, row by row.
+ROW_PEERS = (env_peer, sb3_peer, rllib_peer)
+IN_TURNS = {
+    "rl_env_steps": [*env_peer.ROWS],
+    "rl_steps": [row for row in (*sb3_peer.ROWS, *rllib_peer.ROWS) if row != "rl/rollout_steps"],
+    "rl_actors": ["rl/rollout_steps"],
+}
 # What the commands bench/NAME are: the families of rows, and the measures that print them.
 FAMILIES = {
     "collectives": (("collective", "machine"), ("machine", "collectives", "collective_actors")),
@@ -193,15 +200,36 @@ def run_beside_peers(command, wish):
     return seen, "".join(lines), collective_peer.table(peers.times)
 
 
+def run_in_turns(name, command, wish, floors=()):
+    """A measure of IN_TURNS, row by row: ours, then the row's peers; then its other rows. (Rows, the table.)"""
+    in_turns = [row for row in IN_TURNS[name] if re.search(wish.only, row)]
+    seen, lines = [], []
+    others = "".join(f"(?!{row}$)" for row in in_turns)
+    for row, only in [(row, f"^{row}$") for row in in_turns] + [(None, f"^{others}(?=.*(?:{wish.only}))")]:
+        rows, output = run_measure(name, command, argparse.Namespace(**{**vars(wish), "only": only}),
+                                   () if row else floors)
+        lines += [line for line in output.splitlines(keepends=True) if not lines or not line.startswith("#")]
+        for found in rows:
+            peers = peers_of_row(row, wish.quick) if row and found["row"] == row else {}
+            if peers:
+                found["peers"] = peers
+        seen += rows
+    return seen, "".join(lines)
+
+
+def peers_of_row(row, quick):
+    """{peer: value}"""
+    found = {}
+    for module in ROW_PEERS:
+        if row in module.ROWS:
+            for peer, values in module.measure(PEERS, f"^{row}$", quick, say).items():
+                found.update({peer: values[row]} if row in values else {})
+    return found
+
+
 def all_peers(only, wish, known):
-    """{peer: {row: value}} of the peers that run after ours; a measure's own peers come with it."""
+    """{peer: {row: value}} of the peers that run after ours; others come with a measure, or run in turns with it."""
     wanted, peers = [row for row in known if re.search(only, row)], {}
     if {row.split("/")[0] for row in wanted} & set(ray_peer.FAMILIES):
         peers.update(ray_peer.measure(PEERS, only, wish.quick, say)[0])
-    if set(wanted) & set(env_peer.ROWS):
-        peers.update(env_peer.measure(PEERS, only, wish.quick, say))
-    if set(wanted) & set(sb3_peer.ROWS):
-        peers.update(sb3_peer.measure(PEERS, only, wish.quick, say))
-    if set(wanted) & set(rllib_peer.ROWS):
-        peers.update(rllib_peer.measure(PEERS, only, wish.quick, say))
     return peers

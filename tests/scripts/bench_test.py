@@ -270,6 +270,32 @@ class RowsJsonTest(unittest.TestCase):
         self.assertEqual(lines.count("# head"), 2)
         self.assertNotIn("Avg", lines)
 
+    def test_rows_of_reinforcement_learning_run_in_turns_with_their_peers(self):
+        order = []
+
+        def run_measure(name, _, wish, floors=()):
+            rows = [row for row in ("rl/env_cartpole", "rl/env_pendulum", "rl/cartpole_steps")
+                    if re.search("|".join([wish.only, *floors]), row)]
+            order.extend((name, row) for row in rows)
+            return [{"row": row} for row in rows], f"# head\n{rows}\n"
+
+        def measure(_, only, *__):
+            order.append(("peer", only))
+            return {"EnvPool": {only.strip("^$"): 2.0}}
+
+        with mock.patch.object(measures, "run_measure", run_measure), mock.patch.object(env_peer, "measure", measure):
+            wish = argparse.Namespace(only="^rl/(env_(cart|pend)|cart)", quick=False, shows=False)
+            seen, lines = measures.run_in_turns("rl_env_steps", ["x"], wish)
+        ours = "rl_env_steps"
+        self.assertEqual(order, [(ours, "rl/env_cartpole"), ("peer", "^rl/env_cartpole$"), (ours, "rl/env_pendulum"),
+                                 ("peer", "^rl/env_pendulum$"), (ours, "rl/cartpole_steps")])
+        self.assertEqual([row.get("peers") for row in seen], [{"EnvPool": 2.0}, {"EnvPool": 2.0}, None])
+        self.assertEqual(lines.count("# head"), 1)
+
+    def test_each_row_of_these_peers_is_in_one_measures_turns(self):
+        rows_in_turns = [row for some in measures.IN_TURNS.values() for row in some]
+        self.assertEqual(sorted(rows_in_turns), sorted(row for peer in measures.ROW_PEERS for row in peer.ROWS))
+
 
 class PageTest(unittest.TestCase):
     PAGE = ("# Page\n<!-- bench ^a/ -->\nold a\n<!-- /bench -->\nbetween\n<!-- bench ^b/ -->\nold b\n<!-- /bench -->\n"
