@@ -1,11 +1,15 @@
-// NRM-1 to NRM-4, RMO-1 to RMO-3, FST-1: wrappers around environments, and the moments that they learn.
+// NRM-1 to NRM-4, RMO-1 to RMO-3, FST-1, CKF-1, CKF-2: wrappers around environments, and the moments that they learn.
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "apps/rl/algorithms/rng.h"
+#include "apps/rl/envs/wrappers/check_finite.h"
 #include "apps/rl/envs/wrappers/frame_stack.h"
 #include "apps/rl/envs/wrappers/normalize.h"
 #include "apps/rl/envs/wrappers/simple.h"
@@ -60,6 +64,8 @@ class Scripted final : public BatchEnv {
   EpisodeEnds ends() const override {
     return {ended_, returns_, {}, final_.view().slice(0, mode_ == AutoReset::kSameStep ? ended_.size() : 0)};
   }
+
+  bool visit(StateVisitor&) override { return true; }
 
   double reward = 1;
   float next = 0;  // the second number of the next observations
@@ -215,6 +221,70 @@ TEST(NormalizeTest, NRM4_WhatIsNotFiniteIsNamed) {
   } catch (const troupe::InvalidArgumentError& error) {
     EXPECT_NE(std::string(error.what()).find("environment 0 of Scripted-v0"), std::string::npos) << error.what();
   }
+}
+
+std::string refusal(const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const troupe::InvalidArgumentError& error) {
+    return error.what();
+  }
+  return "nobody noticed";
+}
+
+TEST(CheckFiniteTest, CKF1_WhatIsNotFiniteIsNamedWithSeedAndStep) {
+  for (const double bad : {NAN, INFINITY, -INFINITY}) {
+    auto inner = std::make_unique<Scripted>(std::vector<int>{9, 2});
+    Scripted& script = *inner;
+    CheckFinite env(std::move(inner));
+    Steps steps(env);
+    env.reset(std::vector<std::uint64_t>{70, 80});
+    script.next = std::numeric_limits<float>::max(), script.reward = std::numeric_limits<double>::max();
+    steps.step();
+    script.reward = bad;
+    const std::string of_reward = refusal([&] { steps.step(); });
+    EXPECT_NE(of_reward.find(fmt::format("environment 0 of Scripted-v0 (seed 70) gave in step 2 the reward {}", bad)),
+              std::string::npos)
+        << of_reward;
+    env.reset(std::vector<std::uint64_t>{70, 80});
+    script.reward = 1, script.next = 0;
+    steps.step();
+    script.next = static_cast<float>(bad);  // environment 1 ends by this step, and shows the next episode's first
+    const std::string last = refusal([&] { steps.step(); });
+    EXPECT_NE(last.find("environment 1 of Scripted-v0 (seed 80) gave in step 2 the last observation"),
+              std::string::npos)
+        << last;
+    env.reset(std::vector<std::uint64_t>{70, 80});
+    const std::string shown = refusal([&] { steps.step(); });
+    EXPECT_NE(shown.find("environment 0 of Scripted-v0 (seed 70) gave in step 1 the observation"), std::string::npos)
+        << shown;
+  }
+}
+
+TEST(CheckFiniteTest, CKF2_AStateTellsSeedsAndStepsAndThereIsNoneAfterARefusal) {
+  auto inner = std::make_unique<Scripted>(std::vector<int>{9});
+  Scripted& script = *inner;
+  CheckFinite env(std::move(inner));
+  Steps steps(env);
+  env.reset(std::vector<std::uint64_t>{70});
+  steps.step(), steps.step();
+  const auto kept = save_state(env);
+  ASSERT_TRUE(kept);
+  script.next = NAN;
+  (void)refusal([&] { steps.step(); });
+  EXPECT_FALSE(save_state(env));
+
+  const auto said_after = [&](const StateDict& state) {
+    auto other = std::make_unique<Scripted>(std::vector<int>{9});
+    other->next = NAN;
+    CheckFinite going_on(std::move(other));
+    Steps more(going_on);
+    EXPECT_TRUE(restore_state(going_on, state));
+    return refusal([&] { more.step(); });
+  };
+  EXPECT_NE(said_after(*kept).find("(seed 70) gave in step 3"), std::string::npos) << said_after(*kept);
+  // A state of before there was this wrapper.
+  EXPECT_NE(said_after({}).find("(seed unknown) gave in step 1"), std::string::npos) << said_after({});
 }
 
 TEST(FrameStackTest, FST1_FramesOfTwoEpisodesNeverMeet) {

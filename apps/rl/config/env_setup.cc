@@ -10,6 +10,7 @@
 #include "apps/common/named_program.h"
 #include "apps/common/precise_json.h"
 #include "apps/rl/envs/wrappers/atari.h"
+#include "apps/rl/envs/wrappers/check_finite.h"
 #include "apps/rl/envs/wrappers/concat_env.h"
 #include "apps/rl/envs/wrappers/frame_stack.h"
 #include "apps/rl/envs/wrappers/image.h"
@@ -123,6 +124,7 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
   MadeEnv out;
   out.env_ = std::move(*made);
   out.innermost_ = out.env_.get();
+  out.env_ = std::make_unique<CheckFinite>(std::move(out.env_));
   troupe::Status status;
   // What `wrapped` holds takes the place of what it is around.
   const auto put = [&](auto wrapped) {

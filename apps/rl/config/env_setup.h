@@ -1,8 +1,8 @@
 // EnvSetup: which environment, and what is put around it. A plain value: sent to runners, kept in checkpoints.
 //
 //   the environment ─▶ atari: what is usual around a game (wrappers/atari.h)
-//                   ─▶ ClipAction (of a Box; its bounds are seen no more) ─▶ ClipReward ─▶ NormalizeReward
-//                   ─▶ FrameStack ─▶ NormalizeObservation
+//                   ─▶ CheckFinite ─▶ ClipAction (of a Box; its bounds are seen no more) ─▶ ClipReward
+//                   ─▶ NormalizeReward ─▶ FrameStack ─▶ NormalizeObservation
 //
 // ENS-1  Returns and lengths of episodes are raw, whatever is put around (env_wrapper.h).
 #pragma once

@@ -98,6 +98,10 @@ class StateVisitor {
     if (mode_ == Mode::kRestore) part = std::move(tried);
   }
   [[nodiscard]] Mode mode() const { return mode_; }
+  /// Whether there is such a name in what is read, for what states of old do not have; where one is made: yes.
+  [[nodiscard]] bool has(const std::string& name) const {
+    return mode_ == Mode::kSave || from_->has(prefix_ + name);
+  }
 
  private:
   template <class T>
