@@ -23,6 +23,7 @@ Kind kind_of(const json::object& file) {
   if (file.contains("trajectories")) return Kind::kEnvironment;
   if (file.contains("game")) return Kind::kMinAtar;
   if (file.contains("pictures")) return Kind::kPictures;
+  if (file.contains("updates")) return Kind::kUpdates;
   if (file.contains("seeds")) return Kind::kRandom;
   if (file.contains("settings") && file.contains("params")) return Kind::kPpo;
   const json::value* cases = file.if_contains("cases");

@@ -29,6 +29,7 @@ enum class Kind {
   kMinAtar,
   kPictures,
   kStatistics,
+  kUpdates,
   kUnknown
 };
 

@@ -19,7 +19,8 @@ TEST(GoldenFolder, EveryFileHasAReader) {
 TEST(GoldenFolder, TheProjectsOwnCopyHoldsEveryKind) {
   if (!golden::is_default_folder()) GTEST_SKIP() << "another folder was named";
   for (Kind kind : {Kind::kEnvironment, Kind::kAutoReset, Kind::kRandom, Kind::kGae, Kind::kVtrace, Kind::kPpo,
-                    Kind::kDqn, Kind::kReplay, Kind::kSac, Kind::kMinAtar, Kind::kPictures, Kind::kStatistics}) {
+                    Kind::kDqn, Kind::kReplay, Kind::kSac, Kind::kMinAtar, Kind::kPictures, Kind::kStatistics,
+                    Kind::kUpdates}) {
     EXPECT_FALSE(golden::files_of(kind).empty()) << static_cast<int>(kind);
   }
 }
