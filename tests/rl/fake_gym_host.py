@@ -86,6 +86,10 @@ if name == "other-spaces":
     hello["action_space"]["n"] = 3
 if name == "dict":
     hello["observation_space"] = {"type": "Dict"}
+if name == "env-spec":
+    hello["env_spec"] = "{\"id\": \"env-spec\", \"entry_point\": \"a:B\"}"
+if name == "torn-env-spec":
+    hello["env_spec"] = "{\"id\": "
 if name == "no-spec":
     del hello["spec"]
 if name == "term-is-ignored":

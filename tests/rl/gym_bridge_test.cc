@@ -160,6 +160,9 @@ TEST(GymBridgeTest, WhatTheHostGivesIsWhatAStepGives) {
                    }()).value();
   EXPECT_EQ(env->specs().id, "gym:count");
   EXPECT_EQ(env->specs().reward_threshold, 4.5);
+  EXPECT_EQ(env->specs().gym_spec, "");
+  const auto registered = GymEnv::make("env-spec", options()).value();
+  EXPECT_EQ(registered->specs().gym_spec, R"({"id": "env-spec", "entry_point": "a:B"})");
   EXPECT_EQ(env->specs().max_episode_steps, std::nullopt);
   env->reset(std::vector<std::uint64_t>{5, 6, 1'000'000'007});
   StepBuffers last(*env);
@@ -420,6 +423,7 @@ TEST(GymBridgeTest, GYM4_AStartThatFailsHasATypeAndAReason) {
   says(refused("huge", options(), ErrorCode::kInvalidArgument), "may share");
   says(refused("dict", options(), ErrorCode::kInvalidArgument), "Dict");
   says(refused("no-spec", options(), ErrorCode::kInvalidArgument), "cannot be read");
+  says(refused("torn-env-spec", options(), ErrorCode::kInvalidArgument), "cannot be read");
   BatchEnvOptions impatient = options();
   impatient.gym.start_deadline = milliseconds(300);
   says(refused("silent", impatient, ErrorCode::kDeadlineExceeded), "did not start within 300 ms");

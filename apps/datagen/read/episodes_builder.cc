@@ -98,12 +98,13 @@ rl::Demonstrations EpisodesBuilder::finish(const std::string& what) {
   return out;
 }
 
-std::string env_id_of(const std::string& env_spec, const std::string& otherwise) {
+std::string env_id_of(const std::string& env_spec, const std::string& env, const std::string& unknown) {
+  const std::string& without = env.empty() ? unknown : env;
   boost::system::error_code failed;
   const boost::json::value json = boost::json::parse(env_spec, failed);
-  if (failed || !json.is_object()) return otherwise;
+  if (failed || !json.is_object()) return without;
   const boost::json::value* const id = json.get_object().if_contains("id");
-  return id != nullptr && id->is_string() ? std::string(id->get_string()) : otherwise;
+  return id != nullptr && id->is_string() ? std::string(id->get_string()) : without;
 }
 
 }  // namespace datagen

@@ -44,7 +44,8 @@ class EpisodesBuilder {
   std::vector<std::uint8_t> terminated_, truncated_;
 };
 
-/// The name of the environment in Gymnasium's EnvSpec (JSON); `otherwise` where there is none.
-[[nodiscard]] std::string env_id_of(const std::string& env_spec, const std::string& otherwise);
+/// The environment's name: that in Gymnasium's EnvSpec (JSON), else `env`, which trajectories of ours have; `unknown`
+/// where there is neither.
+[[nodiscard]] std::string env_id_of(const std::string& env_spec, const std::string& env, const std::string& unknown);
 
 }  // namespace datagen

@@ -38,7 +38,7 @@ Words read_words(const std::filesystem::path& path) {
                                              text_of(words, "data_format")))
         .raise();
   const boost::json::value* const episodes = words.if_contains("total_episodes");
-  Words out{.env = env_id_of(text_of(words, "env_spec"), text_of(words, "dataset_id")),
+  Words out{.env = env_id_of(text_of(words, "env_spec"), text_of(words, "env"), text_of(words, "dataset_id")),
             .observation_space = text_of(words, "observation_space"),
             .action_space = text_of(words, "action_space"),
             .episodes = 0};

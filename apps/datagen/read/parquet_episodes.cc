@@ -13,6 +13,11 @@
 namespace datagen {
 namespace {
 
+std::string word_or_none(const Schema& schema, const char* key) {
+  const auto found = schema.metadata.find(key);
+  return found == schema.metadata.end() ? std::string() : found->second;
+}
+
 std::string word(const Schema& schema, const char* key, const std::filesystem::path& file) {
   const auto found = schema.metadata.find(key);
   if (found == schema.metadata.end())
@@ -46,9 +51,8 @@ rl::Demonstrations parquet_episodes(std::span<const std::filesystem::path> files
     const auto reader = plugin->open_reader(file);
     const Schema& schema = *reader->schema();
     if (!episodes) {
-      const auto spec = schema.metadata.find("env_spec");
       episodes.emplace(file.string(),
-                       env_id_of(spec == schema.metadata.end() ? "" : spec->second, file.stem().string()),
+                       env_id_of(word_or_none(schema, "env_spec"), word_or_none(schema, "env"), file.stem().string()),
                        word(schema, "observation_space", file), word(schema, "action_space", file));
     }
     Table table(reader->schema());

@@ -50,6 +50,7 @@ struct EnvSpecs {
   Space observation_space, action_space;
   std::optional<int> max_episode_steps;     // the time limit that is in force; none: it truncates never, or by itself
   std::optional<double> reward_threshold;   // the mean return from which it counts as solved
+  std::string gym_spec = {};                // of a bridged one: JSON of Gymnasium's EnvSpec; empty: it has none
 };
 
 /// Where a step writes; one row an environment.

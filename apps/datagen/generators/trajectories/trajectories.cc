@@ -60,19 +60,21 @@ Field field_of(std::string name, const rl::Space& space, bool nullable) {
           .nullable = nullable};
 }
 
-/// As Gymnasium's EnvSpec.to_json has it; classes of the environments that it has too, so that it makes them again.
-std::string env_spec_json(const rl::EnvSetup& setup, const rl::EnvSpecs& specs) {
+/// As Gymnasium's EnvSpec.to_json has it, so that it makes the environment again: its own words of a bridged one, ours
+/// of those that it has too. None of others: a spec without an entry point is one that Gymnasium refuses to make.
+std::optional<std::string> env_spec_json(const rl::EnvSetup& setup, const rl::EnvSpecs& specs) {
+  if (!specs.gym_spec.empty()) return specs.gym_spec;
   static const std::map<std::string, const char*, std::less<>> classes{
       {"CartPole-v1", "gymnasium.envs.classic_control.cartpole:CartPoleEnv"},
       {"MountainCar-v0", "gymnasium.envs.classic_control.mountain_car:MountainCarEnv"},
       {"MountainCarContinuous-v0", "gymnasium.envs.classic_control.continuous_mountain_car:Continuous_MountainCarEnv"},
       {"Pendulum-v1", "gymnasium.envs.classic_control.pendulum:PendulumEnv"},
       {"Acrobot-v1", "gymnasium.envs.classic_control.acrobot:AcrobotEnv"}};
-  const std::string id = setup.id.starts_with("gym:") ? setup.id.substr(4) : setup.id;
+  const auto known = classes.find(specs.id);
+  if (known == classes.end()) return std::nullopt;
   boost::json::object out;
-  out["id"] = id;
-  out["entry_point"] = nullptr;
-  if (const auto known = classes.find(id); known != classes.end()) out["entry_point"] = known->second;
+  out["id"] = specs.id;
+  out["entry_point"] = known->second;
   out["reward_threshold"] = nullptr;
   if (specs.reward_threshold) out["reward_threshold"] = *specs.reward_threshold;
   out["nondeterministic"] = false;
@@ -114,10 +116,11 @@ class Trajectories final : public Generator {
                       {.name = "logp", .type = Type::kFloat32, .nullable = true},
                       {.name = "policy_version", .type = Type::kInt64},
                       field_of("final_obs", specs.observation_space, true)};
-    schema->metadata = {{"env_spec", env_spec_json(setup_, specs)},
+    schema->metadata = {{"env", specs.id},
                         {"observation_space", boost::json::serialize(rl::to_json(specs.observation_space))},
                         {"action_space", boost::json::serialize(rl::to_json(specs.action_space))},
                         {"mixture", settings_.mixture}};
+    if (auto spec = env_spec_json(setup_, specs)) schema->metadata["env_spec"] = *std::move(spec);
     if (policy_) schema->metadata["policy_sha256"] = policy_->sha256;
     if (medium_) schema->metadata["medium_sha256"] = medium_->sha256;
     table_.emplace(std::move(schema));
@@ -365,6 +368,7 @@ class TrajectoryOptions final : public GeneratorOptions {
 GeneratorKind trajectories() {
   return {.name = "trajectories",
           .help = "Episodes of a policy in an environment, a row a step",
+          .version = 2,
           .options = [] { return std::make_unique<TrajectoryOptions>(); },
           .samples_per_shard = 200};
 }

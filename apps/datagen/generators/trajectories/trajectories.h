@@ -8,8 +8,9 @@
 //   policy_version                   int64: the environment steps that the policy was trained by; -1: no policy played
 //   final_obs                        behind the last step, on an episode's last row; else no value
 //
-// Words of the data set (Schema::metadata): env_spec (JSON as of gymnasium.envs.registration.EnvSpec),
-// observation_space and action_space (JSON as rl::to_json), mixture, policy_sha256, medium_sha256.
+// Words of the data set (Schema::metadata): env (its name in apps/rl), env_spec (JSON as of
+// gymnasium.envs.registration.EnvSpec; of an environment that Gymnasium has not there is none), observation_space and
+// action_space (JSON as rl::to_json), mixture, policy_sha256, medium_sha256.
 //
 // TRJ-1  An episode is a function of settings, policy files, instruction set, seed and its number (EPL-1): three
 //        streams give it its environment's seed, its behaviour, and the seed of its draws of actions.

@@ -160,6 +160,10 @@ troupe::Status GymEnv::take_hello(std::string_view text) try {
     specs_.max_episode_steps = limit.to_number<int>();
   if (const json::value& threshold = spec.at("reward_threshold"); !threshold.is_null())
     specs_.reward_threshold = threshold.to_number<double>();
+  if (const json::value* whole = hello.as_object().if_contains("env_spec"); whole != nullptr && !whole->is_null()) {
+    specs_.gym_spec = std::string(whole->as_string());
+    (void)json::parse(specs_.gym_spec).at("id").as_string();  // throws: what is passed on is a spec
+  }
   versions_ = hello.at("versions").as_object();
   has_lives_ = hello.at("lives").as_bool();
   has_specs_ = true;

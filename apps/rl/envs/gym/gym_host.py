@@ -153,6 +153,14 @@ def has_lives(env):
     return hasattr(env.unwrapped, "ale")
 
 
+def env_spec_text(spec):
+    """Of which Gymnasium makes the environment again; None where JSON cannot hold it: a callable, an infinity."""
+    try:
+        return json.dumps(json.loads(spec.to_json()), allow_nan=False) if spec else None
+    except (TypeError, ValueError):
+        return None
+
+
 def make_hello(setup, env):
     spec = env.spec
     return {
@@ -162,6 +170,7 @@ def make_hello(setup, env):
         "spec": {"id": spec.id if spec else setup["env"],
                  "max_episode_steps": spec.max_episode_steps if spec else None,
                  "reward_threshold": spec.reward_threshold if spec else None},
+        "env_spec": env_spec_text(spec),
         "versions": {"python": platform.python_version(), "gymnasium": gymnasium.__version__,
                      "numpy": numpy.__version__},
         "lives": has_lives(env),

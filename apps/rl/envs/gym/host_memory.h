@@ -14,6 +14,7 @@
 //                    "max_episode_steps": n or null, "import": "...", "faults": {"threw": p, ..., "stall_ms": n}}
 //   child   hello   {"protocol": "troupe-gym", "version": 2, "observation_space": {...}, "action_space": {...},
 //                    "spec": {"id": ..., "max_episode_steps": n or null, "reward_threshold": x or null},
+//                    "env_spec": what Gymnasium's EnvSpec.to_json gives, a text; or null, or absent,
 //                    "versions": {"python": ..., "gymnasium": ..., "numpy": ...}, "lives": true or false}
 //           or      {"protocol": "troupe-gym", "version": 2, "error": {"kind": "...", "message": "..."}}
 //   parent  layout  {"bytes": n, "offsets": {"seeds": n, ...}}
