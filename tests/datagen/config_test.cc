@@ -201,12 +201,29 @@ TEST_F(ConfigTest, WhatThisProgramWouldMakeOtherwiseIsRefused) {
   EXPECT_EQ(differences(config, configure_again(config).value()).size(), 1u) << "a policy that was trained further";
   test::NumbersOptions::policy_digest = "0123";
   EXPECT_TRUE(check_machine(config).ok());
-  other = config;
-  other.glibc = "1.0";
-  EXPECT_EQ(check_machine(other).error().code(), troupe::ErrorCode::kRuntimeEnv);
-  other = config;
-  other.isa = Isa::kAvx512;
-  EXPECT_EQ(check_machine(other).ok(), troupe::kernels::isa_supported(Isa::kAvx512));
+}
+
+TEST_F(ConfigTest, AMachineThatMakesOtherBytesIsRefused) {
+  JobConfig config = configure(choices()).value();
+  const auto refused = [&](const Machine& machine) {
+    const troupe::Status checked = check_machine(config, machine);
+    if (checked.ok()) return std::string();
+    EXPECT_EQ(checked.error().code(), troupe::ErrorCode::kRuntimeEnv);
+    return checked.error().message();
+  };
+  for (const Isa wanted : troupe::kernels::kAllIsas)
+    for (const Isa there : troupe::kernels::kAllIsas) {
+      config.isa = wanted;
+      const std::string why = refused({.isa = there});
+      EXPECT_EQ(why.empty(), wanted <= there) << isa_name(wanted) << " on " << isa_name(there) << ": " << why;
+      if (why.empty()) continue;
+      EXPECT_NE(why.find(isa_name(wanted)), std::string::npos) << why;
+      EXPECT_NE(why.find("--isa portable"), std::string::npos) << why;
+    }
+  config.isa = Isa::kReference;
+  const std::string why = refused({.glibc = "1.0"});
+  EXPECT_NE(why.find("glibc " + glibc_version() + ", this machine has 1.0"), std::string::npos) << why;
+  EXPECT_EQ(Machine().isa, troupe::kernels::best_isa()) << "nobody has said otherwise";
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -10,6 +11,7 @@
 
 #include <troupe/troupe.h>
 
+#include "apps/datagen/config/job_config.h"
 #include "apps/datagen/formats/format_registry.h"
 #include "apps/datagen/generators/generator_registry.h"
 #include "apps/datagen/program/program.h"
@@ -103,9 +105,21 @@ class SilentOptions final : public FormatOptions {
   }
 };
 
+/// Workers have the driver's environment, so a node that counts as another machine is told by files that it alone sees.
+Machine test_machine() {
+  Machine machine;
+  const char* folder = std::getenv("DATAGEN_TEST_MACHINE");
+  if (folder == nullptr) return machine;
+  std::string word;
+  if (std::ifstream(std::filesystem::path(folder) / "isa") >> word) machine.isa = isa_of(word).value();
+  if (std::ifstream(std::filesystem::path(folder) / "glibc") >> word) machine.glibc = word;
+  return machine;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  count_as(test_machine());
   register_builtins().value();
   register_generator(test::numbers()).value();
   register_generator({.name = "faulty",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -56,6 +57,11 @@ void flatten(const std::string& name, const json::value& value, std::map<std::st
   }
   for (const auto& member : *object)
     flatten((name.empty() ? "" : name + ".") + std::string(member.key()), member.value(), out);
+}
+
+Machine& counted_as() {
+  static Machine machine;
+  return machine;
 }
 
 }  // namespace
@@ -119,7 +125,7 @@ std::vector<std::string> differences(const JobConfig& was, const JobConfig& now)
 }
 
 troupe::Result<kernels::Isa> isa_of(std::string_view word) {
-  if (word == "auto") return kernels::best_isa();
+  if (word == "auto") return this_machine().isa;
   if (word == "portable") return kernels::Isa::kReference;
   const auto at = std::ranges::find(kernels::kAllIsas, word, kernels::isa_name);
   if (at == kernels::kAllIsas.end()) {
@@ -127,7 +133,7 @@ troupe::Result<kernels::Isa> isa_of(std::string_view word) {
     return troupe::InvalidArgumentError(fmt::format("there is no --isa {}: did you mean {}? There are auto, avx512, "
                                                     "avx2 and portable", word, apps::nearest_name(word, words)));
   }
-  if (!kernels::isa_supported(*at))
+  if (*at > this_machine().isa)
     return troupe::InvalidArgumentError(fmt::format("this machine has no {}: use --isa auto, or --isa portable for "
                                                     "the same bytes on every machine", word));
   return *at;
@@ -135,17 +141,21 @@ troupe::Result<kernels::Isa> isa_of(std::string_view word) {
 
 std::string glibc_version() { return ::gnu_get_libc_version(); }
 
-troupe::Status check_machine(const JobConfig& config) {
-  if (!kernels::isa_supported(config.isa))
+const Machine& this_machine() { return counted_as(); }
+
+void count_as(Machine machine) { counted_as() = std::move(machine); }
+
+troupe::Status check_machine(const JobConfig& config, const Machine& machine) {
+  if (config.isa > machine.isa)
     return troupe::RuntimeEnvError(
         fmt::format("the data set is made with {}, which this machine does not have: its numbers would be others. "
                     "Leave this machine out, or begin the data set anew with --isa portable",
                     kernels::isa_name(config.isa)));
-  if (config.glibc != glibc_version())
+  if (config.glibc != machine.glibc)
     return troupe::RuntimeEnvError(
         fmt::format("the data set is made with glibc {}, this machine has {}: its mathematical functions may give "
                     "other numbers. Use machines with the same one, or begin the data set anew", config.glibc,
-                    glibc_version()));
+                    machine.glibc));
   return {};
 }
 

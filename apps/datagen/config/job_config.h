@@ -57,12 +57,23 @@ struct JobConfig {
 /// Keys sorted, all the way down.
 [[nodiscard]] std::string canonical_text(const boost::json::value& value);
 
+/// Of the C library that this process has.
+[[nodiscard]] std::string glibc_version();
+/// What of a machine decides bytes.
+struct Machine {
+  troupe::kernels::Isa isa = troupe::kernels::best_isa();  ///< it has this one and all before it
+  std::string glibc = glibc_version();
+};
+/// This machine, or what count_as() said.
+[[nodiscard]] const Machine& this_machine();
+/// This process counts as that machine, which has no more than the real one: how tests have clusters of unlike ones. In
+/// main, which worker processes run too, before there is another thread.
+void count_as(Machine machine);
+
 /// "auto", "avx512", "avx2", "portable" (and "reference", its other name). InvalidArgumentError: another word, or one
 /// that this machine cannot run.
 [[nodiscard]] troupe::Result<troupe::kernels::Isa> isa_of(std::string_view word);
-/// This machine's.
-[[nodiscard]] std::string glibc_version();
-/// RuntimeEnvError, with what to do: this machine cannot make what `config` asks for (its ISA, its glibc).
-[[nodiscard]] troupe::Status check_machine(const JobConfig& config);
+/// RuntimeEnvError, with what to do: the machine cannot make what `config` asks for (its ISA, its glibc).
+[[nodiscard]] troupe::Status check_machine(const JobConfig& config, const Machine& machine = this_machine());
 
 }  // namespace datagen
