@@ -11,15 +11,14 @@ import signal
 import subprocess
 import sys
 import time
-import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from program_case import ProgramCase  # noqa: E402
+from program_case import ProgramCase, run_tests  # noqa: E402
 
 SHARDS = 80
 
 
-class ExactlyOnceTest(ProgramCase):
+class ExactlyOnceCase(ProgramCase):
     JOB = ("--generator", "faulty", "--format", "lines", "--samples", 10 * SHARDS - 3, "--seed", 11)
     SLOW = ("--milliseconds", 20)
 
@@ -42,6 +41,18 @@ class ExactlyOnceTest(ProgramCase):
     def undisturbed(self):
         self.datagen("run", *self.JOB, *self.SLOW, "--out", self.path("undisturbed"))
         return self.digest(self.path("undisturbed"))
+
+    def log_of(self, name):
+        """Settings: the generator writes a line for each shard that it begins."""
+        return "--log", self.path(f"log-{name}")
+
+    def wasted(self, name):
+        """Shards that were begun for nothing, over a run and all its resumes. A driver that is killed leaves no
+        result.json, so what its run wasted is counted by what the generator saw."""
+        with open(self.path(f"log-{name}"), encoding="utf-8") as file:
+            begun = file.read().split()
+        self.assertEqual(len(set(begun)), SHARDS)
+        return len(begun) - SHARDS
 
     def check(self, out, digest):
         self.assertEqual(self.temporaries(out), [])
@@ -72,12 +83,35 @@ class ExactlyOnceTest(ProgramCase):
             time.sleep(0.002)
         return running.poll() is None
 
+    def children(self, pid):
+        """The process and all below it."""
+        parents = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
+            except OSError:
+                pass
+        found = [pid]
+        for parent in found:
+            found += parents.get(parent, [])
+        return found
+
+    def two_nodes(self, before=()):
+        self.clusters = True
+        first = json.loads(self.troupe("start", "--head", "--cpus", 1, "--object-store-memory", "128MB", "--json"))
+        second = json.loads(self.troupe("start", "--address", first["address"], "--cpus", 1, "--object-store-memory",
+                                        "128MB", "--json", before=before))
+        return first, second
+
+
+class ExactlyOnceTest(ExactlyOnceCase):
     def test_workers_and_the_coordinator(self):
         digest = self.undisturbed()
         for workers in (1, 2, 8):
             out, kills = self.path(f"workers-{workers}"), 0
-            with self.start("run", *self.JOB, *self.SLOW, "--out", out, "--workers", workers, "--retries", 20,
-                            "--troupe-cpus", 2) as running:
+            with self.start("run", *self.JOB, *self.SLOW, *self.log_of(workers), "--out", out, "--workers", workers,
+                            "--retries", 20, "--troupe-cpus", 2) as running:
                 for turn in range(6):
                     if not self.wait_for_more(out, running, len(self.shards_there(out)), 5):
                         break
@@ -91,13 +125,14 @@ class ExactlyOnceTest(ProgramCase):
             result = self.result(out)
             self.assertEqual(result["shards_made"], SHARDS)
             self.assertLessEqual(result["wasted_shards"], kills, result)
+            self.assertLessEqual(self.wasted(workers), kills)
             self.check(out, digest)
 
     def test_the_driver(self):
         digest = self.undisturbed()
         for workers in (1, 2, 8):
             out, kills = self.path(f"driver-{workers}"), 0
-            arguments = ("run", *self.JOB, *self.SLOW)
+            arguments = ("run", *self.JOB, *self.SLOW, *self.log_of(workers))
             while True:
                 with self.start(*arguments, *(("--out", out) if arguments[0] == "run" else (out,)), "--workers",
                                 workers, "--troupe-cpus", 2) as running:
@@ -115,6 +150,7 @@ class ExactlyOnceTest(ProgramCase):
             result = self.result(out)
             # The driver's end is the end of all its workers: one shard each, the one that it makes.
             self.assertLessEqual(result["wasted_shards"], workers, result)
+            self.assertLessEqual(self.wasted(workers), kills * workers)
             self.assertGreater(result["shards_before"], 0)
             self.check(out, digest)
 
@@ -170,9 +206,10 @@ class ExactlyOnceTest(ProgramCase):
 
     def test_everybody_in_turn(self):
         digest = self.undisturbed()
-        out, verb, kills = self.path("all"), ("run", *self.JOB, *self.SLOW, "--out", self.path("all")), 0
+        workers, out, kills, drivers = 2, self.path("all"), 0, 0
+        verb = ("run", *self.JOB, *self.SLOW, *self.log_of("all"), "--out", out)
         while True:
-            with self.start(*verb, "--retries", 20) as running:
+            with self.start(*verb, "--retries", 20, "--workers", workers, "--troupe-cpus", 2) as running:
                 whom = self.random.choice(("worker", "coordinator", "driver")) if kills < 12 else None
                 if whom and self.wait_for_more(out, running, len(self.shards_there(out)), 2):
                     victim = {"worker": lambda: self.someone(lambda: self.makers(out), running),
@@ -185,31 +222,12 @@ class ExactlyOnceTest(ProgramCase):
             if running.returncode == 0:
                 break
             self.assertEqual(running.returncode, -signal.SIGKILL, said)
+            drivers += 1
             verb = ("resume", out)
         self.assertGreaterEqual(kills, 8)
+        # A worker's end costs a shard, a driver's that of all its workers.
+        self.assertLessEqual(self.wasted("all"), kills - drivers + drivers * workers)
         self.check(out, digest)
-
-    def test_a_full_disk(self):
-        if os.geteuid() != 0:
-            self.skipTest("a small disk is mounted by root")
-        out = self.path("small")
-        os.mkdir(out)
-        # Pages of 4 KiB: some dozen files fit.
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", out], check=True)
-        try:
-            said = self.datagen("run", *self.JOB, "--out", out, code=1)
-            self.assertIn("No space left on device", said)
-            self.assertIn(f"datagen resume {out}", said)
-            self.assertEqual(self.temporaries(out), [])
-            there = len(self.shards_there(out))
-            self.assertGreater(there, 10)
-            self.assertIn("No space left", self.datagen("resume", out, code=1))
-            subprocess.run(["mount", "-o", "remount,size=4m", out], check=True)
-            self.datagen("resume", out)
-            self.datagen("run", *self.JOB, "--out", self.path("quick"))
-            self.check(out, self.digest(self.path("quick")))
-        finally:
-            subprocess.run(["umount", "-l", out], check=True)
 
     def test_a_stopped_coordinator_is_taken_over_from(self):
         digest = self.undisturbed()
@@ -245,27 +263,6 @@ class ExactlyOnceTest(ProgramCase):
             self.assertEqual(self.result(out)["status"], "done", "who was taken over from says nothing there")
             self.check(out, digest)
 
-    def children(self, pid):
-        """The process and all below it."""
-        parents = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
-            except OSError:
-                pass
-        found = [pid]
-        for parent in found:
-            found += parents.get(parent, [])
-        return found
-
-    def two_nodes(self, before=()):
-        self.clusters = True
-        first = json.loads(self.troupe("start", "--head", "--cpus", 1, "--object-store-memory", "128MB", "--json"))
-        second = json.loads(self.troupe("start", "--address", first["address"], "--cpus", 1, "--object-store-memory",
-                                        "128MB", "--json", before=before))
-        return first, second
-
     def test_a_node_of_two(self):
         digest = self.undisturbed()
         first, second = self.two_nodes()
@@ -285,9 +282,35 @@ class ExactlyOnceTest(ProgramCase):
         self.troupe("stop", "--all")
         self.check(out, digest)
 
+
+class MountsTest(ExactlyOnceCase):
+    """What needs file systems that are mounted for it."""
+
+    def setUp(self):
+        super().setUp()
+        self.need_mounts()
+
+    def test_a_full_disk(self):
+        out = self.path("small")
+        os.mkdir(out)
+        # Pages of 4 KiB: some dozen files fit.
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", out], check=True)
+        try:
+            said = self.datagen("run", *self.JOB, "--out", out, code=1)
+            self.assertIn("No space left on device", said)
+            self.assertIn(f"datagen resume {out}", said)
+            self.assertEqual(self.temporaries(out), [])
+            there = len(self.shards_there(out))
+            self.assertGreater(there, 10)
+            self.assertIn("No space left", self.datagen("resume", out, code=1))
+            subprocess.run(["mount", "-o", "remount,size=4m", out], check=True)
+            self.datagen("resume", out)
+            self.datagen("run", *self.JOB, "--out", self.path("quick"))
+            self.check(out, self.digest(self.path("quick")))
+        finally:
+            subprocess.run(["umount", "-l", out], check=True)
+
     def test_a_node_that_does_not_share_the_folder(self):
-        if os.geteuid() != 0:
-            self.skipTest("a folder is hidden from a node by root")
         digest = self.undisturbed()
         out = self.path("hidden")
         os.mkdir(out)
@@ -309,7 +332,34 @@ class ExactlyOnceTest(ProgramCase):
         self.assertIn("good", self.datagen("verify", silent))
         self.check(out, digest)
 
+    def other_machine(self, what, word):
+        """A cluster whose second node counts as another machine: only it sees the file that says so."""
+        folder = self.environment["DATAGEN_TEST_MACHINE"] = self.path("machine")
+        os.makedirs(folder, exist_ok=True)
+        return self.two_nodes(before=("unshare", "-m", "sh", "-c", f'mount -t tmpfs none "{folder}" && '
+                                      f'echo {word} > "{folder}/{what}" && exec "$0" "$@"'))
+
+    def test_a_node_that_would_make_other_bytes_is_refused(self):  # STK-2
+        job = ("--generator", "faulty", "--format", "lines", "--samples", 95, "--seed", 11)
+        self.datagen("run", *job, "--isa", "portable", "--out", self.path("alone"))
+        first, second = self.other_machine("isa", "portable")
+        there = ("--troupe-address", first["address"])
+        said = self.datagen("run", *job, "--isa", "avx2", "--out", self.path("avx2"), *there, code=1)
+        self.assertIn(f"node {second['node_id']}: the data set is made with avx2, which this machine does not have",
+                      said)
+        self.assertIn("--isa portable", said)
+        self.assertEqual(self.shards_there(self.path("avx2")), [])
+        # What it says to do does.
+        self.datagen("run", *job, "--isa", "portable", "--out", self.path("portable"), *there)
+        self.troupe("stop", "--all")
+        first, second = self.other_machine("glibc", "2.1")
+        said = self.datagen("run", *job, "--isa", "portable", "--out", self.path("glibc"), "--troupe-address",
+                            first["address"], code=1)
+        self.assertRegex(said, f"node {second['node_id']}: the data set is made with glibc .*, this machine has 2.1")
+        self.troupe("stop", "--all")
+        self.check(self.path("portable"), self.digest(self.path("alone")))
+
 
 if __name__ == "__main__":
     ProgramCase.PROGRAM, ProgramCase.TROUPE = sys.argv[1], sys.argv[2]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    sys.exit(run_tests(sys.argv[3:]))
