@@ -2,23 +2,25 @@
 killed by SIGKILL while a data set is made by 1, 2 or 8 workers, and a node of two; afterwards the digest is that of a
 run by one worker that nobody disturbed, and no temporary file is left. GEN-1, GEN-2, CRD-1 to CRD-3.
 
-exactly_once_matrix_test.py DATAGEN TROUPE: formats that the build lacks are skipped (77), and under TROUPE_REQUIRE_DATA
-a failure. A generator or a format that `datagen list` shows and that has no line here fails.
+exactly_once_matrix_test.py DATAGEN TROUPE CASES...: formats that the build lacks are skipped (77), and under
+TROUPE_REQUIRE_DATA a failure. A generator or a format that `datagen list` shows and that has no line here fails.
+MatrixTest gives each pair one number of workers, and some pairs a second node. WholeTest.test_GENERATOR is the whole
+product, and FullDiskTest fills a disk between kills: these are for tests/run --deep.
 """
 import itertools
 import json
 import os
 import random
 import re
+import shutil
 import signal
 import struct
 import subprocess
 import sys
 import time
-import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from program_case import ProgramCase  # noqa: E402
+from program_case import ProgramCase, run_tests  # noqa: E402
 
 SHARDS = 24
 # Settings, samples a shard: some ten milliseconds of work.
@@ -68,7 +70,7 @@ def checkpoint(path):
         file.write(struct.pack("<Q", len(text)) + text + body)
 
 
-class MatrixTest(ProgramCase):
+class MatrixCase(ProgramCase):
     def setUp(self):
         super().setUp()
         self.random = random.Random(5)
@@ -104,13 +106,18 @@ class MatrixTest(ProgramCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return self.digest(out)
 
-    def kill(self, whom, out, running, before):
-        """SIGKILL to a worker, the coordinator or the driver once there are more shards than before; whether it did."""
+    def kill(self, whom, out, running, before, node):
+        """SIGKILL to a worker, the coordinator, the driver or all of the node with that process, once there are more
+        shards than before; whether it did."""
         find = {"worker": lambda: self.makers(out), "coordinator": lambda: [self.journal_holder(out)],
-                "driver": lambda: [running.pid]}[whom]
+                "driver": lambda: [running.pid],
+                "node": lambda: set(self.makers(out)) & set(self.children(node)) if node else []}[whom]
         while running.poll() is None:
             victims = list(filter(None, find())) if len(self.shards_there(out)) > before else []
             if victims:
+                if whom == "node":
+                    self.kill_all(node)
+                    return True
                 try:
                     os.kill(self.random.choice(victims), signal.SIGKILL)
                 except ProcessLookupError:
@@ -119,56 +126,48 @@ class MatrixTest(ProgramCase):
             time.sleep(0.001)
         return False
 
-    def disturbed(self, generator, kind, workers, victims):
-        """Runs with kills until it is done; whom it killed."""
-        out, killed = self.path(f"{generator}-{kind}"), []
-        verb = ("run", *self.job(generator, kind), "--out", out)
-        for _ in range(len(victims) + 1):
-            with self.start(*verb, "--workers", workers, "--retries", 20, "--troupe-cpus", 2) as running:
-                while len(killed) < len(victims) and self.kill(victims[len(killed)], out, running,
-                                                               len(self.shards_there(out)) + 2):
-                    killed.append(victims[len(killed)])
-                    if killed[-1] == "driver":
-                        break
-                said = "".join(running.communicate(timeout=100))
-            if running.returncode == 0:
-                return out, killed
-            self.assertEqual((running.returncode, killed[-1:]), (-signal.SIGKILL, ["driver"]), said)
-            self.until("nobody is left", lambda: not self.processes("troupe-worker"))
-            verb = ("resume", out)
-        self.fail(f"{killed} were killed, and it is not done")
+    def at_work(self, out, node=None):
+        """Processes that the run before left; those of a cluster stay, without a part in it."""
+        return self.processes("troupe-worker") if node is None else self.makers(out) or self.journal_holder(out)
 
-    def check(self, out, digest):
+    def run_with_kills(self, verb, out, victims, node=None):
+        """One run, until it ends or its driver is killed: (its exit code, whom it killed, what it said)."""
+        killed = []
+        with self.start(*verb, "--retries", 20) as running:
+            for victim in victims:
+                if not self.kill(victim, out, running, len(self.shards_there(out)) + 2, node):
+                    break
+                killed.append(victim)
+                if victim == "driver":
+                    break
+            said = "".join(running.communicate(timeout=100))
+        return running.returncode, killed, said
+
+    def disturbed(self, job, out, where, victims, node=None):
+        """Runs with kills until it is done; whom it killed. `where`: settings of each run."""
+        verb, killed = ("run", *job, "--out", out), []
+        for _ in range(len(victims) + 1):
+            code, more, said = self.run_with_kills((*verb, *where), out, victims[len(killed):], node)
+            killed += more
+            if code == 0:
+                return killed
+            self.assertEqual((code, killed[-1:]), (-signal.SIGKILL, ["driver"]), said)
+            self.until("nobody is left", lambda: not self.at_work(out, node))
+            verb = ("resume", out)
+        return self.fail(f"{killed} were killed, and it is not done")
+
+    def check(self, out, digest, undisturbed=None):
+        undisturbed = undisturbed or f"{out}-undisturbed"
         self.assertEqual(self.temporaries(out), [])
         self.assertEqual(self.processes("troupe-worker"), [])
         self.assertEqual(self.digest(out), digest)
         self.assert_files_are_the_manifests(out)
         # Also what a format has beside its shards.
         names = sorted(os.listdir(f"{out}/data"))
-        self.assertEqual(names, sorted(os.listdir(f"{out}-undisturbed/data")))
+        self.assertEqual(names, sorted(os.listdir(f"{undisturbed}/data")))
         for name in names:
-            with open(f"{out}/data/{name}", "rb") as one, open(f"{out}-undisturbed/data/{name}", "rb") as other:
+            with open(f"{out}/data/{name}", "rb") as one, open(f"{undisturbed}/data/{name}", "rb") as other:
                 self.assertEqual(one.read(), other.read(), name)
-
-    def test_the_matrix_has_every_generator_and_format(self):
-        generators, formats = self.datagen("list").split("formats\n")
-        self.assertEqual(set(re.findall(r"^  (\S+)", generators, re.M)), set(GENERATORS))
-        self.assertEqual(set(re.findall(r"^  (\S+)", formats, re.M)), set(FORMATS))
-
-    def test_every_generator_in_every_format(self):
-        victims, killed = itertools.cycle(itertools.permutations(("worker", "coordinator", "driver"))), []
-        for (generator, kind), workers in zip(pairs(), itertools.cycle((2, 1, 8))):
-            with self.subTest(generator=generator, format=kind, workers=workers):
-                digest = self.undisturbed(generator, kind)
-                if digest is None:
-                    continue
-                out, dead = self.disturbed(generator, kind, workers, next(victims))
-                self.assertGreaterEqual(len(dead), 2, dead)
-                killed += dead
-                self.check(out, digest)
-        self.assertEqual(set(killed), {"worker", "coordinator", "driver"})
-        if self.missing:
-            self.skipTest(f"cmake/install-deps data: the build has no {sorted(self.missing)}")
 
     def children(self, pid):
         """The process and all below it."""
@@ -184,6 +183,50 @@ class MatrixTest(ProgramCase):
             found += parents.get(parent, [])
         return found
 
+    def kill_all(self, node):
+        for pid in self.children(node):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def two_nodes(self):
+        self.clusters = True
+        start = ("start", "--cpus", 1, "--object-store-memory", "128MB", "--json")
+        head = json.loads(self.troupe(*start, "--head"))
+        return head, json.loads(self.troupe(*start, "--address", head["address"]))
+
+    def stop(self):
+        self.troupe("stop", "--all")
+        self.clusters = False
+
+    def say_what_is_missing(self):
+        if self.missing:
+            self.skipTest(f"cmake/install-deps data: the build has no {sorted(self.missing)}")
+
+
+class MatrixTest(MatrixCase):
+    def test_the_matrix_has_every_generator_and_format(self):
+        generators, formats = self.datagen("list").split("formats\n")
+        self.assertEqual(set(re.findall(r"^  (\S+)", generators, re.M)), set(GENERATORS))
+        self.assertEqual(set(re.findall(r"^  (\S+)", formats, re.M)), set(FORMATS))
+
+    def test_every_generator_in_every_format(self):
+        victims, killed = itertools.cycle(itertools.permutations(("worker", "coordinator", "driver"))), []
+        for (generator, kind), workers in zip(pairs(), itertools.cycle((2, 1, 8))):
+            with self.subTest(generator=generator, format=kind, workers=workers):
+                digest = self.undisturbed(generator, kind)
+                if digest is None:
+                    continue
+                out = self.path(f"{generator}-{kind}")
+                dead = self.disturbed(self.job(generator, kind), out, ("--workers", workers, "--troupe-cpus", 2),
+                                      next(victims))
+                self.assertGreaterEqual(len(dead), 2, dead)
+                killed += dead
+                self.check(out, digest)
+        self.assertEqual(set(killed), {"worker", "coordinator", "driver"})
+        self.say_what_is_missing()
+
     def kill_at_work(self, node, out, running):
         """SIGKILL to all of a node, one of whose processes makes shards."""
         def makers():
@@ -192,11 +235,7 @@ class MatrixTest(ProgramCase):
         self.until("the node is at work", makers, running)
         before = len(self.shards_there(out))
         self.until("some shards more", lambda: len(self.shards_there(out)) >= before + 3, running)
-        for pid in self.children(node):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        self.kill_all(node)
 
     def test_a_node_of_two(self):
         """One of each format."""
@@ -207,24 +246,80 @@ class MatrixTest(ProgramCase):
                 digest = self.undisturbed(generator, kind, shards)
                 if digest is None:
                     continue
-                self.clusters = True
-                start = ("start", "--cpus", 1, "--object-store-memory", "128MB", "--json")
-                head = json.loads(self.troupe(*start, "--head"))
-                second = json.loads(self.troupe(*start, "--address", head["address"]))
+                head, second = self.two_nodes()
                 out = self.path(f"{generator}-{kind}")
                 with self.start("run", *self.job(generator, kind, shards), "--out", out, "--troupe-address",
                                 head["address"]) as running:
                     self.kill_at_work(second["pid"], out, running)
                     said = "".join(running.communicate(timeout=100))
                 self.assertEqual(running.returncode, 0, said)
-                self.troupe("stop", "--all")
-                self.clusters = False
+                self.stop()
                 self.check(out, digest)
-        if self.missing:
-            self.skipTest(f"cmake/install-deps data: the build has no {sorted(self.missing)}")
+        self.say_what_is_missing()
+
+
+class WholeTest(MatrixCase):
+    """Every generator in every format, by 1, 2 and 8 workers, on one and on two nodes."""
+
+    def whole(self, generator):
+        victims, killed = itertools.cycle(itertools.permutations(("worker", "coordinator", "driver"))), []
+        for kind, nodes in itertools.product([f for g, f in pairs() if g == generator], (1, 2)):
+            shards = nodes * SHARDS  # so that the second node has begun before all are made
+            digest = self.undisturbed(generator, kind, shards)
+            undisturbed = self.path(f"{generator}-{kind}-undisturbed")
+            if digest is None:
+                continue
+            for workers in (1, 2, 8):
+                with self.subTest(format=kind, nodes=nodes, workers=workers):
+                    out, where, node = self.path(f"{kind}-{nodes}-{workers}"), ("--troupe-cpus", 2), None
+                    dying = list(next(victims))
+                    if nodes == 2:
+                        head, second = self.two_nodes()
+                        where, node = ("--troupe-address", head["address"]), second["pid"]
+                        # One worker may never be there.
+                        dying += ["node"] if workers > 1 else []
+                    dead = self.disturbed(self.job(generator, kind, shards), out, ("--workers", workers, *where),
+                                          dying, node)
+                    self.assertGreaterEqual(len(dead), 2, dead)
+                    killed += dead
+                    if nodes == 2:
+                        self.stop()
+                    self.check(out, digest, undisturbed)
+                    shutil.rmtree(out)
+            shutil.rmtree(undisturbed)
+        self.say_what_is_missing()
+        self.assertEqual(set(killed), {"worker", "coordinator", "driver", "node"})
+
+
+for one in GENERATORS:
+    setattr(WholeTest, f"test_{one.replace('-', '_')}", lambda self, one=one: self.whole(one))
+
+
+class FullDiskTest(MatrixCase):
+    def test_a_full_disk_between_kills(self):
+        self.need_mounts()
+        out, job = self.path("blobs-webdataset"), self.job("blobs", "webdataset")
+        where = ("--workers", 2, "--troupe-cpus", 2)
+        digest = self.undisturbed("blobs", "webdataset")
+        os.mkdir(out)
+        # Some ten of the shards fit.
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", out], check=True)
+        try:
+            code, killed, said = self.run_with_kills(("run", *job, "--out", out, *where), out, ("worker", "driver"))
+            self.assertEqual((code, killed), (-signal.SIGKILL, ["worker", "driver"]), said)
+            self.until("nobody is left", lambda: not self.at_work(out))
+            self.assertIn("No space left on device", self.datagen("resume", out, *where, code=1))
+            subprocess.run(["mount", "-o", "remount,size=512m", out], check=True)
+            dying = ("coordinator", "worker", "driver")
+            code, killed, said = self.run_with_kills(("resume", out, *where), out, dying)
+            self.assertEqual((code, killed), (-signal.SIGKILL, list(dying)), said)
+            self.until("nobody is left", lambda: not self.at_work(out))
+            self.datagen("resume", out, *where)
+            self.check(out, digest)
+        finally:
+            subprocess.run(["umount", "-l", out], check=True)
 
 
 if __name__ == "__main__":
     ProgramCase.PROGRAM, ProgramCase.TROUPE = sys.argv[1], sys.argv[2]
-    result = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False).result
-    sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)
+    sys.exit(run_tests(sys.argv[3:]))
