@@ -34,8 +34,9 @@ class RecoverTest(unittest.TestCase):
 
     def bridge(self):
         if not has(RL_PYTHON, "gymnasium.envs.box2d, ale_py"):
-            self.assertNotIn("TROUPE_REQUIRE_GYMNASIUM", os.environ, RL_PYTHON)
-            self.skipTest(f"{RL_PYTHON} has not gymnasium with box2d, and ale_py: cmake/install-deps rl")
+            missing = f"{RL_PYTHON} has not gymnasium with box2d, and ale_py: cmake/install-deps rl"
+            self.assertFalse(os.environ.get("TROUPE_REQUIRE_GYMNASIUM"), missing)
+            self.skipTest(missing)
         return "--python", RL_PYTHON
 
     def played(self, *settings):
