@@ -6,6 +6,7 @@ environments with Box2D and ale_py (cmake/install-deps rl). Without PYTHON, or w
 skipped; without RL_PYTHON what comes through the bridge is; under TROUPE_REQUIRE_DATA and TROUPE_REQUIRE_GYMNASIUM
 (.ci/run) that is a failure.
 """
+import functools
 import os
 import subprocess
 import sys
@@ -13,8 +14,11 @@ import tempfile
 import unittest
 
 DATAGEN = PYTHON = RL_PYTHON = None
+# What environments by the bridge need; to ask takes a second.
+BRIDGED = "gymnasium.envs.box2d, ale_py"
 
 
+@functools.lru_cache
 def has(python, names):
     return os.path.exists(python) and subprocess.run([python, "-c", f"import {names}"], check=False,
                                                      stderr=subprocess.DEVNULL, timeout=60).returncode == 0
@@ -33,7 +37,7 @@ class RecoverTest(unittest.TestCase):
         self.temporary.cleanup()
 
     def bridge(self):
-        if not has(RL_PYTHON, "gymnasium.envs.box2d, ale_py"):
+        if not has(RL_PYTHON, BRIDGED):
             missing = f"{RL_PYTHON} has not gymnasium with box2d, and ale_py: cmake/install-deps rl"
             self.assertFalse(os.environ.get("TROUPE_REQUIRE_GYMNASIUM"), missing)
             self.skipTest(missing)
@@ -99,7 +103,7 @@ if __name__ == "__main__":
             print(f"skipped: {PYTHON} has no minari (cmake/install-deps data makes one that has)")
             sys.exit(1 if os.environ.get("TROUPE_REQUIRE_DATA") else 77)
         os.execv(PYTHON, [PYTHON, *sys.argv, "--here"])
-    if has(RL_PYTHON, "gymnasium"):  # minari makes environments whose packages are there: behind its own
+    if has(RL_PYTHON, BRIDGED):  # minari makes environments whose packages are there: behind its own
         sys.path.append(subprocess.run([RL_PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                                        check=True, capture_output=True, text=True, timeout=60).stdout.strip())
     result = unittest.main(argv=sys.argv[:1], exit=False, warnings="ignore").result
