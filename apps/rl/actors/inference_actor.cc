@@ -67,8 +67,8 @@ void InferenceActor::choose_for(Batch& batch) {
   batch.actions.resize(batch.rows * action_bytes_), batch.log_prob.resize(batch.rows);
   try {
     sampler_.choose(params_.span(),
-                    {dtype_of(policy.observation_space), batch.rows, elements_of(policy.observation_space),
-                     batch.obs.data()},
+                    ConstRows(dtype_of(policy.observation_space), batch.rows, elements_of(policy.observation_space),
+                              batch.obs.data()),
                     {dtype_of(policy.action_space), batch.rows, elements_of(policy.action_space),
                      batch.actions.data()},
                     batch.log_prob);

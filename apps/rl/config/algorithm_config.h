@@ -36,6 +36,7 @@ struct AlgorithmConfig {
   LoopKind loop = LoopKind::kOnPolicy;
   bool learns_on_gpus = false; // its learner heeds RunConfig::device (config/learner_gpu.h)
   bool clips_actions = true;   // to the bounds of a Box; else its policy keeps them and sees them
+  bool heeds_masks = false;    // its learner takes the "mask" of its samples; else environments with masks are refused
 
   /// Settings of every run that mean nothing to this one: giving them is an error.
   std::vector<std::string> without = {};

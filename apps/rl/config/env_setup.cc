@@ -1,7 +1,9 @@
 #include "apps/rl/config/env_setup.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <boost/json.hpp>
@@ -108,6 +110,21 @@ troupe::Result<std::unique_ptr<BatchEnv>> atari_games(const EnvSetup& setup, con
   return std::unique_ptr<BatchEnv>(std::make_unique<SameStepReset>(std::move(*together)));
 }
 
+/// The first place of an action where this row allows nothing; none: it allows something everywhere.
+std::optional<std::size_t> place_without_choice(const Space& space, std::span<const std::uint8_t> row) {
+  const auto nothing = [](std::span<const std::uint8_t> choices) {
+    return std::ranges::all_of(choices, [](std::uint8_t one) { return one == 0; });
+  };
+  const auto* many = std::get_if<MultiDiscrete>(&space);
+  if (many == nullptr) return nothing(row) ? std::optional<std::size_t>(0) : std::nullopt;
+  for (std::size_t place = 0, first = 0; place < many->nvec.size(); ++place) {
+    const auto n = static_cast<std::size_t>(many->nvec[place]);
+    if (nothing(row.subspan(first, n))) return place;
+    first += n;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
@@ -125,6 +142,12 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
   out.env_ = std::move(*made);
   out.innermost_ = out.env_.get();
   out.env_ = std::make_unique<CheckFinite>(std::move(out.env_));
+  if (out.specs().masks_actions) {
+    out.mask_width_ = choices_of(out.specs().action_space);
+    if (!use.masks)
+      return troupe::InvalidArgumentError(
+          fmt::format("{} masks actions, and nothing here heeds that: it would be played wrongly", setup.id));
+  }
   troupe::Status status;
   // What `wrapped` holds takes the place of what it is around.
   const auto put = [&](auto wrapped) {
@@ -154,6 +177,24 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
   }
   if (returns != nullptr) out.shared_.push_back(returns);
   return out;
+}
+
+std::span<const std::uint8_t> MadeEnv::checked_mask() {
+  const std::span<const std::uint8_t> mask = env_->action_mask();
+  const std::int64_t step = steps_seen_++;
+  if (mask.size() != env_->size() * mask_width_)
+    troupe::InvalidArgumentError(
+        fmt::format("{} shows an action mask of {} bytes; by its specs it has {} for each of {} environments",
+                    specs().id, mask.size(), mask_width_, env_->size()))
+        .raise();
+  if (mask_width_ == 0) return {};
+  for (std::size_t i = 0; i < env_->size(); ++i)
+    if (const auto place = place_without_choice(specs().action_space, mask.subspan(i * mask_width_, mask_width_)))
+      troupe::InvalidArgumentError(
+          fmt::format("environment {} of {} allows no action at step {}: its mask is 0 for all choices of place {}", i,
+                      specs().id, step, *place))
+          .raise();
+  return mask;
 }
 
 Moments MadeEnv::take_deltas() {

@@ -54,14 +54,24 @@ class MadeEnv {
     double gamma = 0.99;   // of the returns whose deviation divides rewards
     bool frozen = false;   // evaluation: nothing is learned, rewards are raw
     bool clip_action = true;  // of a Box; else the policy keeps its bounds (keeps_bounds) and sees them
+    bool masks = false;    // whoever plays heeds action_mask(); else an environment that has one is refused
   };
-  /// What make_batch_env and the wrappers say of it.
+  /// What make_batch_env and the wrappers say of it. InvalidArgumentError for an environment whose mask nobody would
+  /// heed (Use::masks).
   static troupe::Result<MadeEnv> make(const EnvSetup& setup, const Use& use);
 
   [[nodiscard]] BatchEnv& env() { return *env_; }
   [[nodiscard]] const EnvSpecs& specs() const { return env_->specs(); }
   /// What everything is put around: for who wants to see what it shows.
   [[nodiscard]] const BatchEnv& innermost() const { return *innermost_; }
+  /// Bytes of a row of action_mask(); 0: the environment allows every choice.
+  [[nodiscard]] std::size_t mask_width() const { return mask_width_; }
+  /// What is allowed at what is observed now: [environments][mask_width()]; called once a step. InvalidArgumentError,
+  /// thrown, for one of another size than specs() promise, and for one that allows nothing: it names environment and
+  /// step.
+  [[nodiscard]] std::span<const std::uint8_t> action_mask() {
+    return mask_width_ == 0 && steps_seen_ > 0 ? std::span<const std::uint8_t>() : checked_mask();
+  }
   /// What was learned since the last call.
   [[nodiscard]] Moments take_deltas();
   /// InvalidArgumentError (thrown) when they are those of another setup.
@@ -73,10 +83,13 @@ class MadeEnv {
 
  private:
   MadeEnv() = default;
+  std::span<const std::uint8_t> checked_mask();
 
   std::unique_ptr<BatchEnv> env_;
   const BatchEnv* innermost_ = nullptr;
   std::vector<SharedMoments*> shared_;  // of wrappers inside of env_
+  std::size_t mask_width_ = 0;
+  std::int64_t steps_seen_ = 0;         // calls of action_mask()
 };
 
 /// Merges the deltas of all runners, in their order.

@@ -118,8 +118,16 @@ troupe::Result<RunConfig> config_from(const boost::json::object& given) {
 troupe::Result<Task> task_of(const RunConfig& config) {
   const AlgorithmConfig& algorithm = algorithm_of(config);
   const auto made = MadeEnv::make(config.env, {.num_envs = 1, .gamma = config.discount().gamma,
-                                               .clip_action = algorithm.clips_actions});
+                                               .clip_action = algorithm.clips_actions,
+                                               .masks = true});
   if (!made.ok()) return made.error_ptr();
+  if (made->specs().masks_actions && made->mask_width() == 0)
+    return troupe::InvalidArgumentError(fmt::format("{} masks actions of {}, and {} cannot heed that: only choices can "
+                                                    "be masked",
+                                                    config.env.id, to_string(made->specs().action_space), config.algo));
+  if (made->specs().masks_actions && !algorithm.heeds_masks)
+    return troupe::InvalidArgumentError(
+        fmt::format("{} masks actions, and {} does not heed that", config.env.id, config.algo));
   auto policy = algorithm.policy(config, made->specs());
   if (!policy.ok())
     return troupe::InvalidArgumentError(fmt::format("{} on {}: {}", config.algo, config.env.id,

@@ -25,6 +25,8 @@
 //   BE-8  After restore_state of what save_state gave (state_visitor.h), between any two calls, all that comes is what
 //         would have come: observations, rewards, flags, ends, faults. It works in a batch that was made with the same
 //         options. ends() and faults() of the step before are not kept.
+//   BE-9  Where specs().masks_actions says so, and only there, action_mask() shows a row for each environment from
+//         reset() on, and with kSameStep ends() shows one for each final_obs.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +53,7 @@ struct EnvSpecs {
   std::optional<int> max_episode_steps;     // the time limit that is in force; none: it truncates never, or by itself
   std::optional<double> reward_threshold;   // the mean return from which it counts as solved
   std::string gym_spec = {};                // of a bridged one: JSON of Gymnasium's EnvSpec; empty: it has none
+  bool masks_actions = false;               // not every choice is allowed at all times (BE-9)
 };
 
 /// Where a step writes; one row an environment.
@@ -66,6 +69,7 @@ struct EpisodeEnds {
   std::span<const double> returns;
   std::span<const std::int64_t> lengths;  // in steps
   ConstRows final_obs;                    // a row for each; kSameStep only, else none
+  std::span<const std::uint8_t> final_mask = {};  // what is allowed at final_obs, as action_mask(); BE-9
 };
 
 class BatchEnv {

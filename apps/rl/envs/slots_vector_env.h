@@ -8,6 +8,7 @@
 //     StepOutcome step(ConstRows actions, std::size_t row);   // a checked one
 //     void observe(Rows row) const;
 //     void visit(StateVisitor& visitor);                      // BE-8; a Slot without it cannot be saved
+//     void mask(std::span<std::uint8_t> allowed) const;       // BE-9: a byte a choice; a Slot without it allows all
 //   };
 //
 // One thread at a time. Promises: BE-1 to BE-7 of batch_env.h.
@@ -87,7 +88,14 @@ class SlotsVectorEnv : public BatchEnv {
 
   [[nodiscard]] EpisodeEnds ends() const override {
     const std::size_t kept = auto_reset_ == AutoReset::kSameStep ? ended_.size() : 0;
-    return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept)};
+    return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept),
+            std::span(final_mask_).first(kept * mask_width_)};
+  }
+  [[nodiscard]] std::span<const std::uint8_t> action_mask() const override {
+    if constexpr (kMasks) {
+      for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].mask(mask_of(mask_, i));
+    }
+    return mask_;
   }
   [[nodiscard]] std::span<const Fault> faults() const override { return faults_; }
   bool visit(StateVisitor& visitor) override {
@@ -111,11 +119,19 @@ class SlotsVectorEnv : public BatchEnv {
         episodes_(slots_.size()),
         auto_reset_(auto_reset),
         specs_(std::move(specs)),
-        final_obs_(specs_.observation_space, slots_.size()) {}
+        final_obs_(specs_.observation_space, slots_.size()),
+        mask_width_(kMasks ? choices_of(specs_.action_space) : 0),
+        mask_(slots_.size() * mask_width_),
+        final_mask_(mask_.size()) {
+    specs_.masks_actions = kMasks;
+  }
 
   [[nodiscard]] const Slot& slot(std::size_t index) const { return slots_[index]; }
 
  private:
+  static constexpr bool kMasks =
+      requires(const Slot& slot, std::span<std::uint8_t> allowed) { slot.mask(allowed); };
+
   struct Episode {
     std::int64_t steps = 0;
     double episode_return = 0;
@@ -123,6 +139,10 @@ class SlotsVectorEnv : public BatchEnv {
   };
 
   void clear() { ended_.clear(), returns_.clear(), lengths_.clear(), faults_.clear(); }
+
+  [[nodiscard]] std::span<std::uint8_t> mask_of(std::vector<std::uint8_t>& masks, std::size_t row) const {
+    return std::span(masks).subspan(row * mask_width_, mask_width_);
+  }
 
   void begin_episode(std::size_t index) {
     slots_[index].begin();
@@ -171,6 +191,7 @@ class SlotsVectorEnv : public BatchEnv {
       return;
     }
     slots_[index].observe(final_obs_.view().row(ended_.size() - 1));  // BE-2
+    if constexpr (kMasks) slots_[index].mask(mask_of(final_mask_, ended_.size() - 1));
     begin_episode(index);
   }
 
@@ -183,6 +204,9 @@ class SlotsVectorEnv : public BatchEnv {
   std::vector<std::int64_t> lengths_;
   OwnedRows final_obs_;  // of those in ended_, in their order
   std::vector<Fault> faults_;
+  std::size_t mask_width_;                  // 0: every choice is allowed
+  mutable std::vector<std::uint8_t> mask_;  // what the last call of action_mask() showed
+  std::vector<std::uint8_t> final_mask_;    // of those in ended_, in their order
 };
 
 }  // namespace rl

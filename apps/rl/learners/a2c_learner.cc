@@ -22,7 +22,7 @@ UpdateReport A2cLearner::update(std::span<const SampleView> batches) {
   const OwnedSamples joined = concatenate(batches);
   const OnPolicyView all = on_policy_view(joined.view());
   if (all.rows() == 0) return {};  // LRN-5
-  const auto now = gradient_.evaluate(params_, all.obs, all.action);
+  const auto now = gradient_.evaluate(params_, all.obs, all.action, all.mask);
   const auto derivatives = gradient_.derivatives();
   const A2cScalars scalars =
       a2c_loss<float>(all.advantage, all.returns, now.log_prob, now.entropy, now.value,

@@ -32,11 +32,13 @@ std::span<const T> ActorCriticGradient<T>::encode(ConstRows obs) {
 }
 
 template <class T>
-auto ActorCriticGradient<T>::evaluate(std::span<const T> params, ConstRows obs, ConstRows actions) -> Evaluation {
+auto ActorCriticGradient<T>::evaluate(std::span<const T> params, ConstRows obs, ConstRows actions, ConstRows mask)
+    -> Evaluation {
   net_.evaluate(params, encode(obs), action_params_, values_);
   for (auto* column : {&log_prob_, &entropy_}) column->resize(obs.rows());
   for (auto* column : {&d_log_prob_, &d_entropy_, &d_value_}) column->assign(obs.rows(), T{});
-  distribution_->evaluate({action_params_}, actions, log_prob_, entropy_);
+  mask_ = mask.rows() == 0 ? std::span<const std::uint8_t>() : mask.as<std::uint8_t>();
+  distribution_->evaluate({action_params_, mask_}, actions, log_prob_, entropy_);
   actions_ = actions;
   return {log_prob_, entropy_, values_};
 }
@@ -50,7 +52,7 @@ std::span<T> ActorCriticGradient<T>::no_gradients() {
 template <class T>
 std::span<T> ActorCriticGradient<T>::backward(std::span<const T> params) {
   d_action_params_.resize(action_params_.size());
-  distribution_->backward({action_params_}, actions_, d_log_prob_, d_entropy_, d_action_params_);
+  distribution_->backward({action_params_, mask_}, actions_, d_log_prob_, d_entropy_, d_action_params_);
   net_.backward(params, d_action_params_, d_value_, grads_);
   return grads_;
 }

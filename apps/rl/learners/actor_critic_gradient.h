@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,7 +37,8 @@ class ActorCriticGradient {
   /// Throws what check_policy says.
   ActorCriticGradient(const PolicySpec& spec, troupe::kernels::Isa isa, const std::optional<Gpu>& gpu = {});
 
-  Evaluation evaluate(std::span<const T> params, ConstRows obs, ConstRows actions);
+  /// `mask`: what was allowed (Distribution::Batch::mask), a row an action; without rows: everything.
+  Evaluation evaluate(std::span<const T> params, ConstRows obs, ConstRows actions, ConstRows mask = {});
   /// Of the last batch; zeros after evaluate().
   [[nodiscard]] Derivatives derivatives() { return {d_log_prob_, d_entropy_, d_value_}; }
   /// Of all parameters.
@@ -53,6 +55,7 @@ class ActorCriticGradient {
   ObservationEncoder encoder_;
   std::unique_ptr<Distribution<T>> distribution_;
   ConstRows actions_;
+  std::span<const std::uint8_t> mask_;
   std::vector<float> encoded_;
   std::vector<T> converted_, action_params_, values_, log_prob_, entropy_;
   std::vector<T> d_action_params_, d_value_, d_log_prob_, d_entropy_, grads_;

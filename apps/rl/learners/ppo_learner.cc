@@ -114,12 +114,14 @@ void PpoLearner::learn_rows(const OnPolicyView& all, std::span<const std::uint32
 
 void PpoLearner::gather_minibatch(const OnPolicyView& all, std::span<const std::uint32_t> rows) {
   if (minibatch_.rows() != rows.size()) {
-    minibatch_ = OwnedSamples(on_policy_columns(options_.policy.observation_space, options_.policy.action_space),
+    minibatch_ = OwnedSamples(on_policy_columns(options_.policy.observation_space, options_.policy.action_space,
+                                                all.mask.width()),
                               rows.size());
   }
   const OnPolicyOut out = on_policy_out(minibatch_.layout(), minibatch_.memory());
   gather(all.obs, rows, out.obs);
   gather(all.action, rows, out.action);
+  if (all.mask.rows() != 0) gather(all.mask, rows, out.mask);
   const auto numbers = [&](std::span<const float> from, std::span<float> to) {
     for (std::size_t i = 0; i < rows.size(); ++i) to[i] = from[rows[i]];
   };
@@ -128,7 +130,7 @@ void PpoLearner::gather_minibatch(const OnPolicyView& all, std::span<const std::
 }
 
 PpoScalars PpoLearner::differentiate(const OnPolicyView& own, const PpoWhole& whole, const PpoLossOptions& loss) {
-  const auto now = gradient_.evaluate(params_, own.obs, own.action);
+  const auto now = gradient_.evaluate(params_, own.obs, own.action, own.mask);
   const auto derivatives = gradient_.derivatives();
   return ppo_loss<float>({own.log_prob, own.value, own.advantage, own.returns, whole},
                          {now.log_prob, now.entropy, now.value}, loss,

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/rl/algorithms/masked_choice.h"
 #include "apps/rl/policies/distribution.h"
 #include "apps/rl/policies/observation_encoder.h"
 #include "apps/rl/policies/q_policy.h"
@@ -27,15 +28,15 @@ class ActorCriticPlayer final : public Player {
         encoder_(ObservationEncoder::make(spec.observation_space).value()),
         distribution_(make_distribution<float>(spec.action_space).value()) {}
 
-  void best(std::span<const float> params, ConstRows obs, Rows actions) override {
-    evaluate(params, obs);
-    distribution_->mode({action_params_}, actions);
+  void best(std::span<const float> params, const Seen& seen, Rows actions) override {
+    evaluate(params, seen.obs);
+    distribution_->mode({action_params_, seen.mask}, actions);
   }
-  void explore(std::span<const float> params, ConstRows obs, const Exploration&, Generator& generator,
+  void explore(std::span<const float> params, const Seen& seen, const Exploration&, Generator& generator,
                Rows actions) override {
-    evaluate(params, obs);
-    log_prob_.resize(obs.rows());
-    distribution_->sample({action_params_}, generator, actions, log_prob_);
+    evaluate(params, seen.obs);
+    log_prob_.resize(seen.obs.rows());
+    distribution_->sample({action_params_, seen.mask}, generator, actions, log_prob_);
   }
 
  private:
@@ -52,12 +53,12 @@ class ActorCriticPlayer final : public Player {
 class QPlayer final : public Player {
  public:
   QPlayer(const QNetworkSpec& spec, troupe::kernels::Isa isa) : policy_(spec, isa) {}
-  void best(std::span<const float> params, ConstRows obs, Rows actions) override {
-    policy_.greedy(params, obs, actions);
+  void best(std::span<const float> params, const Seen& seen, Rows actions) override {
+    policy_.greedy(params, seen, actions);
   }
-  void explore(std::span<const float> params, ConstRows obs, const Exploration& how, Generator& generator,
+  void explore(std::span<const float> params, const Seen& seen, const Exploration& how, Generator& generator,
                Rows actions) override {
-    policy_.epsilon_greedy(params, obs, how.epsilon, generator, actions);
+    policy_.epsilon_greedy(params, seen, how.epsilon, generator, actions);
   }
 
  private:
@@ -67,15 +68,20 @@ class QPlayer final : public Player {
 class SquashedGaussianPlayer final : public Player {
  public:
   SquashedGaussianPlayer(const SquashedGaussianSpec& spec, troupe::kernels::Isa isa) : policy_(spec, isa) {}
-  void best(std::span<const float> params, ConstRows obs, Rows actions) override {
-    policy_.mode(params, obs, actions);
+  void best(std::span<const float> params, const Seen& seen, Rows actions) override {
+    policy_.mode(params, of_numbers(seen), actions);
   }
-  void explore(std::span<const float> params, ConstRows obs, const Exploration& how, Generator& generator,
+  void explore(std::span<const float> params, const Seen& seen, const Exploration& how, Generator& generator,
                Rows actions) override {
-    policy_.sample(params, obs, generator, actions, how.noise);
+    policy_.sample(params, of_numbers(seen), generator, actions, how.noise);
   }
 
  private:
+  static ConstRows of_numbers(const Seen& seen) {
+    if (!seen.mask.empty()) troupe::InvalidArgumentError("numbers cannot be masked").raise();  // PLR-3
+    return seen.obs;
+  }
+
   SquashedGaussian policy_;
 };
 
@@ -181,9 +187,13 @@ std::unique_ptr<Player> make_player(const AnyPolicySpec& spec, troupe::kernels::
       spec);
 }
 
-void random_actions(const Space& action_space, Generator& generator, Rows actions) {
+void random_actions(const Space& action_space, Generator& generator, Rows actions,
+                    std::span<const std::uint8_t> mask) {
+  std::span<const std::uint8_t> left = mask;  // of the places to come
   const auto choose = [&](std::int64_t n) {
-    return static_cast<std::int64_t>(generator.integers(static_cast<std::uint32_t>(n)));
+    const auto allowed = left.first(left.empty() ? 0 : static_cast<std::size_t>(n));
+    left = left.subspan(allowed.size());
+    return draw_choice(n, allowed, generator);
   };
   std::visit(Overloaded{[&](const Discrete& space) {
                           for (std::int64_t& one : actions.as<std::int64_t>()) one = space.start + choose(space.n);
@@ -196,6 +206,7 @@ void random_actions(const Space& action_space, Generator& generator, Rows action
                           }
                         },
                         [&](const Box& box) {
+                          if (!mask.empty()) troupe::InvalidArgumentError("numbers cannot be masked").raise();
                           const std::span<float> out = actions.as<float>();
                           for (std::size_t i = 0; i < out.size(); ++i) {
                             const std::size_t place = i % actions.width();

@@ -11,6 +11,8 @@
 //   PLR-1  best() draws nothing: same parameters and observations, same actions.
 //   PLR-2  explore() draws as the policy's class says (DIS-4, QPO-2, SQG-3): same parameters, observations and
 //          generator, same actions.
+//   PLR-3  What is masked is neither best, nor drawn. Numbers cannot be masked: a mask for them is an
+//          InvalidArgumentError, thrown.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +28,7 @@
 
 #include "apps/rl/policies/policy_spec.h"
 #include "apps/rl/policies/q_network.h"
+#include "apps/rl/policies/seen.h"
 #include "apps/rl/policies/squashed_gaussian.h"
 #include "apps/rl/spaces/rows.h"
 
@@ -64,17 +67,19 @@ class Player {
  public:
   virtual ~Player() = default;
   /// What the policy takes for the best.
-  virtual void best(std::span<const float> params, ConstRows obs, Rows actions) = 0;
+  virtual void best(std::span<const float> params, const Seen& seen, Rows actions) = 0;
   /// As training plays.
-  virtual void explore(std::span<const float> params, ConstRows obs, const Exploration& how, Generator& generator,
+  virtual void explore(std::span<const float> params, const Seen& seen, const Exploration& how, Generator& generator,
                        Rows actions) = 0;
 };
 /// Throws what check_policy says.
 [[nodiscard]] std::unique_ptr<Player> make_player(const AnyPolicySpec& spec,
                                                   troupe::kernels::Isa isa = troupe::kernels::best_isa());
 
-/// Any actions, each as likely as another: elements of a Discrete or MultiDiscrete space, or numbers between a Box's
-/// bounds. InvalidArgumentError, thrown, for a Box without bounds.
-void random_actions(const Space& action_space, Generator& generator, Rows actions);
+/// Any actions, each as likely as another: elements of a Discrete or MultiDiscrete space that `mask` allows (as
+/// Seen::mask), or numbers between a Box's bounds. InvalidArgumentError, thrown, for a Box without bounds or with a
+/// mask.
+void random_actions(const Space& action_space, Generator& generator, Rows actions,
+                    std::span<const std::uint8_t> mask = {});
 
 }  // namespace rl

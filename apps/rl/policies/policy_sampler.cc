@@ -16,9 +16,9 @@ PolicySampler::PolicySampler(const PolicySpec& spec, std::uint64_t seed, troupe:
       distribution_(make_distribution<float>(spec.action_space).value()),
       generator_(seed) {}
 
-void PolicySampler::choose(std::span<const float> params, ConstRows obs, Rows actions, std::span<float> log_prob) {
-  net_.evaluate(params, encoder_.encode(obs, encoded_), action_params_, values_);
-  distribution_->sample({action_params_}, generator_, actions, log_prob);
+void PolicySampler::choose(std::span<const float> params, const Seen& seen, Rows actions, std::span<float> log_prob) {
+  net_.evaluate(params, encoder_.encode(seen.obs, encoded_), action_params_, values_);
+  distribution_->sample({action_params_, seen.mask}, generator_, actions, log_prob);
 }
 
 }  // namespace rl

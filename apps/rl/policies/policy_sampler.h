@@ -16,6 +16,7 @@
 #include "apps/rl/policies/distribution.h"
 #include "apps/rl/policies/observation_encoder.h"
 #include "apps/rl/policies/policy_spec.h"
+#include "apps/rl/policies/seen.h"
 #include "apps/rl/spaces/rows.h"
 
 namespace rl {
@@ -25,8 +26,8 @@ class PolicySampler {
   /// Throws what check_policy says.
   PolicySampler(const PolicySpec& spec, std::uint64_t seed, troupe::kernels::Isa isa = troupe::kernels::best_isa());
 
-  /// As many actions and log-probabilities as rows of `obs`.
-  void choose(std::span<const float> params, ConstRows obs, Rows actions, std::span<float> log_prob);
+  /// As many actions and log-probabilities as rows of observations.
+  void choose(std::span<const float> params, const Seen& seen, Rows actions, std::span<float> log_prob);
 
  private:
   ActorCritic<float> net_;

@@ -36,7 +36,7 @@ class Recording {
     made_.innermost().observe(raw_.view());
     add(std::as_const(raw_).view(), {}, out);
     for (;;) {
-      player_->best(policy_.params, std::as_const(step_.obs).view(), actions_.view());
+      player_->best(policy_.params, {std::as_const(step_.obs).view(), made_.action_mask()}, actions_.view());
       made_.env().step(std::as_const(actions_).view(), step_.out());
       const EpisodeEnds ends = made_.env().ends();
       const bool over = !ends.env.empty();
@@ -76,7 +76,8 @@ int record(const RecordCommand& command) {
   try {
     const Policy policy = load_policy(command.policy).value();
     check_programs(policy.env).value();
-    MadeEnv made = MadeEnv::make(policy.env, {.frozen = true, .clip_action = !keeps_bounds(policy.spec)}).value();
+    MadeEnv made = MadeEnv::make(policy.env, {.frozen = true, .clip_action = !keeps_bounds(policy.spec), .masks = true})
+                       .value();
     made.sync(policy.moments);
     check_drawable(policy.env.id, made.innermost().specs().observation_space).value();
     const auto out = make_frame_writer(command.out, {.frames_per_second = command.frames_per_second}).value();

@@ -37,6 +37,12 @@ struct Column {
 };
 /// One element of a space in each row.
 [[nodiscard]] Column column_of(std::string name, const Space& space);
+/// The column of what an environment allowed, `width` bytes a row, as BatchEnv::action_mask has it. Only batches of
+/// environments that mask actions have it.
+inline constexpr const char* kMaskColumn = "mask";
+[[nodiscard]] inline Column mask_column(std::size_t width) {
+  return {.name = kMaskColumn, .dtype = DType::kUint8, .width = width};
+}
 
 class SampleLayout {
  public:

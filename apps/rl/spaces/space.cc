@@ -178,6 +178,13 @@ std::vector<std::size_t> shape_of(const Space& space) {
 
 std::size_t elements_of(const Space& space) { return product(shape_of(space)); }
 
+std::size_t choices_of(const Space& space) {
+  if (const auto* one = std::get_if<Discrete>(&space)) return static_cast<std::size_t>(one->n);
+  const auto* many = std::get_if<MultiDiscrete>(&space);
+  if (many == nullptr) return 0;
+  return static_cast<std::size_t>(std::accumulate(many->nvec.begin(), many->nvec.end(), std::int64_t{0}));
+}
+
 DType dtype_of(const Space& space) {
   const Box* box = std::get_if<Box>(&space);
   return box ? box->dtype : DType::kInt64;

@@ -57,6 +57,8 @@ using Space = std::variant<Discrete, MultiDiscrete, Box>;
 [[nodiscard]] std::vector<std::size_t> shape_of(const Space& space);
 /// Numbers in one element.
 [[nodiscard]] std::size_t elements_of(const Space& space);
+/// Choices of all places together: the bytes of a row of an action mask. 0: the elements are numbers.
+[[nodiscard]] std::size_t choices_of(const Space& space);
 /// Of choices int64, as in Gymnasium.
 [[nodiscard]] DType dtype_of(const Space& space);
 

@@ -38,7 +38,7 @@ class Collector {
     int faults = 0;
     for (double sum = 0;;) {
       made_.innermost().observe(raw_.view());
-      player_->best(policy_.params, std::as_const(step_.obs).view(), actions_.view());
+      player_->best(policy_.params, {std::as_const(step_.obs).view(), made_.action_mask()}, actions_.view());
       made_.env().step(std::as_const(actions_).view(), step_.out());
       if (!made_.env().faults().empty()) {  // it has begun anew, in another stream
         if (++faults >= kMostFaults)
@@ -97,7 +97,8 @@ class Collector {
 
 troupe::Result<Demonstrations> collect(const Policy& policy, const CollectOptions& options) {
   if (troupe::Status checked = check_policy(policy.spec); !checked.ok()) return checked.error_ptr();
-  auto made = MadeEnv::make(policy.env, {.num_envs = 1, .frozen = true, .clip_action = !keeps_bounds(policy.spec)});
+  auto made = MadeEnv::make(policy.env, {.num_envs = 1, .frozen = true, .clip_action = !keeps_bounds(policy.spec),
+                                          .masks = true});
   if (!made.ok()) return made.error_ptr();
   if (made->specs().observation_space != observation_space_of(policy.spec) ||
       policy.params.size() != parameter_count_of(policy.spec) || policy.moments.size() < made->moments().size())

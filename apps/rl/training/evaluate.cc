@@ -35,7 +35,7 @@ class Examiner {
     made_.env().reset(seeds);
     made_.env().observe(step_.obs.view());
     for (std::size_t left = count; left > 0;) {
-      player_->best(policy_.params, std::as_const(step_.obs).view(), actions_.view());
+      player_->best(policy_.params, {std::as_const(step_.obs).view(), made_.action_mask()}, actions_.view());
       made_.env().step(std::as_const(actions_).view(), step_.out());
       const EpisodeEnds ends = made_.env().ends();
       for (std::size_t k = 0; k < ends.env.size(); ++k) {
@@ -63,7 +63,7 @@ troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions&
   if (troupe::Status checked = check_policy(policy.spec); !checked.ok()) return checked.error_ptr();
   const std::size_t together = std::clamp<std::size_t>(options.episodes, 1, kTogether);
   auto made = MadeEnv::make(policy.env, {.num_envs = together, .frozen = true,
-                                          .clip_action = !keeps_bounds(policy.spec)});
+                                          .clip_action = !keeps_bounds(policy.spec), .masks = true});
   if (!made.ok()) return made.error_ptr();
   const EnvSpecs& specs = made->specs();
   if (specs.observation_space != observation_space_of(policy.spec) ||

@@ -49,7 +49,8 @@ const PolicySpec& checked(const PolicySpec& policy, const EnvSpecs& env) {
 
 RolloutWorker::RolloutWorker(const RolloutOptions& options)
     : options_(options),
-      made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gae.gamma}).value()),
+      made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gae.gamma, .masks = true})
+                .value()),
       net_(checked(options.policy, made_.specs()).networks, options.isa),
       encoder_(ObservationEncoder::make(options.policy.observation_space).value()),
       distribution_(make_distribution<float>(options.policy.action_space).value()),
@@ -66,7 +67,7 @@ RolloutWorker::RolloutWorker(const RolloutOptions& options)
 }
 
 std::vector<Column> RolloutWorker::columns() const {
-  return on_policy_columns(options_.policy.observation_space, options_.policy.action_space);
+  return on_policy_columns(options_.policy.observation_space, options_.policy.action_space, made_.mask_width());
 }
 
 std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, const OnPolicyOut& out) {
@@ -78,7 +79,7 @@ std::vector<EpisodeEnd> RolloutWorker::collect(std::span<const float> params, co
   std::memcpy(out.obs.data(), last_obs_.view().data(), last_obs_.view().bytes());
   for (std::uint32_t step = 0; step < options_.horizon; ++step) {
     net_.evaluate(params, encoder_.encode(out.obs.slice(step * n, n), encoded_), action_params_, values_);
-    act(step * n, out);
+    act(step * n, made_.action_mask(), out);
     const bool last = step + 1 == options_.horizon;
     made_.env().step(out.action.slice(step * n, n), {.obs = last ? last_obs_.view() : out.obs.slice((step + 1) * n, n),
                                                 .reward = step_reward_,
@@ -110,9 +111,11 @@ void RolloutWorker::values_of(std::span<const float> params, ConstRows obs) {
   net_.evaluate_values(params, encoder_.encode(obs, encoded_), values_);
 }
 
-void RolloutWorker::act(std::size_t begin, const OnPolicyOut& out) {
+void RolloutWorker::act(std::size_t begin, std::span<const std::uint8_t> mask, const OnPolicyOut& out) {
   const std::size_t n = options_.num_envs;
-  distribution_->sample({action_params_}, generator_, out.action.slice(begin, n), out.log_prob.subspan(begin, n));
+  if (!mask.empty()) std::ranges::copy(mask, out.mask.slice(begin, n).as<std::uint8_t>().begin());  // ROL-7
+  distribution_->sample({action_params_, mask}, generator_, out.action.slice(begin, n),
+                        out.log_prob.subspan(begin, n));
   std::copy(values_.begin(), values_.end(), out.value.begin() + static_cast<std::ptrdiff_t>(begin));
 }
 

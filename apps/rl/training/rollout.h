@@ -12,6 +12,7 @@
 //        batches had of the episode was learned from.
 // ROL-5  After restore_state of what save_state gave, with the same options, it plays as it would have.
 // ROL-6  A worker that was restarted draws from streams of seed_of that no other life, worker or environment has.
+// ROL-7  What an environment masks is never done, and batches say what was allowed (samples/on_policy.h).
 #pragma once
 
 #include <array>
@@ -79,7 +80,7 @@ class RolloutWorker {
   bool visit(StateVisitor& visitor);
 
  private:
-  void act(std::size_t begin, const OnPolicyOut& out);
+  void act(std::size_t begin, std::span<const std::uint8_t> mask, const OnPolicyOut& out);
   void values_of(std::span<const float> params, ConstRows obs);
   void record_endings(std::uint32_t step, std::vector<EpisodeEnd>& episodes);
   void record_faults(std::uint32_t step, std::span<const float> values);

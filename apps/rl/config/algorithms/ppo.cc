@@ -60,6 +60,7 @@ AlgorithmConfig ppo_algorithm() {
   return {.name = "ppo",
           .loop = LoopKind::kOnPolicy,
           .learns_on_gpus = true,
+          .heeds_masks = true,
           .settings = &ppo_settings,
           .discount =
               [](const RunConfig& c) {

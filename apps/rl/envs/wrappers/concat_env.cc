@@ -27,9 +27,10 @@ troupe::Result<std::unique_ptr<ConcatEnv>> ConcatEnv::make(std::vector<std::uniq
   const EnvSpecs& first = parts.front()->specs();
   for (const auto& part : parts)
     if (!(part->specs().observation_space == first.observation_space) ||
-        !(part->specs().action_space == first.action_space))
+        !(part->specs().action_space == first.action_space) ||
+        part->specs().masks_actions != first.masks_actions)
       return troupe::InvalidArgumentError(
-          fmt::format("{} and {} have other spaces, and cannot be one batch", first.id, part->specs().id));
+          fmt::format("{} and {} have other spaces or masks, and cannot be one batch", first.id, part->specs().id));
   return std::unique_ptr<ConcatEnv>(new ConcatEnv(std::move(parts)));
 }
 
@@ -42,7 +43,7 @@ void ConcatEnv::reset(std::span<const std::uint64_t> seeds) {
   if (seeds.size() != size())
     troupe::InvalidArgumentError(fmt::format("{} seeds for {} environments", seeds.size(), size())).raise();
   for (std::size_t p = 0; p < parts_.size(); ++p) parts_[p]->reset(seeds.subspan(first_[p], parts_[p]->size()));
-  ended_.clear(), returns_.clear(), lengths_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), final_masks_.clear();
   final_rows_ = 0;
 }
 
@@ -58,7 +59,7 @@ void ConcatEnv::observe(Rows obs) const {
 }
 
 void ConcatEnv::step(ConstRows actions, const StepOut& out) {
-  ended_.clear(), returns_.clear(), lengths_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), final_masks_.clear();
   final_rows_ = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const std::size_t first = first_[p], count = parts_[p]->size();
@@ -79,9 +80,12 @@ void ConcatEnv::add_ends(std::size_t part) {
   if (ends.final_obs.rows() > 0)
     std::memcpy(final_obs_.view().row(final_rows_).data(), ends.final_obs.data(), ends.final_obs.bytes());
   final_rows_ += ends.final_obs.rows();
+  final_masks_.insert(final_masks_.end(), ends.final_mask.begin(), ends.final_mask.end());
 }
 
-EpisodeEnds ConcatEnv::ends() const { return {ended_, returns_, lengths_, final_obs_.view().slice(0, final_rows_)}; }
+EpisodeEnds ConcatEnv::ends() const {
+  return {ended_, returns_, lengths_, final_obs_.view().slice(0, final_rows_), final_masks_};
+}
 
 std::span<const std::uint8_t> ConcatEnv::action_mask() const {
   return joined(parts_, masks_, [](const BatchEnv& part) { return part.action_mask(); });

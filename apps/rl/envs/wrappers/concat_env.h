@@ -37,6 +37,7 @@ class ConcatEnv final : public BatchEnv {
   std::vector<std::int64_t> lengths_;
   OwnedRows final_obs_;
   std::size_t final_rows_ = 0;
+  std::vector<std::uint8_t> final_masks_;   // of final_obs_
   mutable std::vector<std::uint8_t> masks_;  // what the last call of action_mask() or lives() showed
   mutable std::vector<std::int32_t> lives_;
 };

@@ -112,6 +112,7 @@ void FaultInjector::step(ConstRows actions, const StepOut& out) {
   lengths_.assign(ends.lengths.begin(), ends.lengths.end());
   if (ends.final_obs.rows() > 0)
     std::memcpy(final_obs_.view().data(), ends.final_obs.data(), ends.final_obs.bytes());
+  final_mask_.assign(ends.final_mask.begin(), ends.final_mask.end());
   for (std::uint32_t env : threw)
     if (out.is_reset[env] == 0) take_back(env, out);
   for (std::size_t i = 0; i < size(); ++i) {
@@ -148,6 +149,9 @@ void FaultInjector::drop_end(std::size_t env) {
   const std::size_t bytes = final_obs_.view().row_bytes();
   std::byte* rows = final_obs_.view().data();
   std::memmove(rows + row * bytes, rows + (row + 1) * bytes, (ended_.size() - row - 1) * bytes);
+  const auto width = static_cast<std::ptrdiff_t>(final_mask_.size() / ended_.size());
+  const auto mask = final_mask_.begin() + index * width;
+  final_mask_.erase(mask, mask + width);
   ended_.erase(at);
   returns_.erase(returns_.begin() + index);
   lengths_.erase(lengths_.begin() + index);
@@ -155,7 +159,7 @@ void FaultInjector::drop_end(std::size_t env) {
 
 EpisodeEnds FaultInjector::ends() const {
   const std::size_t kept = inner().ends().final_obs.rows() > 0 ? ended_.size() : 0;
-  return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept)};
+  return {ended_, returns_, lengths_, final_obs_.view().slice(0, kept), final_mask_};
 }
 
 troupe::Result<std::unique_ptr<BatchEnv>> make_faulty(std::string_view prefix, std::string_view rest,

@@ -75,6 +75,7 @@ class FaultInjector final : public EnvWrapper {
   std::vector<double> returns_;
   std::vector<std::int64_t> lengths_;
   OwnedRows final_obs_;
+  std::vector<std::uint8_t> final_mask_;  // of final_obs_
 };
 
 /// The factory of the three prefixes: `prefix` and all that follow in `rest`.

@@ -14,7 +14,7 @@ SameStepReset::SameStepReset(std::unique_ptr<BatchEnv> inner)
 
 void SameStepReset::reset(std::span<const std::uint64_t> seeds) {
   inner().reset(seeds);
-  ended_.clear(), returns_.clear(), lengths_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), final_mask_.clear();
 }
 
 void SameStepReset::step(ConstRows actions, const StepOut& out) {
@@ -27,11 +27,18 @@ void SameStepReset::step(ConstRows actions, const StepOut& out) {
   ended_.assign(ends.env.begin(), ends.env.end());
   returns_.assign(ends.returns.begin(), ends.returns.end());
   lengths_.assign(ends.lengths.begin(), ends.lengths.end());
+  final_mask_.clear();
   if (ended_.empty()) return;
+  const std::span<const std::uint8_t> masks = inner().action_mask();
+  const std::size_t width = masks.size() / size();
   for (std::size_t k = 0; k < ended_.size(); ++k) {
     const Rows row = out.obs.row(ended_[k]);
     std::memcpy(final_obs_.view().row(k).data(), row.data(), row.bytes());
-    inner().reset_one(ended_[k]);
+    const auto mask = masks.subspan(ended_[k] * width, width);
+    final_mask_.insert(final_mask_.end(), mask.begin(), mask.end());
+  }
+  for (std::uint32_t env : ended_) {
+    inner().reset_one(env);
   }
   inner().observe(shown_.view());
   for (std::uint32_t env : ended_) {
@@ -41,7 +48,7 @@ void SameStepReset::step(ConstRows actions, const StepOut& out) {
 }
 
 EpisodeEnds SameStepReset::ends() const {
-  return {ended_, returns_, lengths_, final_obs_.view().slice(0, ended_.size())};
+  return {ended_, returns_, lengths_, final_obs_.view().slice(0, ended_.size()), final_mask_};
 }
 
 }  // namespace rl

@@ -24,6 +24,7 @@ class SameStepReset final : public EnvWrapper {
   std::vector<double> returns_;
   std::vector<std::int64_t> lengths_;
   OwnedRows final_obs_, shown_;
+  std::vector<std::uint8_t> final_mask_;  // of final_obs_
 };
 
 }  // namespace rl
