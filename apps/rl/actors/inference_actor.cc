@@ -40,6 +40,11 @@ ChosenActions InferenceActor::choose(const Observations& request) {
     troupe::InvalidArgumentError(fmt::format("{} rows of observations in {} bytes: a row has {}", request.rows,
                                              request.bytes.size(), obs_bytes_))
         .raise();
+  const std::size_t choices = choices_of(options_.policy.action_space);
+  if (!request.mask.empty() && request.mask.size() != request.rows * choices)
+    troupe::InvalidArgumentError(fmt::format("a mask of {} bytes for {} rows: a row has {}", request.mask.size(),
+                                             request.rows, choices))
+        .raise();
   if (version_ < request.version) return {.version = version_, .batch_rows = 0, .bytes = {}, .log_prob = {}};
   if (!open_) open_ = std::make_shared<Batch>();
   const std::shared_ptr<Batch> batch = open_;
@@ -47,6 +52,9 @@ ChosenActions InferenceActor::choose(const Observations& request) {
   batch->rows += request.rows;
   const auto* bytes = reinterpret_cast<const std::byte*>(request.bytes.data());
   batch->obs.insert(batch->obs.end(), bytes, bytes + request.bytes.size());
+  if (!request.mask.empty()) batch->mask.resize(first * choices, 1);  // who said none before allows everything
+  batch->mask.insert(batch->mask.end(), request.mask.begin(), request.mask.end());
+  if (!batch->mask.empty()) batch->mask.resize(batch->rows * choices, 1);
   if (batch->rows >= options_.batch || !batch->chosen.wait_for(options_.wait)) {  // INF-1
     if (!batch->chosen.is_set()) choose_for(*batch);
   }
@@ -67,8 +75,9 @@ void InferenceActor::choose_for(Batch& batch) {
   batch.actions.resize(batch.rows * action_bytes_), batch.log_prob.resize(batch.rows);
   try {
     sampler_.choose(params_.span(),
-                    ConstRows(dtype_of(policy.observation_space), batch.rows, elements_of(policy.observation_space),
-                              batch.obs.data()),
+                    {ConstRows(dtype_of(policy.observation_space), batch.rows, elements_of(policy.observation_space),
+                               batch.obs.data()),
+                     batch.mask},
                     {dtype_of(policy.action_space), batch.rows, elements_of(policy.action_space),
                      batch.actions.data()},
                     batch.log_prob);

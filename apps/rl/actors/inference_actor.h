@@ -43,6 +43,7 @@ struct Observations {
   std::int64_t version = 0;         // of the parameters that it was given
   std::uint64_t rows = 0;
   std::vector<std::uint8_t> bytes;  // of the rows
+  std::vector<std::uint8_t> mask = {};  // what is allowed (policies/seen.h); empty: everything
 };
 
 struct ChosenActions {
@@ -65,6 +66,7 @@ class InferenceActor {
   struct Batch {
     std::uint64_t rows = 0;
     std::vector<std::byte> obs, actions;
+    std::vector<std::uint8_t> mask;  // of all rows, or empty
     std::vector<float> log_prob;
     std::int64_t version = 0;
     std::exception_ptr error;

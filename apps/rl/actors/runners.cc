@@ -80,10 +80,13 @@ std::tuple<SampleBatch, RolloutReport> FragmentActor::play_by_others(ParamsRef p
   runner_.sync(moments);
   std::optional<std::int64_t> oldest;
   double batch_rows = 0, steps = 0;
-  std::vector<EpisodeEnd> episodes = runner_.play([&](ConstRows obs, Rows actions, std::span<float> log_prob) {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(obs.data());
-    const ChosenActions chosen =
-        ask({.version = version, .rows = obs.rows(), .bytes = {bytes, bytes + obs.bytes()}}, params);
+  std::vector<EpisodeEnd> episodes = runner_.play([&](const Seen& seen, Rows actions, std::span<float> log_prob) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(seen.obs.data());
+    const ChosenActions chosen = ask({.version = version,
+                                      .rows = seen.obs.rows(),
+                                      .bytes = {bytes, bytes + seen.obs.bytes()},
+                                      .mask = {seen.mask.begin(), seen.mask.end()}},
+                                     params);
     std::memcpy(actions.data(), chosen.bytes.data(), actions.bytes());
     std::ranges::copy(chosen.log_prob, log_prob.begin());
     oldest = std::min(oldest.value_or(chosen.version), chosen.version);

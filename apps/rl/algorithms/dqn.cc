@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/rl/algorithms/masked_choice.h"
+
 namespace rl {
 
 NStepReturn n_step_return(std::span<const double> reward, std::span<const std::uint8_t> terminated,
@@ -22,13 +24,13 @@ std::size_t greedy_action(std::span<const double> q) {
   return static_cast<std::size_t>(std::max_element(q.begin(), q.end()) - q.begin());
 }
 
-double dqn_target(const NStepReturn& n, std::span<const double> q_target_next) {
-  return n.discounted_reward + n.bootstrap_discount * q_target_next[greedy_action(q_target_next)];
+double dqn_target(const NStepReturn& n, std::span<const double> q_target_next, std::span<const std::uint8_t> allowed) {
+  return n.discounted_reward + n.bootstrap_discount * q_target_next[best_allowed(q_target_next, allowed)];
 }
 
 double double_dqn_target(const NStepReturn& n, std::span<const double> q_online_next,
-                         std::span<const double> q_target_next) {
-  return n.discounted_reward + n.bootstrap_discount * q_target_next[greedy_action(q_online_next)];
+                         std::span<const double> q_target_next, std::span<const std::uint8_t> allowed) {
+  return n.discounted_reward + n.bootstrap_discount * q_target_next[best_allowed(q_online_next, allowed)];
 }
 
 double huber(double error) {

@@ -2,7 +2,7 @@
 //
 // DQ-1  The window stops at the first end. A termination does not bootstrap; a truncation does, with
 //       gamma^steps_used; with both flags termination wins. What stands in the window after its end is ignored.
-// DQ-2  The greedy action is the first of equal maxima.
+// DQ-2  The greedy action is the first of equal maxima; of those that are allowed, where a mask says so.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,13 @@ struct NStepReturn {
 [[nodiscard]] std::size_t greedy_action(std::span<const double> q);
 
 /// Bootstraps from the target network's own maximum.
-[[nodiscard]] double dqn_target(const NStepReturn& n, std::span<const double> q_target_next);
+[[nodiscard]] double dqn_target(const NStepReturn& n, std::span<const double> q_target_next,
+                                std::span<const std::uint8_t> allowed = {});
 
 /// Bootstraps from the target network at the online network's choice.
 [[nodiscard]] double double_dqn_target(const NStepReturn& n, std::span<const double> q_online_next,
-                                       std::span<const double> q_target_next);
+                                       std::span<const double> q_target_next,
+                                       std::span<const std::uint8_t> allowed = {});
 
 /// Huber loss with delta 1.
 [[nodiscard]] double huber(double error);

@@ -142,12 +142,10 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
   out.env_ = std::move(*made);
   out.innermost_ = out.env_.get();
   out.env_ = std::make_unique<CheckFinite>(std::move(out.env_));
-  if (out.specs().masks_actions) {
-    out.mask_width_ = choices_of(out.specs().action_space);
-    if (!use.masks)
-      return troupe::InvalidArgumentError(
-          fmt::format("{} masks actions, and nothing here heeds that: it would be played wrongly", setup.id));
-  }
+  out.mask_width_ = mask_width_of(out.specs());
+  if (out.specs().masks_actions && !use.masks)
+    return troupe::InvalidArgumentError(
+        fmt::format("{} masks actions, and nothing here heeds that: it would be played wrongly", setup.id));
   troupe::Status status;
   // What `wrapped` holds takes the place of what it is around.
   const auto put = [&](auto wrapped) {

@@ -72,8 +72,9 @@ PerturbationRunnerOptions perturbation_runner_options(const RunConfig& c, const 
   return {.env = c.env, .policy = policy, .deviation = c.ars.deviation, .gamma = c.discount().gamma, .seed = c.seed};
 }
 
-ReplayBufferOptions replay_options(const RunConfig& c, const AnyPolicySpec& policy) {
-  ReplayBufferOptions out{.columns = transition_columns(observation_space_of(policy), action_space_of(policy)),
+ReplayBufferOptions replay_options(const RunConfig& c, const AnyPolicySpec& policy, std::size_t mask_width) {
+  ReplayBufferOptions out{.columns = transition_columns(observation_space_of(policy), action_space_of(policy),
+                                                        mask_width),
                           .capacity = (c.replay.capacity + c.replay.shards - 1) / c.replay.shards};
   if (c.replay.prioritized) out.priorities = PriorityOptions{.alpha = c.replay.priority_alpha};
   return out;

@@ -20,7 +20,8 @@ namespace rl {
 [[nodiscard]] TransitionRunnerOptions transition_runner_options(const RunConfig& config, const AnyPolicySpec& policy,
                                                                 std::size_t runner, std::int64_t resumed_from);
 [[nodiscard]] PerturbationRunnerOptions perturbation_runner_options(const RunConfig& config, const PolicySpec& policy);
-/// Of one shard.
-[[nodiscard]] ReplayBufferOptions replay_options(const RunConfig& config, const AnyPolicySpec& policy);
+/// Of one shard. `mask_width`: of an environment that masks actions (mask_width_of).
+[[nodiscard]] ReplayBufferOptions replay_options(const RunConfig& config, const AnyPolicySpec& policy,
+                                                 std::size_t mask_width = 0);
 
 }  // namespace rl

@@ -56,6 +56,11 @@ struct EnvSpecs {
   bool masks_actions = false;               // not every choice is allowed at all times (BE-9)
 };
 
+/// Bytes of a row of its action_mask(); 0: it has none.
+[[nodiscard]] inline std::size_t mask_width_of(const EnvSpecs& specs) {
+  return specs.masks_actions ? choices_of(specs.action_space) : 0;
+}
+
 /// Where a step writes; one row an environment.
 struct StepOut {
   Rows obs;

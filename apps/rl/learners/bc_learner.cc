@@ -17,7 +17,8 @@ BcLearner::BcLearner(const BcOptions& options)
 UpdateReport BcLearner::update(std::span<const SampleView> batches) {
   const OwnedSamples joined = concatenate(batches);
   const SampleView all = joined.view();
-  const auto now = gradient_.evaluate(params_, all.column("obs"), all.column("action"));
+  const auto now = gradient_.evaluate(params_, all.column("obs"), all.column("action"),
+                                      all.has(kMaskColumn) ? all.column(kMaskColumn) : ConstRows());
   const auto derivatives = gradient_.derivatives();
   const auto count = static_cast<double>(all.rows());
   double log_prob = 0, entropy = 0;

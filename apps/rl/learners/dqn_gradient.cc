@@ -31,11 +31,13 @@ void DqnGradient<T>::targets(std::span<const T> online, std::span<const T> targe
                           .discounted_reward = static_cast<double>(batch.reward[row]),
                           .bootstrap_discount = static_cast<double>(batch.discount[row])};
     row_of(q_target_next_, row, target_row_);
+    const std::span<const std::uint8_t> allowed =
+        batch.next_mask.empty() ? batch.next_mask : batch.next_mask.subspan(row * actions, actions);
     if (options_.target == TdTarget::kDouble) {
       row_of(q_online_next_, row, online_row_);
-      targets_[row] = double_dqn_target(sum, online_row_, target_row_);
+      targets_[row] = double_dqn_target(sum, online_row_, target_row_, allowed);
     } else {
-      targets_[row] = dqn_target(sum, target_row_);
+      targets_[row] = dqn_target(sum, target_row_, allowed);
     }
   }
 }

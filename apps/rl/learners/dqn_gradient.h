@@ -1,7 +1,8 @@
 // The loss of deep Q-learning over a minibatch, and its gradient. The learner around it holds parameters, optimizer and
 // target network.
 //
-//   target = reward + discount * Q_target(next_obs, a)     a: the best of Q_target, or (double) of the online network
+//   target = reward + discount * Q_target(next_obs, a)     a: the best of Q_target, or (double) of the online network,
+//                                                          of what next_mask allows
 //   loss   = mean(weight * l(target - Q(obs, action)))      l: Huber with delta 1, or the square
 //
 // No state but scratch memory: one thread at a time. T is float or double (tests). Targets, errors and losses are
@@ -31,6 +32,7 @@ struct TdBatch {
   std::span<const std::int64_t> action;  // elements of the action space
   std::span<const T> reward, discount;
   std::span<const T> weight = {};        // empty: 1
+  std::span<const std::uint8_t> next_mask = {};  // [rows][actions], 1: allowed; empty: all are
   std::size_t whole = 0;                 // rows of the minibatch that these are a part of; 0: these are all
 };
 

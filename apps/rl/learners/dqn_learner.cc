@@ -55,6 +55,9 @@ TdScalars DqnLearner::differentiate(const TransitionView& all) {
   const auto own_obs = [&](std::span<const float> obs) {
     return obs.subspan(part.begin * inputs, part.size * inputs);
   };
+  const std::size_t actions = options_.policy.actions();
+  const std::span<const std::uint8_t> own_mask =
+      all.next_mask.empty() ? all.next_mask : all.next_mask.subspan(part.begin * actions, part.size * actions);
   errors_.assign(all.rows(), 0);
   const TdScalars s = gradient_.evaluate(params_, target_,
                                          {.obs = own_obs(encoder_.encode(all.obs, obs_)),
@@ -63,6 +66,7 @@ TdScalars DqnLearner::differentiate(const TransitionView& all) {
                                           .reward = own(all.reward),
                                           .discount = own(all.discount),
                                           .weight = all.weight.empty() ? all.weight : own(all.weight),
+                                          .next_mask = own_mask,
                                           .whole = all.rows()},
                                          grads_, own(std::span(errors_)));
   if (peers_.alone()) return s;

@@ -74,7 +74,7 @@ void ImpalaLearner::add_up(Scalars& s) const {
 
 std::span<const float> ImpalaLearner::old_log_prob(const FragmentView& own) {
   if (old_params_.empty()) return {};
-  const auto old = gradient_.evaluate(old_params_, own.obs, own.action);
+  const auto old = gradient_.evaluate(old_params_, own.obs, own.action, own.mask);
   old_log_prob_.assign(old.log_prob.begin(), old.log_prob.end());
   return old_log_prob_;
 }
@@ -96,7 +96,7 @@ double ImpalaLearner::surrogate(double advantage, double log_ratio, std::optiona
 
 ImpalaLearner::Scalars ImpalaLearner::differentiate(const FragmentView& all, double count) {
   const std::span<const float> old = old_log_prob(all);
-  const auto now = gradient_.evaluate(params_, all.obs, all.action);
+  const auto now = gradient_.evaluate(params_, all.obs, all.action, all.mask);
   targets_.resize(all.rows()), advantages_.resize(all.rows());
   linked_vtrace<float>({.behaviour_log_prob = all.log_prob,
                         .target_log_prob = old.empty() ? now.log_prob : old,

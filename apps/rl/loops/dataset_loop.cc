@@ -54,7 +54,8 @@ SampleBatch chosen_demonstrations(const BcSettings& settings, const Task& task) 
                                              settings.episodes))
         .raise();
   const std::size_t rows = settings.episodes == 0 ? all.steps.rows() : all.ends[settings.episodes - 1];
-  const std::vector<Column> columns{column_of("obs", all.observation_space), column_of("action", all.action_space)};
+  std::vector<Column> columns{column_of("obs", all.observation_space), column_of("action", all.action_space)};
+  if (all.steps.view().has(kMaskColumn)) columns.push_back(mask_column(choices_of(all.action_space)));
   const SampleLayout layout(columns, rows);
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   for (const Column& column : columns) {

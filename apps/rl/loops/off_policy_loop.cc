@@ -42,7 +42,7 @@ OffPolicyLoop::OffPolicyLoop(const RunConfig& config, const Task& task, const st
   for (std::size_t i = 0; i < config.replay.shards; ++i) {
     const StateDict kept = parts.get_all(shard_name(i));
     const ReplayActorOptions options{
-        .buffer = replay_options(config, task.policy),
+        .buffer = replay_options(config, task.policy, mask_width_of(task.specs)),
         .seed = own_seed(config, kFirstShardStream + static_cast<std::uint32_t>(i), steps_)};
     shards_.push_back({.actor = troupe::actor<ReplayActor>.remote(
                            options, kept.entries().empty() ? std::nullopt : std::optional(kept))});

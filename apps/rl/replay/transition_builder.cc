@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ void append(std::vector<std::uint8_t>& to, const std::uint8_t* from, std::size_t
 
 TransitionBuilder::TransitionBuilder(const TransitionOptions& options)
     : options_(options),
-      columns_(transition_columns(options.observation_space, options.action_space)),
+      columns_(transition_columns(options.observation_space, options.action_space, options.mask_width)),
       obs_bytes_(columns_[0].width * size_of(columns_[0].dtype)),
       action_bytes_(columns_[1].width * size_of(columns_[1].dtype)) {
   if (options.num_envs == 0 || options.n_step == 0)
@@ -46,6 +47,7 @@ void TransitionBuilder::check(const PlayedStep& step) const {
         .raise();
   if (step.ends.final_obs.rows() != 0 && step.ends.final_obs.rows() != step.ends.env.size())
     troupe::InvalidArgumentError("as many last observations as ends are needed").raise();
+  check_masks(step);
   if (step.ends.final_obs.rows() == 0) return;
   for (std::size_t env = 0; env < n; ++env) {
     if (step.is_reset[env] == 0 && (step.terminated[env] != 0 || step.truncated[env] != 0) &&
@@ -54,8 +56,18 @@ void TransitionBuilder::check(const PlayedStep& step) const {
   }
 }
 
+void TransitionBuilder::check_masks(const PlayedStep& step) const {
+  const std::size_t width = options_.mask_width, finals = step.ends.final_obs.rows();
+  if (step.next_mask.size() != options_.num_envs * width || step.ends.final_mask.size() != finals * width)
+    troupe::InvalidArgumentError(
+        fmt::format("masks of {} and {} bytes, where {} environments and {} last observations have {} for each",
+                    step.next_mask.size(), step.ends.final_mask.size(), options_.num_envs, finals, width))
+        .raise();
+}
+
 void TransitionBuilder::add(const PlayedStep& step) {
   check(step);
+  const std::size_t width = options_.mask_width;
   std::size_t end = 0;
   for (std::size_t env = 0; env < options_.num_envs; ++env) {
     if (step.is_reset[env] != 0) {  // TRB-3
@@ -66,19 +78,22 @@ void TransitionBuilder::add(const PlayedStep& step) {
     const bool terminated = step.terminated[env] != 0;
     if (terminated || step.truncated[env] != 0) {
       while (end < step.ends.env.size() && step.ends.env[end] < env) ++end;
-      const ConstRows last = step.ends.final_obs.rows() != 0 ? step.ends.final_obs.row(end) : step.next_obs.row(env);
-      complete_all(env, terminated ? End::kTerminated : End::kTruncated, last);
+      const Last now{step.next_obs.row(env), step.next_mask.subspan(env * width, width)};
+      complete_all(env, terminated ? End::kTerminated : End::kTruncated,
+                   step.ends.final_obs.rows() == 0
+                       ? now
+                       : Last{step.ends.final_obs.row(end), step.ends.final_mask.subspan(end * width, width)});
     } else if (count_[env] == static_cast<std::int64_t>(options_.n_step)) {
-      complete_oldest(env, End::kNone, step.next_obs.row(env));
+      complete_oldest(env, End::kNone, {step.next_obs.row(env), step.next_mask.subspan(env * width, width)});
     }
   }
 }
 
-void TransitionBuilder::cut(std::size_t env, ConstRows obs) {
+void TransitionBuilder::cut(std::size_t env, ConstRows obs, std::span<const std::uint8_t> mask) {
   if (env >= options_.num_envs || obs.rows() != 1 || obs.dtype() != columns_[0].dtype ||
-      obs.width() != columns_[0].width)
+      obs.width() != columns_[0].width || mask.size() != options_.mask_width)
     troupe::InvalidArgumentError(fmt::format("no window of environment {}, or not its observation", env)).raise();
-  complete_all(env, End::kTruncated, obs);
+  complete_all(env, End::kTruncated, {obs, mask});
 }
 
 void TransitionBuilder::drop(std::size_t env) {
@@ -96,7 +111,7 @@ void TransitionBuilder::push(std::size_t env, ConstRows obs, ConstRows action, d
   ++count_[env];
 }
 
-void TransitionBuilder::complete_oldest(std::size_t env, End end, ConstRows last) {
+void TransitionBuilder::complete_oldest(std::size_t env, End end, const Last& last) {
   const auto first = static_cast<std::size_t>(first_[env]), steps = static_cast<std::size_t>(count_[env]);
   const std::size_t window = env * options_.n_step;
   for (std::size_t i = 0; i < steps; ++i) {
@@ -109,14 +124,27 @@ void TransitionBuilder::complete_oldest(std::size_t env, End end, ConstRows last
                                         std::span(truncated_).first(steps), options_.gamma);
   append(obs_, window_obs_.data() + (window + first) * obs_bytes_, obs_bytes_);
   append(action_, window_action_.data() + (window + first) * action_bytes_, action_bytes_);
-  append(next_obs_, bytes_of(last), obs_bytes_);
+  append(next_obs_, bytes_of(last.obs), obs_bytes_);
+  if (options_.mask_width != 0) complete_mask(env, end, last.mask);
   reward_.push_back(static_cast<float>(sum.discounted_reward));
   discount_.push_back(static_cast<float>(sum.bootstrap_discount));
   first_[env] = static_cast<std::int64_t>((first + 1) % options_.n_step);
   --count_[env];
 }
 
-void TransitionBuilder::complete_all(std::size_t env, End end, ConstRows last) {
+/// TRB-5
+void TransitionBuilder::complete_mask(std::size_t env, End end, std::span<const std::uint8_t> mask) {
+  if (end == End::kTerminated) {
+    next_mask_.insert(next_mask_.end(), options_.mask_width, 1);
+    return;
+  }
+  if (std::ranges::all_of(mask, [](std::uint8_t one) { return one == 0; }))
+    troupe::InvalidArgumentError(fmt::format("environment {}: its mask allows nothing where it was truncated", env))
+        .raise();
+  append(next_mask_, mask.data(), mask.size());
+}
+
+void TransitionBuilder::complete_all(std::size_t env, End end, const Last& last) {
   while (count_[env] > 0) complete_oldest(env, end, last);
 }
 
@@ -130,7 +158,8 @@ void TransitionBuilder::take(const SampleLayout& layout, std::byte* memory) {
   };
   write("obs", obs_.data()), write("action", action_.data()), write("next_obs", next_obs_.data());
   write("reward", reward_.data()), write("discount", discount_.data());
-  obs_.clear(), action_.clear(), next_obs_.clear(), reward_.clear(), discount_.clear();
+  if (options_.mask_width != 0) write(kNextMaskColumn, next_mask_.data());
+  obs_.clear(), action_.clear(), next_obs_.clear(), reward_.clear(), discount_.clear(), next_mask_.clear();
 }
 
 OwnedSamples TransitionBuilder::take() {
@@ -146,6 +175,7 @@ StateDict TransitionBuilder::save() const {
   out.put("window/first", first_), out.put("window/count", count_);
   out.put("ready/obs", obs_), out.put("ready/action", action_), out.put("ready/next_obs", next_obs_);
   out.put("ready/reward", reward_), out.put("ready/discount", discount_);
+  if (options_.mask_width != 0) out.put("ready/next_mask", next_mask_);
   return out;
 }
 
@@ -160,6 +190,9 @@ void TransitionBuilder::restore(const StateDict& state) {
   const auto& obs = state.get<std::uint8_t>("ready/obs", reward.size() * obs_bytes_);
   const auto& action = state.get<std::uint8_t>("ready/action", reward.size() * action_bytes_);
   const auto& next_obs = state.get<std::uint8_t>("ready/next_obs", reward.size() * obs_bytes_);
+  std::vector<std::uint8_t> next_mask;
+  if (options_.mask_width != 0)
+    next_mask = state.get<std::uint8_t>("ready/next_mask", reward.size() * options_.mask_width);
   const auto steps = static_cast<std::int64_t>(options_.n_step);
   for (std::size_t env = 0; env < first.size(); ++env) {
     if (first[env] < 0 || first[env] >= steps || count[env] < 0 || count[env] >= steps)
@@ -169,6 +202,7 @@ void TransitionBuilder::restore(const StateDict& state) {
   window_obs_ = window_obs, window_action_ = window_action, window_reward_ = window_reward;
   first_ = first, count_ = count;
   obs_ = obs, action_ = action, next_obs_ = next_obs, reward_ = reward, discount_ = discount;
+  next_mask_ = std::move(next_mask);
 }
 
 }  // namespace rl

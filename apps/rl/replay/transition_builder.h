@@ -14,6 +14,8 @@
 //          come in the order of their starts, those of one step in the order of the environments.
 //   TRB-3  A row that is_reset is no transition. A window that is open then, or dropped, gives none.
 //   TRB-4  save() and restore() carry open windows and transitions that nobody has taken, bit for bit.
+//   TRB-5  With a mask, next_mask says what was allowed at next_obs: with kSameStep from the ends' final_mask. Behind a
+//          termination, which does not bootstrap, everything is.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +34,7 @@ struct TransitionOptions {
   std::size_t num_envs = 1;
   std::size_t n_step = 1;
   double gamma = 0.99;
+  std::size_t mask_width = 0;  // choices of an environment that masks actions; 0: it does not
 };
 
 /// One step of all environments; a row each.
@@ -41,6 +44,7 @@ struct PlayedStep {
   std::span<const std::uint8_t> terminated, truncated, is_reset;
   ConstRows next_obs;  // as BatchEnv::step gave it
   EpisodeEnds ends;    // as BatchEnv::ends gave it
+  std::span<const std::uint8_t> next_mask = {};  // as BatchEnv::action_mask gives it now
 };
 
 class TransitionBuilder {
@@ -53,8 +57,8 @@ class TransitionBuilder {
   /// then.
   void add(const PlayedStep& step);
   /// Ends the window of an environment as a truncation that showed `obs` would: the good part of an episode that an
-  /// environment's fault ended.
-  void cut(std::size_t env, ConstRows obs);
+  /// environment's fault ended. `mask`: what was allowed there.
+  void cut(std::size_t env, ConstRows obs, std::span<const std::uint8_t> mask = {});
   /// Forgets the window of an environment.
   void drop(std::size_t env);
 
@@ -70,10 +74,17 @@ class TransitionBuilder {
 
  private:
   enum class End { kNone, kTerminated, kTruncated };
+  /// What a window ended with.
+  struct Last {
+    ConstRows obs;
+    std::span<const std::uint8_t> mask;
+  };
   void check(const PlayedStep& step) const;
+  void check_masks(const PlayedStep& step) const;
   void push(std::size_t env, ConstRows obs, ConstRows action, double reward);
-  void complete_oldest(std::size_t env, End end, ConstRows last);
-  void complete_all(std::size_t env, End end, ConstRows last);
+  void complete_oldest(std::size_t env, End end, const Last& last);
+  void complete_all(std::size_t env, End end, const Last& last);
+  void complete_mask(std::size_t env, End end, std::span<const std::uint8_t> mask);
 
   TransitionOptions options_;
   std::vector<Column> columns_;
@@ -83,7 +94,7 @@ class TransitionBuilder {
   std::vector<double> window_reward_;
   std::vector<std::int64_t> first_, count_;
   // Complete ones.
-  std::vector<std::uint8_t> obs_, action_, next_obs_;
+  std::vector<std::uint8_t> obs_, action_, next_obs_, next_mask_;
   std::vector<float> reward_, discount_;
   // Of one window, oldest first.
   std::vector<double> rewards_;

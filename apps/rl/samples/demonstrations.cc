@@ -36,6 +36,7 @@ std::vector<std::size_t> shape_in_file(const Column& column, const Demonstration
   std::vector<std::size_t> shape;
   if (column.name == "obs") shape = shape_of(d.observation_space);
   if (column.name == "action") shape = shape_of(d.action_space);
+  if (column.name == kMaskColumn) shape = {column.width};
   shape.insert(shape.begin(), d.steps.rows());
   return shape;
 }
@@ -55,6 +56,26 @@ void check_choices(ConstRows actions, const Space& space) {
       const std::size_t place = i % choices->nvec.size();
       check(all[i], choices->start.empty() ? 0 : choices->start[place], choices->nvec[place], i / actions.width());
     }
+  }
+}
+
+/// Each choice that was taken was allowed.
+void check_masks(ConstRows actions, ConstRows masks, const Space& space) {
+  if (masks.width() != choices_of(space))
+    throw std::invalid_argument(fmt::format("a mask of {} choices for {}", masks.width(), to_string(space)));
+  MultiDiscrete places;
+  if (const auto* many = std::get_if<MultiDiscrete>(&space)) places = *many;
+  else places = {.nvec = {std::get<Discrete>(space).n}, .start = {std::get<Discrete>(space).start}};
+  const auto action = actions.as<std::int64_t>();
+  const auto mask = masks.as<std::uint8_t>();
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < action.size(); ++i) {
+    const std::size_t place = i % places.nvec.size();
+    const std::int64_t choice = action[i] - (places.start.empty() ? 0 : places.start[place]);
+    if (mask[first + static_cast<std::size_t>(choice)] == 0)
+      throw std::invalid_argument(
+          fmt::format("the action of step {} is {}, which its mask forbids", i / places.nvec.size(), action[i]));
+    first += static_cast<std::size_t>(places.nvec[place]);
   }
 }
 
@@ -87,6 +108,7 @@ void check_steps(Demonstrations& d) {
   const SampleView steps = d.steps.view();
   for (const Column& column : steps.layout.columns()) check_column(column, steps);
   check_choices(steps.column("action"), d.action_space);
+  if (steps.has(kMaskColumn)) check_masks(steps.column("action"), steps.column(kMaskColumn), d.action_space);
   d.ends = ends_of(steps);
 }
 
@@ -100,7 +122,8 @@ Demonstrations demonstrations_from(const apps::ArrayFile& file) {
                      .action_space = space_from_json(words.at("action_space")).value()};
   const apps::ArrayFile::Entry* reward = file.find("reward");
   if (reward == nullptr || reward->shape.size() != 1) throw std::invalid_argument("it has no rewards");
-  const std::vector<Column> columns = demonstration_columns(out.observation_space, out.action_space);
+  const std::size_t mask_width = file.find(kMaskColumn) == nullptr ? 0 : choices_of(out.action_space);
+  const std::vector<Column> columns = demonstration_columns(out.observation_space, out.action_space, mask_width);
   const std::size_t rows = reward->shape[0];
   for (const Column& column : columns) {  // before memory is asked for
     const apps::ArrayFile::Entry* entry = file.find(column.name);
@@ -119,9 +142,13 @@ Demonstrations demonstrations_from(const apps::ArrayFile& file) {
 
 }  // namespace
 
-std::vector<Column> demonstration_columns(const Space& observation_space, const Space& action_space) {
-  return {column_of("obs", observation_space), column_of("action", action_space), {.name = "reward"},
-          {.name = "terminated", .dtype = DType::kUint8}, {.name = "truncated", .dtype = DType::kUint8}};
+std::vector<Column> demonstration_columns(const Space& observation_space, const Space& action_space,
+                                          std::size_t mask_width) {
+  std::vector<Column> out{column_of("obs", observation_space), column_of("action", action_space), {.name = "reward"},
+                          {.name = "terminated", .dtype = DType::kUint8},
+                          {.name = "truncated", .dtype = DType::kUint8}};
+  if (mask_width != 0) out.push_back(mask_column(mask_width));
+  return out;
 }
 
 troupe::Status save_demonstrations(const std::filesystem::path& path, const Demonstrations& d) {

@@ -5,6 +5,7 @@
 //                                         wrappers, and before actions are clipped
 //   "reward" [T] float32                  raw
 //   "terminated", "truncated" [T] uint8   of the step; an episode ends with either
+//   "mask" [T][choices] uint8             what was allowed (BatchEnv::action_mask); only of an environment that masks
 //
 // Its words: "troupe.rl" is "demonstrations 1"; "demonstrations" is JSON of the environment's name and its spaces.
 //
@@ -12,7 +13,8 @@
 //
 // Invariants
 //   DEM-1  What load_demonstrations gives can be learned from: at least one episode, whole ones only, each number
-//          finite, each choice one of its space. All else is a SerializationError that says what and where.
+//          finite, each choice one of its space, and allowed where there is a mask. All else is a SerializationError
+//          that says what and where.
 //   DEM-2  The file appears whole or not at all (TST-1).
 #pragma once
 
@@ -37,7 +39,9 @@ struct Demonstrations {
   [[nodiscard]] std::size_t episodes() const { return ends.size(); }
 };
 
-[[nodiscard]] std::vector<Column> demonstration_columns(const Space& observation_space, const Space& action_space);
+/// `mask_width`: bytes of a row of the mask; 0: there is none.
+[[nodiscard]] std::vector<Column> demonstration_columns(const Space& observation_space, const Space& action_space,
+                                                        std::size_t mask_width = 0);
 
 /// OutOfDiskError when there is no room, RuntimeEnvError when the folder cannot be written.
 troupe::Status save_demonstrations(const std::filesystem::path& path, const Demonstrations& demonstrations);

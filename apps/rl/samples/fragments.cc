@@ -8,9 +8,13 @@
 
 namespace rl {
 
-std::vector<Column> fragment_columns(const Space& observation_space, const Space& action_space) {
-  return {column_of("obs", observation_space), column_of("action", action_space), {.name = "log_prob"},
-          {.name = "reward"}, {.name = "discount"}, {.name = "next", .dtype = DType::kInt64}};
+std::vector<Column> fragment_columns(const Space& observation_space, const Space& action_space,
+                                     std::size_t mask_width) {
+  std::vector<Column> out{column_of("obs", observation_space), column_of("action", action_space),
+                          {.name = "log_prob"},                {.name = "reward"},
+                          {.name = "discount"},                {.name = "next", .dtype = DType::kInt64}};
+  if (mask_width != 0) out.push_back(mask_column(mask_width));
+  return out;
 }
 
 FragmentOut fragment_out(const SampleLayout& layout, std::byte* memory) {
@@ -20,7 +24,8 @@ FragmentOut fragment_out(const SampleLayout& layout, std::byte* memory) {
           .log_prob = floats("log_prob"),
           .reward = floats("reward"),
           .discount = floats("discount"),
-          .next = layout.column("next", memory).as<std::int64_t>()};
+          .next = layout.column("next", memory).as<std::int64_t>(),
+          .mask = layout.has(kMaskColumn) ? layout.column(kMaskColumn, memory) : Rows()};
 }
 
 FragmentView fragment_view(const SampleView& samples) {
@@ -30,7 +35,8 @@ FragmentView fragment_view(const SampleView& samples) {
           .log_prob = floats("log_prob"),
           .reward = floats("reward"),
           .discount = floats("discount"),
-          .next = samples.column("next").as<std::int64_t>()};
+          .next = samples.column("next").as<std::int64_t>(),
+          .mask = samples.has(kMaskColumn) ? samples.column(kMaskColumn) : ConstRows()};
 }
 
 OwnedSamples join_fragments(std::span<const SampleView> parts) {

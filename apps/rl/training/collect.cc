@@ -38,7 +38,9 @@ class Collector {
     int faults = 0;
     for (double sum = 0;;) {
       made_.innermost().observe(raw_.view());
-      player_->best(policy_.params, {std::as_const(step_.obs).view(), made_.action_mask()}, actions_.view());
+      const std::span<const std::uint8_t> seen = made_.action_mask();
+      const std::vector<std::uint8_t> mask(seen.begin(), seen.end());
+      player_->best(policy_.params, {std::as_const(step_.obs).view(), mask}, actions_.view());
       made_.env().step(std::as_const(actions_).view(), step_.out());
       if (!made_.env().faults().empty()) {  // it has begun anew, in another stream
         if (++faults >= kMostFaults)
@@ -48,6 +50,7 @@ class Collector {
         sum = 0;
         continue;
       }
+      mask_.insert(mask_.end(), mask.begin(), mask.end());
       obs_.add(std::as_const(raw_).view()), action_.add(std::as_const(actions_).view());
       reward_.push_back(static_cast<float>(step_.reward[0]));
       terminated_.push_back(step_.terminated[0]), truncated_.push_back(step_.truncated[0]);
@@ -61,7 +64,8 @@ class Collector {
     Demonstrations out{.env = policy_.env.id,
                        .observation_space = specs.observation_space,
                        .action_space = specs.action_space,
-                       .steps = OwnedSamples(demonstration_columns(specs.observation_space, specs.action_space),
+                       .steps = OwnedSamples(demonstration_columns(specs.observation_space, specs.action_space,
+                                                                   made_.mask_width()),
                                              reward_.size())};
     const auto fill = [&](const char* name, const void* from) {
       const Rows to = out.steps.column(name);
@@ -69,6 +73,7 @@ class Collector {
     };
     fill("obs", obs_.bytes.data()), fill("action", action_.bytes.data()), fill("reward", reward_.data());
     fill("terminated", terminated_.data()), fill("truncated", truncated_.data());
+    if (made_.mask_width() != 0) fill(kMaskColumn, mask_.data());
     for (std::size_t step = 0; step < reward_.size(); ++step)
       if (terminated_[step] != 0 || truncated_[step] != 0) out.ends.push_back(step + 1);
     return out;
@@ -81,6 +86,7 @@ class Collector {
     }
     obs_.bytes.resize(reward_.size() * raw_.view().row_bytes());
     action_.bytes.resize(reward_.size() * actions_.view().row_bytes());
+    mask_.resize(reward_.size() * made_.mask_width());
   }
 
   const Policy& policy_;
@@ -90,7 +96,7 @@ class Collector {
   OwnedRows actions_, raw_;
   GrowingRows obs_, action_;
   std::vector<float> reward_;
-  std::vector<std::uint8_t> terminated_, truncated_;
+  std::vector<std::uint8_t> terminated_, truncated_, mask_;
 };
 
 }  // namespace

@@ -28,8 +28,8 @@ const PolicySpec& checked_for_fragments(const PolicySpec& policy, const EnvSpecs
 
 FragmentRunner::FragmentRunner(const FragmentRunnerOptions& options)
     : options_(options),
-      made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gamma}).value()),
-      columns_(fragment_columns(options.policy.observation_space, options.policy.action_space)),
+      made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gamma, .masks = true}).value()),
+      columns_(fragment_columns(options.policy.observation_space, options.policy.action_space, made_.mask_width())),
       sampler_(checked_for_fragments(options.policy, made_.specs()),
                seed_of(fragment_stream(options, StreamId::kActions)), options.isa),
       last_obs_(options.policy.observation_space, options.num_envs),
@@ -39,7 +39,8 @@ FragmentRunner::FragmentRunner(const FragmentRunnerOptions& options)
       reward_(transitions()),
       terminated_(transitions()),
       truncated_(transitions()),
-      is_reset_(transitions()) {
+      is_reset_(transitions()),
+      mask_(transitions() * made_.mask_width()) {
   std::vector<std::uint64_t> seeds;
   for (std::uint32_t env = 0; env < options.num_envs; ++env) seeds.push_back(seed_of(fragment_stream(options, env)));
   made_.env().reset(seeds);
@@ -47,8 +48,8 @@ FragmentRunner::FragmentRunner(const FragmentRunnerOptions& options)
 }
 
 std::vector<EpisodeEnd> FragmentRunner::play(std::span<const float> params) {
-  return play([&](ConstRows obs, Rows actions, std::span<float> log_prob) {
-    sampler_.choose(params, obs, actions, log_prob);
+  return play([&](const Seen& seen, Rows actions, std::span<float> log_prob) {
+    sampler_.choose(params, seen, actions, log_prob);
   });
 }
 
@@ -58,7 +59,9 @@ std::vector<EpisodeEnd> FragmentRunner::play(const Choose& choose) {
   finals_.clear();
   std::memcpy(obs_.view().data(), last_obs_.view().data(), last_obs_.view().bytes());
   for (std::uint32_t step = 0; step < options_.horizon; ++step) {
-    choose(std::as_const(obs_).view().slice(step * n, n), actions_.view().slice(step * n, n),
+    const std::span<const std::uint8_t> mask = made_.action_mask();
+    std::ranges::copy(mask, mask_.begin() + static_cast<std::ptrdiff_t>(step * mask.size()));
+    choose({std::as_const(obs_).view().slice(step * n, n), mask}, actions_.view().slice(step * n, n),
            std::span(log_prob_).subspan(step * n, n));
     take_step(step, episodes);
   }
@@ -107,6 +110,11 @@ void FragmentRunner::write(const SampleLayout& layout, std::byte* memory) const 
   for (std::size_t row = count; row < out.reward.size(); ++row)
     std::memcpy(out.action.row(row).data(), actions_.view().data(), out.action.row_bytes());
   std::copy(log_prob_.begin(), log_prob_.end(), out.log_prob.begin());
+  if (!mask_.empty()) {
+    const std::span<std::uint8_t> mask = out.mask.as<std::uint8_t>();
+    std::ranges::copy(mask_, mask.begin());
+    std::ranges::fill(mask.subspan(mask_.size()), std::uint8_t{1});
+  }
   std::ranges::fill(out.next, -1);
   for (auto numbers : {out.reward, out.discount}) std::ranges::fill(numbers, 0.0f);
   std::fill(out.log_prob.begin() + static_cast<std::ptrdiff_t>(count), out.log_prob.end(), 0.0f);

@@ -15,6 +15,7 @@
 //          was chosen for, so the good prefix bootstraps from it. With FaultPrefix::kDrop the rows of the prefix that
 //          are in this fragment are no transitions either; what earlier fragments had of the episode was given.
 //   FRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
+//   FRR-6  What an environment masks is never done, and fragments say what was allowed (samples/fragments.h).
 #pragma once
 
 #include <cstddef>
@@ -53,7 +54,7 @@ class FragmentRunner {
   [[nodiscard]] const std::vector<Column>& columns() const { return columns_; }
   [[nodiscard]] std::vector<EpisodeEnd> play(std::span<const float> params);
   /// Actions and log-probabilities of one step of all environments, as PolicySampler::choose gives them.
-  using Choose = std::function<void(ConstRows obs, Rows actions, std::span<float> log_prob)>;
+  using Choose = std::function<void(const Seen& seen, Rows actions, std::span<float> log_prob)>;
   [[nodiscard]] std::vector<EpisodeEnd> play(const Choose& choose);
   /// Of what was played last.
   [[nodiscard]] std::size_t rows() const { return transitions() + options_.num_envs + finals_.size(); }
@@ -81,6 +82,7 @@ class FragmentRunner {
   std::vector<float> log_prob_;
   std::vector<double> reward_;
   std::vector<std::uint8_t> terminated_, truncated_, is_reset_;
+  std::vector<std::uint8_t> mask_;  // of all transitions; empty: every choice is allowed
   std::vector<Final> finals_;
   FaultCounts faults_{};
 };

@@ -9,7 +9,7 @@ namespace rl {
 
 PerturbationRunner::PerturbationRunner(const PerturbationRunnerOptions& options)
     : options_(options),
-      made_(MadeEnv::make(options.env, {.num_envs = 1, .gamma = options.gamma}).value()),
+      made_(MadeEnv::make(options.env, {.num_envs = 1, .gamma = options.gamma, .masks = true}).value()),
       player_(make_player(AnyPolicySpec(options.policy))),
       step_(made_.env()),
       actions_(options.policy.action_space, 1) {
@@ -44,7 +44,7 @@ double PerturbationRunner::episode(std::span<const float> params, std::uint64_t 
   made_.env().observe(step_.obs.view());
   int faults = 0;
   for (std::uint32_t steps = 0;;) {
-    player_->best(params, std::as_const(step_.obs).view(), actions_.view());
+    player_->best(params, {std::as_const(step_.obs).view(), made_.action_mask()}, actions_.view());
     made_.env().step(std::as_const(actions_).view(), step_.out());
     for (const Fault& fault : made_.env().faults()) {
       ++faults_.at(static_cast<std::size_t>(fault.kind));

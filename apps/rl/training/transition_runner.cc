@@ -43,7 +43,7 @@ const AnyPolicySpec& checked(const AnyPolicySpec& policy, const EnvSpecs& env) {
 TransitionRunner::TransitionRunner(const TransitionRunnerOptions& options)
     : options_(options),
       made_(MadeEnv::make(options.env, {.num_envs = options.num_envs, .gamma = options.gamma,
-                                           .clip_action = !keeps_bounds(options.policy)}).value()),
+                                           .clip_action = !keeps_bounds(options.policy), .masks = true}).value()),
       player_(make_player(checked(options.policy, made_.specs()), options.isa)),
       generator_(seed_of(stream_of(options, StreamId::kActions))),
       noise_(noise_of(options)),
@@ -51,7 +51,8 @@ TransitionRunner::TransitionRunner(const TransitionRunnerOptions& options)
                 .action_space = made_.specs().action_space,
                 .num_envs = options.num_envs,
                 .n_step = options.n_step,
-                .gamma = options.gamma}),
+                .gamma = options.gamma,
+                .mask_width = made_.mask_width()}),
       obs_(made_.specs().observation_space, options.num_envs),
       actions_(made_.specs().action_space, options.num_envs),
       step_(made_.env()) {
@@ -59,6 +60,12 @@ TransitionRunner::TransitionRunner(const TransitionRunnerOptions& options)
   for (std::uint32_t env = 0; env < options.num_envs; ++env) seeds.push_back(seed_of(stream_of(options, env)));
   made_.env().reset(seeds);
   made_.env().observe(obs_.view());
+  see_mask();
+}
+
+void TransitionRunner::see_mask() {
+  const std::span<const std::uint8_t> mask = made_.action_mask();
+  mask_.assign(mask.begin(), mask.end());
 }
 
 std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, const PlayOrder& order) {
@@ -67,6 +74,7 @@ std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, co
     act(params, order.done + step * order.together);
     made_.env().step(std::as_const(actions_).view(), step_.out());
     end_faulted();
+    see_mask();
     const EpisodeEnds ends = made_.env().ends();
     reset_noise(ends);
     builder_.add({.obs = std::as_const(obs_).view(),
@@ -76,7 +84,8 @@ std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, co
                   .truncated = step_.truncated,
                   .is_reset = step_.is_reset,
                   .next_obs = std::as_const(step_.obs).view(),
-                  .ends = ends});
+                  .ends = ends,
+                  .next_mask = mask_});
     for (const double episode_return : ends.returns)
       episodes.push_back({.step = step, .episode_return = static_cast<float>(episode_return)});
     std::swap(obs_, step_.obs);
@@ -85,7 +94,8 @@ std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, co
 }
 
 void TransitionRunner::act(std::span<const float> params, std::int64_t done) {
-  if (done < options_.random_steps) return random_actions(made_.specs().action_space, generator_, actions_.view());
+  if (done < options_.random_steps)
+    return random_actions(made_.specs().action_space, generator_, actions_.view(), mask_);
   Exploration how{.epsilon = options_.epsilon.at(done)};
   if (noise_) {
     const std::span<const double> noise = noise_->next(generator_);
@@ -93,7 +103,7 @@ void TransitionRunner::act(std::span<const float> params, std::int64_t done) {
      : options_.noise.kind == NoiseKind::kGsde  ? how.noise.eps
                                                 : how.noise.added) = noise;
   }
-  player_->explore(params, std::as_const(obs_).view(), how, generator_, actions_.view());
+  player_->explore(params, {std::as_const(obs_).view(), mask_}, how, generator_, actions_.view());
 }
 
 void TransitionRunner::reset_noise(const EpisodeEnds& ends) {
@@ -107,7 +117,9 @@ void TransitionRunner::end_faulted() {
   for (const Fault& fault : made_.env().faults()) {
     ++faults_.at(static_cast<std::size_t>(fault.kind));
     if (options_.fault_prefix == FaultPrefix::kDrop) builder_.drop(fault.env);
-    else builder_.cut(fault.env, std::as_const(obs_).view().row(fault.env));
+    else
+      builder_.cut(fault.env, std::as_const(obs_).view().row(fault.env),
+                   std::span(mask_).subspan(fault.env * made_.mask_width(), made_.mask_width()));
   }
 }
 
@@ -116,7 +128,9 @@ bool TransitionRunner::visit(StateVisitor& visitor) {
   visitor.part("builder", builder_);
   if (noise_) noise_->visit(visitor);
   StateVisitor env = visitor.inside("env");
-  return made_.visit(env);
+  if (!made_.visit(env)) return false;
+  if (made_.mask_width() != 0) see_mask();  // after a restore another one
+  return true;
 }
 
 }  // namespace rl

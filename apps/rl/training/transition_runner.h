@@ -15,6 +15,8 @@
 //   TRR-5  Streams are those of seed_of: a runner that was restarted, and a resumed run, draw from others than before.
 //   TRR-6  Noise that stays begins anew with each episode of its environment, and passes in no random step.
 //   TRR-7  After restore_state of what save_state gave, with the same options, it plays as it would have.
+//   TRR-8  What an environment masks is never done, by no policy and in no random step, and transitions say what is
+//          allowed behind them (samples/transitions.h).
 #pragma once
 
 #include <cstddef>
@@ -91,6 +93,7 @@ class TransitionRunner {
   bool visit(StateVisitor& visitor);
 
  private:
+  void see_mask();
   void act(std::span<const float> params, std::int64_t done);
   void end_faulted();
   void reset_noise(const EpisodeEnds& ends);
@@ -102,6 +105,7 @@ class TransitionRunner {
   std::unique_ptr<ActionNoise> noise_;  // none: white
   TransitionBuilder builder_;
   OwnedRows obs_, actions_;
+  std::vector<std::uint8_t> mask_;  // what is allowed at obs_; empty: everything
   StepBuffers step_;
   FaultCounts faults_{};
 };

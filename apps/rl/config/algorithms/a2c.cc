@@ -55,6 +55,7 @@ AlgorithmConfig a2c_algorithm() {
   return {.name = "a2c",
           .loop = LoopKind::kOnPolicy,
           .learns_on_gpus = true,
+          .heeds_masks = true,
           .set_defaults = &set_a2c_defaults,
           .settings = &a2c_settings,
           .discount =

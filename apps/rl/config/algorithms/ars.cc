@@ -41,6 +41,7 @@ ArsOptions ars_options(const RunConfig& c, const PolicySpec& policy) {
 AlgorithmConfig ars_algorithm() {
   return {.name = "ars",
           .loop = LoopKind::kSearch,
+          .heeds_masks = true,
           .without = {"num_envs", "horizon", "fault_prefix"},
           .set_defaults = &set_ars_defaults,
           .settings = &ars_settings,

@@ -59,6 +59,7 @@ AlgorithmConfig bc_algorithm() {
   return {.name = "bc",
           .loop = LoopKind::kDataset,
           .learns_on_gpus = true,
+          .heeds_masks = true,
           .without = {"num_workers", "num_envs", "horizon", "fault_prefix"},
           .set_defaults = &set_bc_defaults,
           .settings = &bc_settings,

@@ -73,6 +73,7 @@ AlgorithmConfig dqn_algorithm() {
   return {.name = "dqn",
           .loop = LoopKind::kOffPolicy,
           .learns_on_gpus = true,
+          .heeds_masks = true,
           .set_defaults = &set_dqn_defaults,
           .settings = &dqn_settings,
           .discount = [](const RunConfig& c) { return DiscountSettings{.gamma = c.replay.gamma}; },

@@ -75,6 +75,7 @@ AlgorithmConfig impala_algorithm() {
   return {.name = "impala",
           .loop = LoopKind::kAsynchronous,
           .learns_on_gpus = true,
+          .heeds_masks = true,
           .set_defaults = &set_impala_defaults,
           .settings = &impala_settings,
           .discount = [](const RunConfig& c) { return DiscountSettings{.gamma = c.impala.gamma}; },
