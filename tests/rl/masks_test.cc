@@ -1,5 +1,5 @@
-// BE-9, ROL-7, PLR-3, MCH-1 to MCH-3: what an environment masks is never done, and whoever does not heed masks refuses
-// the environment.
+// BE-9, ROL-7, FRR-6, TRR-8, TRB-5, PLR-3, MCH-1 to MCH-3: what an environment masks is never done, learners know what
+// was allowed, and whoever does not heed masks refuses the environment.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -8,16 +8,24 @@
 
 #include <gtest/gtest.h>
 
+#include "apps/rl/algorithms/dqn.h"
+#include "apps/rl/algorithms/masked_choice.h"
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/config/runner_options.h"
 #include "apps/rl/envs/wrappers/concat_env.h"
 #include "apps/rl/envs/wrappers/same_step_reset.h"
 #include "apps/rl/learners/ppo_learner.h"
 #include "apps/rl/policies/any_policy.h"
-#include "apps/rl/algorithms/masked_choice.h"
+#include "apps/rl/replay/replay_buffer.h"
+#include "apps/rl/samples/perturbations.h"
+#include "apps/rl/training/collect.h"
 #include "apps/rl/training/evaluate.h"
+#include "apps/rl/training/fragment_runner.h"
+#include "apps/rl/training/perturbation_runner.h"
 #include "apps/rl/training/rollout.h"
+#include "apps/rl/training/transition_runner.h"
 #include "tests/rl/gates_env.h"
+#include "tests/rl/temporary_folder.h"
 
 namespace {
 
@@ -128,10 +136,18 @@ TEST(Masks, PLR3_RandomActionsAreAllowedOnesOfEachPlace) {
                troupe::InvalidArgumentError);
 }
 
-/// Rounds of PPO in one process; the mean of the last episodes.
-double learned(const std::string& env, int rounds) {
-  RunConfig config = config_on("ppo", env);
-  config.ppo.learning_rate = config.ppo.learning_rate_last = 3e-3;
+Policy policy_of(const RunConfig& config, const Task& task, const Learner& learner) {
+  return {.env = config.env, .spec = task.policy, .moments = task.moments,
+          .params = {learner.params().begin(), learner.params().end()}};
+}
+
+/// The best is 1 a step of some 17; any allowed action gives some 9 of them.
+double greedy_return(const RunConfig& config, const Task& task, const Learner& learner) {
+  return evaluate(policy_of(config, task, learner), {.episodes = 20}).value().mean;
+}
+
+/// Rounds of PPO or A2C in one process; the mean of the last episodes.
+double learned(const RunConfig& config, int rounds) {
   const Task task = task_of(config).value();
   const auto& policy = std::get<PolicySpec>(task.policy);
   RolloutWorker worker(rollout_options(config, policy, 0, 0));
@@ -146,17 +162,173 @@ double learned(const std::string& env, int rounds) {
     if (round < rounds - 5) continue;
     for (const EpisodeEnd& end : ended) sum += static_cast<double>(end.episode_return), ++count;
   }
-  const Policy made{.env = config.env, .spec = task.policy,
-                    .moments = task.moments, .params = {learner->params().begin(), learner->params().end()}};
-  const Evaluation greedy = evaluate(made, {.episodes = 20}).value();
-  EXPECT_GT(greedy.mean, 0.95 * 17) << "of some 17 steps, each of reward 1";
+  EXPECT_GT(greedy_return(config, task, *learner), 15.5);
   return sum / count;
 }
 
 TEST(Masks, ROL7_PpoNeverTakesWhatIsForbiddenAndLearnsTheBestOfTheRest) {
-  // An episode has some 17 steps; any allowed action gives some 9 of them.
-  EXPECT_GT(learned("Gates-v0", 80), 14);
-  EXPECT_GT(learned("Gates2-v0", 80), 14);
+  for (const char* env : {"Gates-v0", "Gates2-v0"}) {
+    RunConfig config = config_on("ppo", env);
+    config.ppo.learning_rate = config.ppo.learning_rate_last = 3e-3;
+    EXPECT_GT(learned(config, 80), 14);
+  }
+}
+
+TEST(Masks, ROL7_A2cToo) {
+  RunConfig config = config_on("a2c", "Gates-v0");
+  config.a2c.learning_rate = config.a2c.learning_rate_last = 1e-2;
+  EXPECT_GT(learned(config, 800), 13);
+}
+
+TEST(Masks, FRR6_ImpalaToo) {
+  for (const std::int64_t target_interval : {0, 4}) {
+    RunConfig config = config_on("impala", "Gates-v0");
+    config.impala.learning_rate = config.impala.learning_rate_last = 5e-3;
+    if (target_interval != 0) config.impala.clip = 0.2, config.impala.target_interval = target_interval;
+    const Task task = task_of(config).value();
+    FragmentRunner runner(fragment_runner_options(config, std::get<PolicySpec>(task.policy), 0, 0));
+    const auto learner = make_learner(config, task.policy);
+    for (int round = 0; round < 250; ++round) {
+      (void)runner.play(learner->params());
+      OwnedSamples batch(runner.columns(), runner.rows());
+      runner.write(batch.layout(), batch.memory());
+      ASSERT_EQ(fragment_view(batch.view()).mask.rows(), batch.rows());
+      const SampleView view = batch.view();
+      (void)learner->update(std::span(&view, 1));
+    }
+    EXPECT_GT(greedy_return(config, task, *learner), 15.5) << target_interval;
+  }
+}
+
+TEST(Masks, DQ2_TargetsTakeTheBestOfWhatIsAllowed) {
+  const NStepReturn sum{.steps_used = 1, .discounted_reward = 1, .bootstrap_discount = 0.5};
+  const std::vector<double> online{9, 1, 2}, target{30, 10, 20};
+  const std::vector<std::uint8_t> mask{0, 1, 1}, other{0, 1, 0};
+  EXPECT_EQ(dqn_target(sum, target), 16);
+  EXPECT_EQ(dqn_target(sum, target, mask), 11);
+  EXPECT_EQ(double_dqn_target(sum, online, target, mask), 11);
+  EXPECT_EQ(double_dqn_target(sum, online, target, other), 6);
+}
+
+TEST(Masks, TRR8_DqnToo) {
+  for (const bool double_q : {false, true}) {
+    RunConfig config = config_on("dqn", "Gates-v0");
+    config.dqn.double_q = double_q, config.replay.n_step = double_q ? 3 : 1;
+    config.replay.gamma = 0.5, config.dqn.target_interval = 50;
+    config.dqn.learning_rate = config.dqn.learning_rate_last = 3e-3;
+    config.total_steps = 20'000;
+    const Task task = task_of(config).value();
+    TransitionRunner runner(transition_runner_options(config, task.policy, 0, 0));
+    ReplayBuffer replay(replay_options(config, task.policy, mask_width_of(task.specs)));
+    const auto learner = make_learner(config, task.policy);
+    Generator generator(1);
+    OwnedSamples drawn(replay.sample_columns(), 64);
+    for (std::int64_t done = 0; done < 16'000; done += 64) {
+      (void)runner.play(learner->params(), {.steps = 8, .done = done, .together = 8});
+      replay.add(runner.take().view());
+      if (done < 1000) continue;
+      for (int i = 0; i < 8; ++i) {
+        replay.sample({}, generator, drawn);
+        const SampleView view = drawn.view();
+        (void)learner->update(std::span(&view, 1));
+      }
+    }
+    EXPECT_GT(greedy_return(config, task, *learner), 15.5) << double_q;
+  }
+}
+
+TEST(Masks, TRB5_ATransitionHasTheMaskOfItsNextObservation) {
+  const Space seen = Box{.shape = {1}, .low = {0}, .high = {9}}, two = Discrete{.n = 2};
+  const TransitionOptions options{.observation_space = seen, .action_space = two, .num_envs = 3, .mask_width = 2};
+  TransitionBuilder builder(options);
+  OwnedRows obs(seen, 3), action(two, 3), next(seen, 3), last(seen, 2);
+  const std::vector<double> reward(3);
+  const std::vector<std::uint8_t> terminated{0, 1, 0}, truncated{0, 0, 1}, is_reset(3);
+  const std::vector<std::uint32_t> env{1, 2};
+  const std::vector<double> returns(2);
+  const std::vector<std::int64_t> lengths(2);
+  const std::vector<std::uint8_t> next_mask{1, 0, 1, 0, 1, 0}, final_mask{0, 0, 0, 1}, closed(4), fewer(4, 1);
+  PlayedStep step{.obs = std::as_const(obs).view(), .action = std::as_const(action).view(), .reward = reward,
+                  .terminated = terminated, .truncated = truncated, .is_reset = is_reset,
+                  .next_obs = std::as_const(next).view(),
+                  .ends = {env, returns, lengths, std::as_const(last).view(), final_mask}, .next_mask = next_mask};
+  builder.add(step);
+  TransitionBuilder other(options);
+  other.restore(builder.save());
+  const OwnedSamples out = other.take();
+  const auto mask = transition_view(out.view(), seen, two).next_mask;
+  EXPECT_EQ(std::vector<std::uint8_t>(mask.begin(), mask.end()), (std::vector<std::uint8_t>{1, 0, 1, 1, 0, 1}));
+  step.ends.final_mask = {};
+  EXPECT_THROW(builder.add(step), troupe::InvalidArgumentError);
+  step.ends.final_mask = final_mask, step.next_mask = fewer;
+  EXPECT_THROW(builder.add(step), troupe::InvalidArgumentError);
+  step.ends.final_mask = closed, step.next_mask = next_mask;
+  EXPECT_THROW(builder.add(step), troupe::InvalidArgumentError);
+}
+
+TEST(Masks, TRR8_ARunnerGoesOnAsItWouldHaveAndAFaultKeepsItsMask) {
+  RunConfig config = config_on("dqn", "throw:Gates-v0");
+  config.env.kwargs = R"({"p": 0.05})";
+  const Task task = task_of(config).value();
+  TransitionRunner runner(transition_runner_options(config, task.policy, 0, 0));
+  const auto learner = make_learner(config, task.policy);
+  (void)runner.play(learner->params(), {.steps = 300, .done = 0, .together = 8});
+  EXPECT_GT(runner.take_faults()[0], 50);
+  const OwnedSamples out = runner.take();
+  const auto mask = out.view().column(kNextMaskColumn).as<std::uint8_t>();
+  for (std::size_t row = 0; row < out.rows(); ++row)
+    EXPECT_TRUE(std::ranges::any_of(mask.subspan(4 * row, 4), [](std::uint8_t one) { return one != 0; })) << row;
+}
+
+TEST(Masks, ArsPlaysWhatIsAllowed) {
+  const RunConfig config = config_on("ars", "Gates-v0");
+  const Task task = task_of(config).value();
+  PerturbationRunner runner(perturbation_runner_options(config, std::get<PolicySpec>(task.policy)));
+  const auto learner = make_learner(config, task.policy);
+  for (std::int64_t update = 0; update < 60; ++update) {
+    const std::vector<ArsPair> pairs =
+        runner.play(learner->params(), {.update = update, .first = 0,
+                                        .count = static_cast<std::uint32_t>(config.ars.directions)});
+    OwnedSamples batch(perturbation_columns(), pairs.size());
+    write_pairs(pairs, batch.layout(), batch.memory());
+    const SampleView view = batch.view();
+    (void)learner->update(std::span(&view, 1));
+  }
+  EXPECT_GT(greedy_return(config, task, *learner), 13);
+}
+
+/// A policy that takes the highest choice that is allowed.
+Policy best_policy(const RunConfig& config, const Task& task) {
+  const auto learner = make_learner(config, task.policy);
+  Policy out = policy_of(config, task, *learner);
+  std::ranges::fill(out.params, 0.0f);
+  for (const PolicyPart& part : parts_of(out.spec))
+    if (part.name.starts_with("policy/") && part.name.ends_with("/bias") && part.count == 4)
+      for (std::size_t i = 0; i < 4; ++i) out.params[part.begin + i] = static_cast<float>(i);
+  return out;
+}
+
+TEST(Masks, DEM1_DemonstrationsHaveTheirMasksAndBcLearnsFromWhatWasAllowed) {
+  const RunConfig config = config_on("bc", "Gates-v0");
+  const Task task = task_of(config).value();
+  const Demonstrations played = collect(best_policy(config, task), {.episodes = 100}).value();
+  const rl_test::TemporaryFolder folder;
+  const auto file = folder / "demonstrations.bin";
+  save_demonstrations(file, played).value();
+  Demonstrations read = load_demonstrations(file).value();
+  ASSERT_TRUE(std::ranges::equal(read.steps.view().column("mask").as<std::uint8_t>(),
+                                 played.steps.view().column("mask").as<std::uint8_t>()));
+  const auto learner = make_learner(config, task.policy);
+  const SampleView all = read.steps.view();
+  double loss = 0;
+  for (int i = 0; i < 300; ++i) loss = learner->update(std::span(&all, 1)).metrics.front().value;
+  // Without masks the same choice has many answers, and the loss stays above the entropy of what was taken, about 1.1.
+  EXPECT_LT(loss, 0.2);
+  EXPECT_GT(greedy_return(config, task, *learner), 15.5);
+  const std::int64_t done = read.steps.view().column("action").as<std::int64_t>()[5];
+  read.steps.column("mask").as<std::uint8_t>()[20 + static_cast<std::size_t>(done)] = 0;
+  EXPECT_EQ(check_demonstrations(read).error().message(),
+            "the action of step 5 is " + std::to_string(done) + ", which its mask forbids");
 }
 
 TEST(Masks, ROL7_ABatchSaysWhatWasAllowedAndWhatWasDoneIsAmongIt) {
