@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,7 @@
 #include "apps/rl/config/runner_options.h"
 #include "apps/rl/envs/wrappers/concat_env.h"
 #include "apps/rl/envs/wrappers/same_step_reset.h"
-#include "apps/rl/learners/ppo_learner.h"
+#include "apps/rl/learners/actor_critic_gradient.h"
 #include "apps/rl/policies/any_policy.h"
 #include "apps/rl/replay/replay_buffer.h"
 #include "apps/rl/samples/perturbations.h"
@@ -194,7 +195,9 @@ TEST(Masks, FRR6_ImpalaToo) {
       runner.write(batch.layout(), batch.memory());
       ASSERT_EQ(fragment_view(batch.view()).mask.rows(), batch.rows());
       const SampleView view = batch.view();
-      (void)learner->update(std::span(&view, 1));
+      const UpdateReport report = learner->update(std::span(&view, 1));
+      const auto kl = std::ranges::find(report.metrics, std::string("kl"), &Metric::name);
+      ASSERT_NEAR(kl->value, 0, 1e-6) << "the policy that learns is the one that played";
     }
     EXPECT_GT(greedy_return(config, task, *learner), 15.5) << target_interval;
   }
@@ -349,6 +352,21 @@ TEST(Masks, ROL7_ABatchSaysWhatWasAllowedAndWhatWasDoneIsAmongIt) {
     EXPECT_EQ(batch.view().column("log_prob").as<float>()[row], 0.0f);
   }
   EXPECT_GT(alone, 10u);
+  // What the update says of these actions is what was said when they were drawn; without the mask it is not.
+  const OnPolicyView all = on_policy_view(batch.view());
+  ActorCriticGradient<float> gradient(std::get<PolicySpec>(task.policy), troupe::kernels::best_isa());
+  const auto now = gradient.evaluate(learner->params(), all.obs, all.action, all.mask);
+  for (std::size_t row = 0; row < batch.rows(); ++row) EXPECT_NEAR(now.log_prob[row], all.log_prob[row], 1e-5);
+  const SampleView view = batch.view();
+  for (const char* algo : {"ppo", "a2c"}) {
+    RunConfig still = config_on(algo, "Gates-v0");
+    still.ppo.epochs = 1, still.ppo.minibatch = batch.rows();
+    const auto other = make_learner(still, task.policy);
+    const UpdateReport report = other->update(std::span(&view, 1));
+    const auto entropy = std::ranges::find(report.metrics, std::string("entropy"), &Metric::name);
+    EXPECT_NEAR(entropy->value, std::accumulate(now.entropy.begin(), now.entropy.end(), 0.0) /
+                                    static_cast<double>(batch.rows()), 1e-5) << algo;
+  }
   EXPECT_FALSE(on_policy_view(OwnedSamples(on_policy_columns(task.specs.observation_space, task.specs.action_space), 1)
                                   .view()).mask.rows() != 0);
 }
