@@ -77,7 +77,8 @@ TEST(DatasetRun, AnExceptionOfWhoListensLeavesNothingBehind) {
   const TemporaryFolder folder;
   const fs::path out = folder / "set";
   DatasetRun run(out, open_dataset(out, config(), "").value(), {},
-                 {.progress = [](const RunReport&) { throw std::runtime_error("the terminal is gone"); }});
+                 {.progress = [](const RunReport&) { throw std::runtime_error("the terminal is gone"); },
+                  .note = [](const std::string&) { throw std::logic_error("it is still gone"); }});
   EXPECT_THROW(run.run(), std::runtime_error);
   for (const auto& entry : fs::directory_iterator(out / "manifest"))
     EXPECT_NE(entry.path().extension(), ".token") << entry.path();

@@ -427,6 +427,18 @@ TEST(MadeNotes, AreReadAndRemovedUpToAnEpoch) {
   EXPECT_EQ(made(folder, 5), records(7, 8));
 }
 
+/// MDN-2.
+TEST(MadeNotes, AreReadOnceAShardAndNoMoreThanThePlanHas) {
+  const TemporaryFolder folder;
+  for (std::uint64_t shard = 0; shard < 5; ++shard) note_made(folder.path(), 2, owner(5), record(shard));
+  note_made(folder.path(), 2, owner(5), record(1));
+  const fs::path notes = notes_in(folder);
+  for (const char* copy : {"000001.made.a", "000001.made.b"}) fs::copy_file(notes, folder / copy);
+  EXPECT_EQ(read_made(folder.path(), 2, owner(5)), records(0, 5));
+  note_made(folder.path(), 2, owner(5), record(7));
+  EXPECT_EQ(read_made(folder.path(), 2, owner(5)).size(), 5u);
+}
+
 /// MDN-1.
 TEST(MadeNotes, DamageCostsWhatStandsBehindIt) {
   const TemporaryFolder folder;

@@ -43,6 +43,15 @@ class ProgramTest(unittest.TestCase):
             return json.loads(file.read(size)), file.read()
 
 
+    def arrays(self, folder):
+        """Those of the checkpoint but for the log's, in which there are times."""
+        with open(f"{self.root}/{folder}/checkpoint.bin", "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            data = file.read()
+        return {name: data[slice(*about["data_offsets"])] for name, about in header.items()
+                if name != "__metadata__" and not name.startswith("log/")}
+
+
 class RlTest(ProgramTest):
     PENDULUM = ("--env", "Pendulum-v1", "--normalize-observation", "--normalize-reward", "--num-envs", "4", "--horizon",
                 "32", "--steps", "1024", "--hidden", "32,16", "--activation", "relu", "--initial-log-std", "-0.5")
@@ -171,6 +180,18 @@ class RlTest(ProgramTest):
                 self.train(3, f"{folder}-early", *arguments, "--keep-going")
                 self.assertEqual(self.parameters(f"{folder}-each")[1], self.parameters(f"{folder}-early")[1])
                 self.assertEqual(self.curve(f"{folder}-each"), self.curve(f"{folder}-early"))
+
+    def test_an_update_that_fails_ends_what_began_early_behind_it(self):
+        """ALG-3: the checkpoint of the failure has no round more than its log."""
+        arguments = ("--algo", "dqn", "--env", "CartPole-v1", "--hidden", "32,32", "--horizon", "8", "--updates", "2",
+                     "--learning-starts", "500", "--steps", "2048", "--learning-rate", "1e30", "--max-grad-norm",
+                     "1e30")
+        _, err = self.train(1, "each", *arguments)
+        self.assertIn("finite", err)
+        self.train(1, "early", *arguments, "--keep-going")
+        each, early = self.arrays("each"), self.arrays("early")
+        self.assertEqual(each.keys(), early.keys())
+        self.assertEqual([name for name in each if each[name] != early[name]], [])
 
     def test_what_is_not_exact_after_going_on_is_said(self):
         dqn = ("--algo", "dqn", "--hidden", "32,32", "--steps", "4096", "--no-replay")

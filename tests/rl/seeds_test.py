@@ -128,7 +128,7 @@ class SeedsTest(unittest.TestCase):
 
     def test_a_seed_that_does_not_answer_ctrl_c_is_killed_and_told_of(self):
         running = self.start("--env", "stall:CartPole-v1", "--env-kwargs", '{"p": 1, "seconds": 1000}', "--seeds", "3",
-                             "--parallel", "2", "--out", "o", "--no-tensorboard")
+                             "--parallel", "2", "--out", "o", "--no-tensorboard", "--stop-deadline", "3")
         self.eventually(lambda: all(os.path.exists(f"{self.root}/o/seed-{seed}/config.yaml") for seed in (1, 2)),
                         "two seeds did not begin")
         running.send_signal(signal.SIGINT)
@@ -136,6 +136,20 @@ class SeedsTest(unittest.TestCase):
         self.assertIn("0 of 3 seeds ended", out)
         self.assertTrue(self.result()["interrupted"])
         self.eventually(lambda: not self.processes(), "a process is left")
+
+    def test_long_rounds_of_seeds_are_finished_for_their_checkpoints(self):
+        running = self.start("--env", "stall:CartPole-v1", "--env-kwargs", '{"p": 1, "seconds": 0.1}', "--seeds", "2",
+                             "--parallel", "2", "--num-workers", "1", "--num-envs", "1", "--horizon", "128", "--out",
+                             "o", "--no-tensorboard")
+        self.eventually(lambda: all(os.path.exists(f"{self.root}/o/seed-{seed}/config.yaml") for seed in (1, 2)),
+                        "two seeds did not begin")
+        time.sleep(0.3)
+        running.send_signal(signal.SIGINT)  # of 12.8 s
+        self.end(running, 130)
+        for seed in (1, 2):
+            with open(f"{self.root}/o/seed-{seed}/result.json", encoding="utf-8") as file:
+                self.assertEqual(json.load(file)["steps"], 128)
+            self.assertTrue(os.path.exists(f"{self.root}/o/seed-{seed}/checkpoint.bin"))
 
     def test_wrong_usage(self):
         for arguments, wrong in ((("--seeds", "2", "--checkpoint", "c"), "no --checkpoint"),

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <map>
 #include <mutex>
 #include <random>
 #include <span>
@@ -22,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMiddle = ".made.";
-constexpr std::uint64_t kMost = 1 << 30;  // MDN-2: ten million shards of one process
+constexpr std::uint64_t kMost = 1 << 30;  // MDN-2
 
 /// Of "000003.made.0123456789abcdef" 3; 0: another name.
 std::uint64_t epoch_of_notes(std::string_view name) {
@@ -68,15 +69,19 @@ void note_made(const fs::path& folder, std::uint64_t epoch, const JournalOwner& 
 }
 
 std::vector<ShardRecord> read_made(const fs::path& folder, std::uint64_t epoch, const JournalOwner& owner) {
-  std::vector<ShardRecord> out;
+  std::map<std::uint64_t, ShardRecord> found;
   for (const fs::path& path : files_until(folder, epoch)) {
     const auto text = apps::read_input(path, kMost);
     if (!text.ok()) continue;
     auto contents = parse_journal(std::as_bytes(std::span(*text)));
     if (!contents.ok() || !contents->head) continue;
     if (contents->head->job != owner.job || contents->head->shards != owner.shards) continue;
-    for (ShardRecord& record : contents->records) out.push_back(std::move(record));
+    for (ShardRecord& record : contents->records)
+      if (found.size() < owner.shards || found.contains(record.range.begin))
+        found.insert_or_assign(record.range.begin, std::move(record));
   }
+  std::vector<ShardRecord> out;
+  for (auto& [begin, record] : found) out.push_back(std::move(record));
   return out;
 }
 

@@ -9,7 +9,8 @@
 // Any thread; a process writes into a file of its own.
 //
 // MDN-1  A note is read whole or not at all; damage and files of other jobs or newer versions are no notes.
-// MDN-2  Reading is bounded: what is larger than any run's notes is not read.
+// MDN-2  Reading is bounded, whatever lies there: by one file at a time, of a GiB, and one note for each shard of the
+//        plan.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ namespace datagen {
 void note_made(const std::filesystem::path& folder, std::uint64_t epoch, const JournalOwner& owner,
                const ShardRecord& record);
 
-/// Of runs with epochs up to `epoch`. In no order; a shard may be there twice.
+/// Of runs with epochs up to `epoch`, by first samples; of notes of the same one the last that is read.
 [[nodiscard]] std::vector<ShardRecord> read_made(const std::filesystem::path& folder, std::uint64_t epoch,
                                                  const JournalOwner& owner);
 

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -79,20 +78,18 @@ RunStart Coordinator::begin(const std::vector<std::string>& folders) {
 void Coordinator::keep_made(const ShardNames& names, RunStart& start) {
   const fs::path out(options_.out), manifest = out / "manifest";
   const std::uint64_t last = epoch() - 1;
-  std::map<std::uint64_t, ShardRecord> found;  // by first sample
+  std::vector<ShardRecord> kept;
   std::set<fs::path> folders;
-  for (const ShardRecord& record :
+  for (ShardRecord& record :
        read_made(manifest, last, {.job = sha256(options_.config), .shards = plan_.shards()})) {
-    if (opened_.before.manifest.find(record.range.begin) != nullptr || found.contains(record.range.begin) ||
+    if (opened_.before.manifest.find(record.range.begin) != nullptr ||
         !names.check(record.name, record.range).ok() || !has_size(out / record.name, record.bytes))
       continue;
     const auto there = digest_of_file(out / record.name);
     if (!there.ok() || there->sha256 != record.sha256) continue;  // it is made again, and compared then
     folders.insert((out / record.name).parent_path());
-    found.emplace(record.range.begin, record);
+    kept.push_back(std::move(record));
   }
-  std::vector<ShardRecord> kept;
-  for (auto& [begin, record] : found) kept.push_back(std::move(record));
   for (const fs::path& folder : folders) sync_folder(folder).value();
   opened_.journal.commit(kept).value();
   for (ShardRecord& record : kept) opened_.before.manifest.add(std::move(record)).value();

@@ -31,6 +31,8 @@ using namespace std::chrono_literals;
 constexpr troupe::Duration kOldTasks = 2s;   // of a run that was killed: they end within moments, or are stopped
 // Together below the grace that the runtime gives after Ctrl-C. What is not committed then the next run keeps (CRD-4).
 constexpr troupe::Duration kLastCommit = 3s, kOwnTasks = 6s;
+constexpr troupe::Duration kLongestCommit = 10min;  // after another failure
+constexpr troupe::Duration kLook = 1s;  // between two looks; what is longer has not been spent waiting
 constexpr int kCoordinatorLives = 100;       // in a minute: each kill costs a few milliseconds
 
 double seconds_since(Clock::time_point start) {
@@ -110,6 +112,7 @@ class DatasetRun::Impl {
   void take(OpenShard open);
   void take_answer();
   void abandon();
+  void say(const std::string& text);
   void look_who_goes_on(const troupe::Error& failed);
   void end();
   void finish();
@@ -141,8 +144,9 @@ class DatasetRun::Impl {
   std::vector<CommitEntry> made_;    // and not sent to the coordinator
   std::vector<CommitEntry> sent_;    // and not answered
   troupe::ObjectRef<std::uint64_t> answer_;
-  troupe::Duration patience_{};      // DRN-4
-  Clock::time_point answer_due_;
+  troupe::Duration patience_ = settings_.commit_timeout, waited_{};  // DRN-4
+  Clock::time_point looked_;
+  bool abandoning_ = false;
   Clock::time_point started_;
 };
 
@@ -280,18 +284,21 @@ void DatasetRun::Impl::send_group() {
   if (answer_ || made_.empty()) return;
   sent_ = std::exchange(made_, {});
   answer_ = coordinator_.call<&Coordinator::commit>(sent_, report_.first_epoch);
-  patience_ = settings_.commit_timeout;
-  answer_due_ = Clock::now() + patience_;
+  waited_ = {};
+  looked_ = Clock::now();
 }
 
 /// DRN-4.
 void DatasetRun::Impl::look_after_coordinator() {
-  if (!answer_ || Clock::now() < answer_due_) return;
+  if (!answer_) return;
+  const auto now = Clock::now();
+  waited_ += std::min<troupe::Duration>(now - std::exchange(looked_, now), kLook);  // we may have stood still ourselves
+  if (waited_ < patience_) return;
   events_.note(fmt::format("the coordinator has not answered for {:.3g} s: another one takes its place",
                            std::chrono::duration<double>(patience_).count()));
   troupe::kill(coordinator_, {.restart = true});
-  patience_ *= 2;
-  answer_due_ = Clock::now() + patience_;
+  if (patience_ < troupe::kForever / 2) patience_ *= 2;
+  waited_ = {};
 }
 
 void DatasetRun::Impl::wait_for_some() {
@@ -360,19 +367,32 @@ void DatasetRun::Impl::take_answer() {
 /// After a failure or Ctrl-C: what is made is committed, as far as that goes, and nothing is left behind (DRN-1).
 void DatasetRun::Impl::abandon() {
   if (started_ != Clock::time_point()) report_.seconds = seconds_since(started_);
+  abandoning_ = true;
   try {
     for (const OpenShard& open : open_) troupe::cancel(open.ref, {.force = true});
     open_.clear();
+    const auto deadline =
+        Clock::now() + (troupe::runtime_context().cancelled() ? kLastCommit : std::min(patience_, kLongestCommit));
     while (answer_ || !made_.empty()) {
       send_group();
-      if (troupe::wait({answer_}, {.num_returns = 1, .timeout = kLastCommit}).ready.empty()) break;
+      const auto left = std::max(deadline - Clock::now(), Clock::duration::zero());
+      if (troupe::wait({answer_}, {.num_returns = 1, .timeout = left}).ready.empty()) break;
       take_answer();
     }
   } catch (const troupe::Error&) {  // the first error is the one to tell
   }
   try {
     end();
-  } catch (const troupe::Error& error) { events_.note(error.message()); }
+  } catch (const troupe::Error& error) { say(error.message()); }
+}
+
+/// A note. While a run is being abandoned the first error is the one to tell, whoever listens.
+void DatasetRun::Impl::say(const std::string& text) {
+  try {
+    events_.note(text);
+  } catch (...) {
+    if (!abandoning_) throw;
+  }
 }
 
 /// A run that was taken over from may fail by anything: what it needs is removed or replaced under its hands.
@@ -390,7 +410,7 @@ void DatasetRun::Impl::end() {
   std::optional<troupe::ErrorPtr> interrupted;
   try {
     if (!token_->close(kOwnTasks))
-      events_.note("a task of this run is still busy: the next run removes what it leaves");
+      say("a task of this run is still busy: the next run removes what it leaves");
   } catch (const troupe::CancelledError& error) { interrupted = troupe::Error::make(error.record()); }
   token_.reset();
   std::set<fs::path> folders;

@@ -121,8 +121,10 @@ TokenEntry enter_run(const fs::path& out, std::uint64_t epoch, const std::string
 
 troupe::Result<RunToken> RunToken::create(const fs::path& out, std::uint64_t epoch, troupe::Duration patience) {
   RunToken token(path_of(out, epoch), fresh_words());
-  if (troupe::Status written = apps::write_file(token.path_, token.words_, kOwnerOnly); !written.ok())
+  if (troupe::Status written = apps::write_file(token.path_, token.words_, kOwnerOnly); !written.ok()) {
+    ::unlink(token.path_.c_str());  // it may be there, and not be synced
     return written.error_ptr();
+  }
   const auto tokens = tokens_in(folder_of(out));
   if (!tokens.ok()) return tokens.error_ptr();
   if (newer_in(*tokens, epoch)) {

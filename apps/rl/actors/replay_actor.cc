@@ -26,6 +26,8 @@ ReplayMass ReplayActor::add(const SampleBatch& batch) {
   return buffer_.mass();
 }
 
+DrawnBatches ReplayActor::draw_after(const ReplayMass&, const DrawOrder& order) { return draw(order); }
+
 DrawnBatches ReplayActor::draw(const DrawOrder& order) {
   DrawnBatches out{.columns = buffer_.sample_columns(), .rows = order.rows, .memory = {}};
   std::vector<SampleLayout> layouts;

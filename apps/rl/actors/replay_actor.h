@@ -33,6 +33,8 @@ class ReplayActor {
   /// What it holds then.
   ReplayMass add(const SampleBatch& batch);
   DrawnBatches draw(const DrawOrder& order);
+  /// The same, once that has been added: where it could not be, nothing is drawn.
+  DrawnBatches draw_after(const ReplayMass& added, const DrawOrder& order);
   /// The absolute errors of what was drawn, in its order; what it holds then.
   ReplayMass write_back(const DrawnBatches& drawn, const std::vector<float>& errors);
   ReplayMass mass() const { return buffer_.mass(); }

@@ -52,7 +52,8 @@ class Algorithm {
   virtual Round round() = 0;
   /// round() where another one follows before save(): the loop may begin that one early, where it has to wait anyway.
   virtual Round round_before_another() { return round(); }
-  /// Whether a round has begun, by the above or by a Ctrl-C: round() ends it, and save() has to wait for that.
+  /// Whether a round has begun by the above, which round() has to end before save(). Of one that a Ctrl-C left open
+  /// (ALG-1) its caller knows.
   [[nodiscard]] virtual bool begun() const { return false; }
   [[nodiscard]] virtual Weights weights() = 0;
   /// GetTimeoutError when an actor does not answer in time.

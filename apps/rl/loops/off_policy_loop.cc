@@ -134,10 +134,11 @@ void OffPolicyLoop::begin_next() {
   read_reports();
   next_ = play(std::get<ParamsRef>(*open_->update), open_->done + steps_of_a_round());
   next_->stage = Stage::kLearning;
-  draw(*next_);
+  draw(*next_, true);
 }
 
-void OffPolicyLoop::draw(Open& round) {
+/// `early`: what it adds depends on an update that may fail, and then nothing is learned from what was there before.
+void OffPolicyLoop::draw(Open& round, bool early) {
   const bool alone = shards_.size() == 1;  // then its mass may be one of before: it knows better
   std::vector<ReplayMass> masses;
   for (const Shard& shard : shards_) masses.push_back(shard.mass);
@@ -153,13 +154,15 @@ void OffPolicyLoop::draw(Open& round) {
   }
   round.drawn.clear();
   for (std::size_t i = 0; i < shards_.size(); ++i)
-    round.drawn.push_back(shards_[i].actor.call<&ReplayActor::draw>(orders[i]));
+    round.drawn.push_back(
+        early ? shards_[i].actor.call<&ReplayActor::draw_after>(shards_[i].answers.back(), orders[i])
+              : shards_[i].actor.call<&ReplayActor::draw>(orders[i]));
   round.update = learners_.update_each(round.drawn);
 }
 
 void OffPolicyLoop::learn(bool another) {
   for (;;) {
-    if (!open_->update) draw(*open_);
+    if (!open_->update) draw(*open_, false);
     if (another && begins_early()) begin_next();
     auto reply = troupe::try_get(std::get<1>(*open_->update));
     if (reply.ok()) {

@@ -24,7 +24,8 @@
 //        with the others. When none is left that is the last one's error.
 // OPL-2  The same configuration gives the same parameters, however long anything takes.
 // OPL-3  A round begins early only where its calls are those that it would make later, in the same order for each
-//        actor: with one shard, which has rows already, and without priorities, which wait for the errors before.
+//        actor: with one shard, which has rows already, and without priorities, which wait for the errors before. When
+//        the update before it fails nothing of it is played, drawn or learned.
 #pragma once
 
 #include <optional>
@@ -81,7 +82,7 @@ class OffPolicyLoop final : public Algorithm {
   [[nodiscard]] bool can_learn() const;
   /// Whether the draw can be asked for before the masses are known: from the only shard, which has rows already.
   [[nodiscard]] bool draws_ahead() const;
-  void draw(Open& round);
+  void draw(Open& round, bool early);
   void learn(bool another);
   void write_back();
   Round end();

@@ -135,6 +135,11 @@ void add_training_flags(CLI::App& app, const AllSettings& settings, TrainCommand
       ->check(CLI::Range(1, 10'000));
   app.add_option("--parallel", train.parallel, "With --seeds: runs at a time (default: one a CPU)")
       ->check(CLI::Range(1, 10'000));
+  app.add_option_function<double>(
+         "--stop-deadline", [&train](double seconds) { train.stop_deadline = std::chrono::duration<double>(seconds); },
+         "With --seeds: seconds that runs have after Ctrl-C to finish their rounds; then they are killed")
+      ->check(CLI::Range(0.0, train.stop_deadline.count()))
+      ->default_str(fmt::format("{}", train.stop_deadline.count()));
   for (const auto& named : settings.named()) add_setting(app, *named, train.given);
 }
 

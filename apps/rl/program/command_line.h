@@ -31,6 +31,9 @@
 
 namespace rl {
 
+/// From Ctrl-C to the end of a training run.
+inline constexpr std::chrono::minutes kGrace{2};
+
 struct TrainCommand {
   RunConfig config;            // defaults and what was given
   boost::json::object given;   // what the preset, the file and the flags say
@@ -44,6 +47,8 @@ struct TrainCommand {
   bool end_with_input = false;       // as by Ctrl-C, when standard input, a pipe, ends
   std::uint64_t seeds = 0;           // 0: one run; else so many, from config.seed on, each in OUT/seed-S (seeds.h)
   std::uint64_t parallel = 0;        // of them, so many at a time
+  // For the rounds that are open at Ctrl-C, and their checkpoints; then they are killed. Less than kGrace.
+  std::chrono::duration<double> stop_deadline = kGrace - std::chrono::seconds(5);
   std::vector<std::string> verb = {};  // how this program was called to train: its name, "train"
 
   /// What was given over `base`. InvalidArgumentError for another algorithm, or a setting that it does not have.

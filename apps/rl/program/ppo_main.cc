@@ -11,4 +11,7 @@ int driver(std::span<char* const> arguments) { return rl::run_program(rl::Progra
 
 }  // namespace
 
-int main(int argc, char** argv) { return troupe::run(argc, argv, {.shutdown_grace = rl::kGrace}, &driver); }
+int main(int argc, char** argv) {
+  const troupe::RunOptions options = rl::run_options(rl::Program::kPpo, {argv, argv + argc});
+  return troupe::run(argc, argv, options, &driver);
+}

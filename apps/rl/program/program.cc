@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <string_view>
 #include <variant>
 
 #include <fmt/format.h>
@@ -75,6 +77,15 @@ int list() {
 }
 
 }  // namespace
+
+troupe::RunOptions run_options(Program program, std::span<char* const> arguments) {
+  const auto names = [&](std::string_view verb) {
+    return std::ranges::any_of(arguments, [&](const char* argument) { return argument == verb; });
+  };
+  troupe::RunOptions options;
+  if (program == Program::kRl ? names("train") : !names("evaluate")) options.shutdown_grace = kGrace;
+  return options;
+}
 
 int run_program(Program program, std::span<char* const> arguments, const MoreVerbs& more) {
   const Command command = parse_command_line(program, arguments);

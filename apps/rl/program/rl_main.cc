@@ -18,5 +18,6 @@ int driver(std::span<char* const> arguments) {
 
 int main(int argc, char** argv) {
   rl::set_dataset_reader(&datagen::read_demonstrations);
-  return troupe::run(argc, argv, {.shutdown_grace = rl::kGrace}, &driver);
+  const troupe::RunOptions options = rl::run_options(rl::Program::kRl, {argv, argv + argc});
+  return troupe::run(argc, argv, options, &driver);
 }

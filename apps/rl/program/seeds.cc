@@ -26,9 +26,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{100};
-// For a checkpoint: more than kSaveDeadline, and less than the grace of 10 s that the runtime gives this process, after
-// which it ends without a summary.
-constexpr std::chrono::seconds kStopDeadline{9};
 constexpr std::size_t kTailBytes = 4096;  // of progress.jsonl: more than a line
 
 std::string text_of_file(const std::filesystem::path& path) {
@@ -157,7 +154,7 @@ class SeedRuns {
       if (run.process) run.process->interrupt();
       else if (!run.exit_code) run.exit_code = kExitInterrupted;
     }
-    const Clock::time_point end = Clock::now() + kStopDeadline;
+    const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(command_.stop_deadline);
     while (running() > 0 && Clock::now() < end) {
       troupe::sleep_for(kLook);
       look();

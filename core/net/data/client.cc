@@ -134,8 +134,7 @@ class Lane {
       if (!others) fail_waiting(pool, why);
       return;
     }
-    if (part && part->may_retry && stale) {  // the pooled connection had died, or was spoilt, before we used it
-      part->may_retry = false;
+    if (part && stale) {  // the pooled connection had died, or was spoilt, before we used it; its deadline runs on
       pool.waiting.push_front(std::move(part));
     } else if (part) {
       loop_->cancel(part->deadline);

@@ -56,7 +56,6 @@ struct Part {
   std::shared_ptr<FetchState> state;
   std::size_t offset = 0, length = 0;
   SocketLoop::TimerId deadline{}, stall{};
-  bool may_retry = true;  ///< a pooled connection may turn out to be dead or spoilt: then once more over a fresh one
 };
 
 //              TCP is up             both proofs right           assign()
