@@ -134,6 +134,7 @@ void OffPolicyLoop::begin_next() {
   read_reports();
   next_ = play(std::get<ParamsRef>(*open_->update), open_->done + steps_of_a_round());
   next_->stage = Stage::kLearning;
+  next_->allot_before = generator_.save();
   draw(*next_, true);
 }
 
@@ -221,7 +222,7 @@ troupe::Result<AlgorithmState> OffPolicyLoop::save() {
     if (!kept.ok()) return kept.error_ptr();
     out.parts.put_all(shard_name(i), *kept);
   }
-  const Generator::Saved saved = generator_.save();
+  const Generator::Saved saved = next_ ? next_->allot_before : generator_.save();  // next_: after a failure (OPL-3)
   out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
   save_runners(config_, runners_, out.parts);
   return out;

@@ -66,6 +66,7 @@ class OffPolicyLoop final : public Algorithm {
     std::vector<troupe::ObjectRef<DrawnBatches>> drawn = {};  // a shard each
     std::optional<std::tuple<ParamsRef, troupe::ObjectRef<UpdatesReply>>> update = {};
     std::optional<UpdatesReply> reply = {};
+    Generator::Saved allot_before = {};  // of a round that began early: the generator, as it was
   };
 
   [[nodiscard]] std::int64_t steps_of_a_round() const;
