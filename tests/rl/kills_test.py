@@ -75,13 +75,14 @@ class KillsTest(unittest.TestCase):
             out, err = running.communicate(timeout=120)
         return victim, running.returncode, out + err, folder
 
-    def check_steps(self, folder, steps_of_a_round, total):
+    def check_steps(self, folder, steps_of_a_round, total, first=None):
+        """first: of the first round that has something to tell, when that is a later one."""
         rounds = [json.loads(line)["steps"] for line in self.lines(folder)]
-        self.assertEqual(rounds, list(range(steps_of_a_round, total + 1, steps_of_a_round)))
+        self.assertEqual(rounds, list(range(first or steps_of_a_round, total + 1, steps_of_a_round)))
         with open(f"{folder}/result.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["steps"], total)
 
-    def kill_each(self, steps_of_a_round, total, *arguments):
+    def kill_each(self, steps_of_a_round, total, *arguments, first=None):
         """Who is number i of the workers is chance: a learner may be met or not (the last test meets one)."""
         survived, number = 0, 0
         while True:
@@ -99,7 +100,7 @@ class KillsTest(unittest.TestCase):
                                        rf"the owner of the object, process \S+ \(pid {victim}\), died")
             else:
                 self.assertIn(code, (0, 3), said)  # what IMPALA learns depends on time: it may solve its task
-                self.check_steps(folder, steps_of_a_round, total)
+                self.check_steps(folder, steps_of_a_round, total, first)
                 survived += 1
             number += 1
         self.assertGreater(survived, 0)
@@ -154,26 +155,46 @@ class KillsTest(unittest.TestCase):
                        "--learning-starts", "200", "--replay-shards", "2", "--num-workers", "2", "--num-envs", "2",
                        "--prioritized-replay")
 
+    def test_sac_with_two_shards(self):
+        # No episode ends before the first update.
+        self.kill_each(64, 12800, "--algo", "sac", "--env", "Pendulum-v1", "--hidden", "32,32", "--minibatch", "32",
+                       "--horizon", "16", "--updates", "8", "--learning-starts", "200", "--replay-shards", "2",
+                       "--num-workers", "2", "--num-envs", "2", first=256)
+
+    # Enough that a learner lives for some seconds: what a round has, how many there are, the first that has something
+    # to tell, how a whole run ends.
+    WITH_CHECKPOINTS = {
+        "ppo": (2048, 20, 1, 3, ("--env", "MountainCar-v0", "--hidden", "256,256")),
+        "dqn": (64, 100, 4, 3, ("--env", "MountainCar-v0", "--hidden", "256,256", "--minibatch", "128",
+                                "--num-envs", "1", "--horizon", "64", "--num-workers", "1", "--updates", "32",
+                                "--learning-starts", "200")),
+        "sac": (16, 120, 7, 0, ("--env", "Pendulum-v1", "--minibatch", "128", "--horizon", "16", "--updates", "16")),
+    }
+
     def test_a_learner_after_a_checkpoint(self):
-        # Enough that it lives for some seconds; the learner is who has calculated most.
-        victim, code, said, folder = self.run_and_kill(
-            "again", lambda workers: max(workers, key=self.processor_time),
-            ("--env", "MountainCar-v0", "--hidden", "256,256", "--steps", str(2048 * 20)),
-            lambda folder: os.path.exists(f"{folder}/checkpoint.bin"))
-        self.assertEqual(code, 3, said)
-        self.assertRegex(said, rf"LearnerActor is dead[^\n]*pid {victim}\b|\(pid {victim}\), died")
-        went_on = int(re.search(r"failure 1 of 3: going on from the checkpoint of (\d+) steps", said)[1])
-        self.assertGreater(went_on, 0)
-        with open(f"{folder}/result.json", encoding="utf-8") as file:
-            result = json.load(file)
-        self.assertEqual((result["steps"], result["resumed_from_steps"]), (2048 * 20, went_on))
-        # Every step once, those after the checkpoint again: the curve is of the run that stands.
-        steps = [json.loads(line)["steps"] for line in self.lines(folder)]
-        back = next((i for i in range(1, len(steps)) if steps[i] <= steps[i - 1]), len(steps))
-        self.assertEqual(steps[:back], list(range(2048, 2048 * back + 1, 2048)))
-        self.assertGreaterEqual(2048 * back, went_on)
-        self.assertEqual(steps[back:], list(range(went_on + 2048, 2048 * 20 + 1, 2048)) if back < len(steps) else [])
-        self.assertEqual(steps[-1], 2048 * 20)
+        for algo, (steps_of_a_round, rounds, first, ended, arguments) in self.WITH_CHECKPOINTS.items():
+            with self.subTest(algo):
+                total = steps_of_a_round * rounds
+                # The learner is who has calculated most.
+                victim, code, said, folder = self.run_and_kill(
+                    f"again-{algo}", lambda workers: max(workers, key=self.processor_time),
+                    ("--algo", algo, *arguments, "--steps", str(total)),
+                    lambda folder: os.path.exists(f"{folder}/checkpoint.bin"))
+                self.assertEqual(code, ended, said)
+                self.assertRegex(said, rf"LearnerActor is dead[^\n]*pid {victim}\b|\(pid {victim}\), died")
+                went_on = int(re.search(r"failure 1 of 3: going on from the checkpoint of (\d+) steps", said)[1])
+                self.assertGreater(went_on, 0)
+                with open(f"{folder}/result.json", encoding="utf-8") as file:
+                    result = json.load(file)
+                self.assertEqual((result["steps"], result["resumed_from_steps"]), (total, went_on))
+                # Every step once, those after the checkpoint again: the curve is of the run that stands.
+                steps = [json.loads(line)["steps"] for line in self.lines(folder)]
+                back = next((i for i in range(1, len(steps)) if steps[i] <= steps[i - 1]), len(steps))
+                self.assertEqual(steps[:back], [(first + i) * steps_of_a_round for i in range(back)])
+                self.assertGreaterEqual(steps[back - 1], went_on)
+                if back < len(steps):
+                    self.assertEqual(steps[back:], list(range(went_on + steps_of_a_round, total + 1, steps_of_a_round)))
+                self.assertEqual(steps[-1], total)
 
     def test_one_of_two_learners(self):
         for rank in (0, 1):  # of those who have calculated most
