@@ -73,9 +73,10 @@ TEST(CommandLine, RCL1_WrongUsageIsTwoAndHelpIsZero) {
 TEST(Progress, LineShowsStepsRateReturnAndTimeLeft) {
   const ProgressView view{
       .steps = 36'864, .total_steps = 500'000, .steps_this_run = 36'864, .seconds = 0.25, .mean_return = 212.42,
-      .metrics = {{"kl", 0.0081}, {"entropy", 0.584}}};
+      .mean_length = 213, .metrics = {{"loss", 0.25}, {"kl", 0.0081}, {"entropy", 0.584}}};
   EXPECT_EQ(progress_line(view, 0),
-            "36,864/500,000 steps  147k steps/s  return 212.4  kl 0.0081  entropy 0.584  ETA 0:04");
+            "36,864/500,000 steps  147k steps/s  return 212.4  length 213.0  loss 0.25  kl 0.0081  entropy 0.584  "
+            "ETA 0:04");
   EXPECT_EQ(progress_line(view, 10).substr(0, 13), "[----------] ");
   EXPECT_NE(progress_line({.total_steps = 10}, 0).find("ETA -:--"), std::string::npos);
 }
@@ -108,6 +109,7 @@ TEST(Progress, PG1_PlainLinesElsewhereAndOneRedrawnLineOnATerminal) {
 TrainingLog solved_log() {
   TrainingLog log{.threshold = 475};
   log.steps = 2000, log.curve = {{1000, 50.0f}, {2000, 480.0f}}, log.recent.assign(100, 480.0f);
+  log.recent[0] = 0, log.recent_lengths.assign(100, 90), log.recent_lengths[0] = 190;
   log.solved_steps = 1990, log.solved_seconds = 0.5, log.seconds = 0.6;
   return log;
 }
@@ -132,6 +134,9 @@ TEST(ResultJson, HoldsTheSolvedTimeOrNull) {
   EXPECT_DOUBLE_EQ(solved.at("solved_seconds").as_double(), 0.5);
   EXPECT_DOUBLE_EQ(solved.at("steps_per_second").to_number<double>(), 4000);
   EXPECT_EQ(solved.at("curve").as_array().size(), 2u);
+  EXPECT_DOUBLE_EQ(solved.at("mean_return").to_number<double>(), 475.2);
+  EXPECT_DOUBLE_EQ(solved.at("interquartile_mean_return").to_number<double>(), 480);
+  EXPECT_DOUBLE_EQ(solved.at("mean_length").to_number<double>(), 91);
   const auto open = boost::json::parse(training_json({})).as_object();
   EXPECT_FALSE(open.at("solved").as_bool());
   EXPECT_TRUE(open.at("solved_seconds").is_null());

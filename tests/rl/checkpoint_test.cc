@@ -54,7 +54,8 @@ Checkpoint sample() {
                 .mean_return = 77.5};
   out.config = {
       .seed = 3, .num_workers = 4, .num_envs = 5, .horizon = 6, .total_steps = 7000, .stop_when_solved = false};
-  out.log.steps = 4096, out.log.recent = {10, 20}, out.log.curve = {{100, 15.0f}, {200, 20.0f}};
+  out.log.steps = 4096, out.log.recent = {10, 20}, out.log.recent_lengths = {11, 21};
+  out.log.curve = {{100, 15.0f}, {200, 20.0f}};
   out.log.faults = {1, 2, 3};
   out.log.metrics = {"kl", "entropy"}, out.log.learning = {{100, {0.01f, 0.6f}}, {200, {0.02f, 0.5f}}};
   return out;
@@ -77,6 +78,7 @@ TEST(CheckpointFile, EverythingComesBack) {
   EXPECT_EQ(after->learner, before.learner);
   EXPECT_EQ(after->config, before.config);
   EXPECT_EQ(after->log.recent, before.log.recent);
+  EXPECT_EQ(after->log.recent_lengths, before.log.recent_lengths);
   EXPECT_EQ(after->log.curve.size(), 2u);
   ASSERT_EQ(after->log.learning.size(), 2u);
   EXPECT_EQ(after->log.faults, before.log.faults);

@@ -57,8 +57,11 @@ class RlTest(ProgramTest):
                 "32", "--steps", "1024", "--hidden", "32,16", "--activation", "relu", "--initial-log-std", "-0.5")
 
     def test_an_environment_of_numbers_without_a_threshold_is_trained_and_played(self):
-        out, _ = self.train(0, "p", *self.PENDULUM)
+        out, err = self.train(0, "p", *self.PENDULUM)
+        self.assertTrue(err.startswith("settings: algo=ppo env=Pendulum-v1 "), err)
+        self.assertIn(" learning_rate=0.002\n", err)
         self.assertIn("trained: 1024 steps", out)
+        self.assertIn("without exploration: no copy was played", out)
         result = self.result("p")
         self.assertIsNone(result["threshold"])
         self.assertEqual(result["config"]["hidden"], [32, 16])
@@ -75,6 +78,21 @@ class RlTest(ProgramTest):
         self.assertEqual(self.parameters("one")[1], self.parameters("two")[1])
         self.train(0, "three", "--config", f"{self.root}/one/config.yaml", "--seed", "2")
         self.assertNotEqual(self.parameters("one")[1], self.parameters("three")[1])
+
+    def test_progress_and_report_tell_returns_lengths_and_losses(self):
+        for code, algo in ((0, "ppo"), (3, "a2c"), (3, "impala"), (3, "dqn")):
+            with self.subTest(algo=algo):
+                threshold = ("--stop-when-solved",) if algo == "ppo" else ("--steps", "4096")
+                out, err = self.train(code, algo, "--algo", algo, *threshold)
+                self.assertRegex(err, r"return ([\d.]+)  length \1 .* loss -?[\d.e-]+ .* ETA")  # a reward of 1 a step
+                result = self.result(algo)
+                self.assertEqual(result["mean_length"], result["mean_return"])
+                line = self.lines(algo)[-1]
+                self.assertEqual(line["mean_length"], line["mean_return"])
+                # Once solved, too.
+                self.assertRegex(out, rf"last \d+ episodes: mean return {result['mean_return']:.1f}, interquartile "
+                                      rf"mean {result['interquartile_mean_return']:.1f}, mean length ")
+                self.assertIn("solved: " if code == 0 else "not solved: ", out)
 
     def test_a_run_goes_on_with_its_moments_and_settings(self):
         self.train(0, "p", *self.PENDULUM)
@@ -361,7 +379,7 @@ class RlTest(ProgramTest):
 
     def test_list_and_mistakes(self):
         out, _ = self.run_rl(0, "list")
-        for name in ("ppo", "dqn", "sac", "CartPole-v1", "Pendulum-v1", "dqn-cartpole"):
+        for name in ("ppo", "dqn", "sac", "CartPole-v1", "Pendulum-v1", "gym:", "stall:", "dqn-cartpole"):
             self.assertIn(name, out)
         self.assertIn("did you mean --horizon?", self.train(2, "x", "--horizn", "3")[1])
         self.assertIn("learning_rate is a number from 0 on", self.train(2, "x", "--learning-rate", "-1")[1])

@@ -290,4 +290,41 @@ TEST(AlgorithmConfig, ALC2_SettingsOfAnotherAlgorithmAreToldWhoseTheyAre) {
   EXPECT_NE(wrong("bc", "minibatsh").find("did you mean 'minibatch'"), std::string::npos);
 }
 
+TEST(RunConfigTest, SettingsAreToldAsTheyWereResolved) {
+  RunConfig config = config_from({{"algo", "sac"}, {"env", "Pendulum-v1"}, {"hidden", {32, 16}}}).value();
+  const std::string text = settings_text(config);
+  for (const char* told : {" algo=sac ", "env=Pendulum-v1", "hidden=32,16", "learning_rate=0.0003", "gamma=0.99"})
+    EXPECT_NE(text.find(told), std::string::npos) << told << " in " << text;
+  EXPECT_EQ(text.find("gym_import="), std::string::npos) << "it is empty";
+  EXPECT_EQ(text.find("gae_lambda"), std::string::npos) << "SAC has none";
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    EXPECT_LE(end - begin, 100u) << text.substr(begin, end - begin);
+  EXPECT_EQ(begin, text.size());
+}
+
+TEST(EnvSetupTest, ActionsAreRescaledOnDemand) {
+  EnvSetup setup{.id = "Pendulum-v1"};
+  const auto steps_reward = [&](float action) {
+    MadeEnv made = MadeEnv::make(setup, {}).value();
+    made.env().reset(std::vector<std::uint64_t>{3});
+    OwnedRows actions(made.specs().action_space, 1);
+    actions.as<float>()[0] = action;
+    StepBuffers out(made.env());
+    made.env().step(std::as_const(actions).view(), out.out());
+    return out.reward[0];
+  };
+  const double half = steps_reward(1), all = steps_reward(2);  // of a torque from -2 to 2
+  setup.rescale_action = true;
+  EXPECT_EQ(steps_reward(0.5f), half);
+  EXPECT_EQ(steps_reward(1), all);
+  EXPECT_EQ(steps_reward(7), all) << "clipped before it is stretched";
+  const auto seen = MadeEnv::make(setup, {.clip_action = false});
+  const auto& box = std::get<Box>(seen->specs().action_space);
+  EXPECT_EQ(box.low_of(0), -1);
+  EXPECT_EQ(box.high_of(0), 1);
+  setup.id = "CartPole-v1";
+  EXPECT_FALSE(MadeEnv::make(setup, {}).ok());
+}
+
 }  // namespace

@@ -249,13 +249,14 @@ TEST(PpoLearner, TheSchedulesFallOverTheStepsOfTheRun) {
 
 TEST(TrainingLog, TL1_TL2_CountsStepsOverAllWorkersAndSolvesOnce) {
   TrainingLog log{.threshold = 475};
-  const std::vector<EpisodeEnd> poor(60, {.step = 3, .episode_return = 100});
-  const std::vector<EpisodeEnd> good(50, {.step = 5, .episode_return = 500});
+  const std::vector<EpisodeEnd> poor(60, {.step = 3, .episode_return = 100, .length = 40});
+  const std::vector<EpisodeEnd> good(50, {.step = 5, .episode_return = 500, .length = 80});
   log.add(std::vector{poor, good}, 4, 10, 1.0);
   EXPECT_EQ(log.steps, 80);
   EXPECT_EQ(log.episodes, 110);
   EXPECT_FALSE(log.solved());
   EXPECT_EQ(log.recent.size(), kReturnWindow);
+  EXPECT_EQ(log.mean_length(), 60);  // 50 of each are in the window
   log.add(std::vector{good, good}, 4, 10, 2.0);
   EXPECT_TRUE(log.solved());
   EXPECT_EQ(log.solved_steps, 80 + 8 * 6);

@@ -45,6 +45,9 @@ std::vector<Setting> settings_of(EnvSetup& setup) {
            .value = &setup.normalize_reward},
           {.name = "clip_reward", .help = "Rewards within this much of 0; 0: as they are", .value = &setup.clip_reward,
            .least = 0},
+          {.name = "rescale_action", .help = "Actions within [-1, 1], stretched to the environment's bounds; for Box "
+                                             "actions of float32",
+           .value = &setup.rescale_action},
           {.name = "frame_stack", .help = "Observations shown together, oldest first", .value = &setup.frame_stack,
            .least = 1, .most = kMostFrames},
           {.name = "atari", .help = "Frames of a game as usual: no-op start, fire, the greatest of 2 of 4, a life an "
@@ -153,6 +156,7 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
     out.env_ = std::move(*wrapped);
     return true;
   };
+  if (setup.rescale_action && !put(RescaleAction::make(std::move(out.env_)))) return status.error_ptr();
   if (use.clip_action && std::holds_alternative<Box>(out.specs().action_space) &&
       !put(ClipAction::make(std::move(out.env_))))
     return status.error_ptr();

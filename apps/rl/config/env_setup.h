@@ -1,7 +1,7 @@
 // EnvSetup: which environment, and what is put around it. A plain value: sent to runners, kept in checkpoints.
 //
 //   the environment ─▶ atari: what is usual around a game (wrappers/atari.h)
-//                   ─▶ CheckFinite ─▶ ClipAction (of a Box; its bounds are seen no more) ─▶ ClipReward
+//                   ─▶ CheckFinite ─▶ RescaleAction ─▶ ClipAction (of a Box; its bounds are seen no more) ─▶ ClipReward
 //                   ─▶ NormalizeReward ─▶ FrameStack ─▶ NormalizeObservation
 //
 // ENS-1  Returns and lengths of episodes are raw, whatever is put around (env_wrapper.h).
@@ -27,6 +27,7 @@ struct EnvSetup {
   std::int64_t max_episode_steps = 0;  // 0: the environment's own
   bool normalize_observation = false, normalize_reward = false;
   double clip_reward = 0;              // 0: not
+  bool rescale_action = false;         // a Box of [-1, 1] in place of its bounds
   std::uint64_t frame_stack = 1;
   bool atari = false;                  // one picture of 84 x 84 for four frames, a life an episode, ...
   // Of "gym:" (gym_options.h).

@@ -84,6 +84,22 @@ std::vector<Setting> settings_of(RunConfig& c) {
   return out;
 }
 
+std::string settings_text(const RunConfig& config) {
+  constexpr std::size_t kColumns = 100;
+  RunConfig read = config;
+  std::string out = "settings:";
+  std::size_t column = out.size();
+  for (const Setting& setting : settings_of(read)) {
+    const std::string text = text_of(setting);
+    if (text.empty()) continue;
+    const std::string entry = fmt::format("{}={}", setting.name, text);
+    const bool fits = column + 1 + entry.size() <= kColumns;
+    out += (fits ? " " : "\n  ") + entry;
+    column = (fits ? column + 1 : 2) + entry.size();
+  }
+  return out + "\n";
+}
+
 troupe::Status check_device(const RunConfig& config) {
   if (config.device == "cpu" || algorithm_of(config).learns_on_gpus) return {};
   return troupe::InvalidArgumentError(

@@ -187,6 +187,9 @@ struct RunConfig {
 [[nodiscard]] troupe::Result<RunConfig> defaults_of(const std::string& algo);
 /// Those of config.algo; they point into `config`.
 [[nodiscard]] std::vector<Setting> settings_of(RunConfig& config);
+/// All of them as they were resolved, for people: "algo=ppo env=CartPole-v1 ...", in lines of 100 columns at most but
+/// for a longer setting. Those that are empty are left out.
+[[nodiscard]] std::string settings_text(const RunConfig& config);
 /// RCF-1
 [[nodiscard]] troupe::Status check_device(const RunConfig& config);
 /// A configuration of the settings that are given: "algo" first, whose defaults hold for what is not. Checked.

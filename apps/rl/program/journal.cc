@@ -40,8 +40,9 @@ void Journal::add(const TrainingLog& log, double steps_per_second) {
   std::vector<std::pair<std::string, double>> scalars{{"rollout/episodes", static_cast<double>(log.episodes)},
                                                       {"rollout/steps_per_second", steps_per_second}};
   if (!log.recent.empty()) {
-    line["mean_return"] = log.mean_return();
+    line["mean_return"] = log.mean_return(), line["mean_length"] = log.mean_length();
     scalars.emplace_back("rollout/mean_return", log.mean_return());
+    scalars.emplace_back("rollout/mean_length", log.mean_length());
   }
   for (const std::string& name : log.metrics) {
     const double value = log.last(name).value_or(0);

@@ -1,10 +1,10 @@
 // What a run writes while it goes on, for scripts and for TensorBoard: a line of JSON and an event for each point of
 // its log, and for each copy that was played.
 //
-//   OUT/progress.jsonl   {"steps": 2048, "seconds": 0.1, "episodes": 90, "mean_return": 21.5, "kl": 0.01, ...}
+//   OUT/progress.jsonl   {"steps": 2048, "seconds": 0.1, "episodes": 90, "mean_return": 21.5, "mean_length": 21.5, ...}
 //                        {"steps": 25000, "evaluation": 480.2, "deviation": 12.0, "again": false}
-//   OUT/tensorboard/     "rollout/mean_return", "rollout/episodes", "rollout/steps_per_second", "learner/kl", ...,
-//                        "evaluation/mean_return", "evaluation/again"
+//   OUT/tensorboard/     "rollout/mean_return", "rollout/mean_length", "rollout/episodes", "rollout/steps_per_second",
+//                        "learner/kl", ..., "evaluation/mean_return", "evaluation/again"
 //
 // One thread at a time.
 //

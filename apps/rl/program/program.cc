@@ -72,6 +72,7 @@ int list() {
   };
   print("algorithms", algorithm_names());
   print("environments", registered_envs());
+  print("prefixes of environments, as in gym:LunarLander-v3", registered_prefixes());
   print("presets", preset_names());
   return 0;
 }

@@ -1,5 +1,6 @@
 #include "apps/rl/program/record.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -50,7 +51,11 @@ class Recording {
   [[nodiscard]] std::optional<double> force() const {
     const ConstRows actions = std::as_const(actions_).view();
     if (actions.dtype() != DType::kFloat32 || actions.width() != 1) return {};
-    return static_cast<double>(actions.as<float>()[0]);
+    const double given = static_cast<double>(actions.as<float>()[0]);
+    if (!policy_.env.rescale_action) return given;
+    const auto& bounds = std::get<Box>(made_.innermost().specs().action_space);  // what the environment was given
+    const double share = (std::clamp(given, -1.0, 1.0) + 1) / 2;
+    return bounds.low_of(0) + share * (bounds.high_of(0) - bounds.low_of(0));
   }
   void add(ConstRows observation, std::optional<double> action, FrameWriter& out) {
     const Space& space = made_.innermost().specs().observation_space;

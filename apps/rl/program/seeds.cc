@@ -254,6 +254,7 @@ int train_seeds(const TrainCommand& command) {
     RunConfig config = command.config;
     (void)task_of(config).value();  // what is wrong with it is said once, not by every seed
     apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
+    fmt::print(stderr, "{}", settings_text(config));
     return SeedRuns(command).run();
   } catch (const troupe::Error& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -35,8 +35,8 @@ constexpr std::int64_t kMostPoints = 2000;  // of a learning curve
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
   std::vector<Metric> out;
-  constexpr std::array kShown{"kl",       "entropy", "explained_variance", "staleness",
-                              "td_error", "q",       "critic_loss",        "alpha"};
+  constexpr std::array kShown{"loss",    "critic_loss",        "actor_loss", "kl",       "td_error",
+                              "entropy", "explained_variance", "q",          "alpha",    "staleness"};
   for (const char* name : kShown) {
     if (const std::optional<double> value = log.last(name)) out.push_back({name, *value});
   }
@@ -135,6 +135,7 @@ class TrainingRun {
             .steps_this_run = log_.steps - resumed_from_,
             .seconds = elapsed(),
             .mean_return = log_.mean_return(),
+            .mean_length = log_.mean_length(),
             .metrics = worth_a_look(log_)};
   }
 
@@ -252,6 +253,9 @@ class TrainingRun {
       if (log_.episodes == 0) fmt::print("{}: {} steps\n", how, log_.steps);  // it played none: bc
       else fmt::print("{}: {} steps, mean return {:.1f}\n", how, log_.steps, log_.mean_return());
     }
+    if (log_.episodes > 0)
+      fmt::print("last {} episodes: mean return {:.1f}, interquartile mean {:.1f}, mean length {:.1f} steps\n",
+                 log_.recent.size(), log_.mean_return(), log_.interquartile_mean_return(), log_.mean_length());
     report_gate();
     if (stopped_) fmt::print("ended by a callback\n");
     if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
@@ -263,7 +267,10 @@ class TrainingRun {
 
   void report_gate() const {
     const Gate& gate = copies_.gate();
-    if (gate.copies().empty()) return;
+    if (gate.copies().empty()) {
+      fmt::print("without exploration: no copy was played (--evaluate-every plays some, 'evaluate' the policy)\n");
+      return;
+    }
     fmt::print("without exploration: best copy {:.1f}, last copy {:.1f}\n", *copies_.best_mean(),
                gate.copies().back().mean);
     if (!gate.options().threshold) return;
@@ -316,6 +323,7 @@ int train(const TrainCommand& command) {
     if (resumed && resumed->policy.spec != task.policy)
       troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();
     apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
+    fmt::print(stderr, "{}", settings_text(config));
     for (std::uint64_t failures = 0;; ++failures) {
       if (const auto code = TrainingRun(command, config, task, resumed).run(failures))
         return *code;

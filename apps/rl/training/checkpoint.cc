@@ -195,7 +195,7 @@ StateDict arrays_of(const TrainingLog& log) {
     learning_steps.push_back(point.steps);
     learning.insert(learning.end(), point.values.begin(), point.values.end());
   }
-  out.put("recent", log.recent);
+  out.put("recent", log.recent), out.put("recent_lengths", log.recent_lengths);
   const auto put_copies = [&](const std::string& name, std::span<const CopyResult> copies) {
     std::vector<std::int64_t> steps;
     std::vector<double> means;
@@ -227,6 +227,8 @@ TrainingLog log_of(const json::object& words, const StateDict& arrays) {
   out.solved_seconds = words.at("solved_seconds").to_number<double>();
   out.recent = arrays.get<float>("recent");
   if (out.recent.size() > kReturnWindow) throw std::invalid_argument("its log has too many returns");
+  if (arrays.has("recent_lengths")) out.recent_lengths = arrays.get<std::int64_t>("recent_lengths");  // not of old
+  if (out.recent_lengths.size() > out.recent.size()) throw std::invalid_argument("its log has too many lengths");
   const auto get_copies = [&](const std::string& name) {
     const auto& steps = arrays.get<std::int64_t>(name + "_steps");
     const auto& means = arrays.get<double>(name, 2 * steps.size());

@@ -83,7 +83,8 @@ void FragmentRunner::take_step(std::uint32_t step, std::vector<EpisodeEnd>& epis
   }
   const EpisodeEnds ends = made_.env().ends();
   for (std::size_t k = 0; k < ends.env.size(); ++k) {
-    episodes.push_back({.step = step, .episode_return = static_cast<float>(ends.returns[k])});
+    episodes.push_back(
+        {.step = step, .episode_return = static_cast<float>(ends.returns[k]), .length = ends.lengths[k]});
     const std::size_t row = first + ends.env[k];
     if (terminated_[row] != 0) continue;
     const ConstRows final_obs = ends.final_obs.row(k);

@@ -57,7 +57,9 @@ double PerturbationRunner::episode(std::span<const float> params, std::uint64_t 
     const EpisodeEnds ends = made_.env().ends();
     if (ends.env.empty()) continue;
     steps_ += steps;
-    episodes_.push_back({.step = steps_ - 1, .episode_return = static_cast<float>(ends.returns[0])});
+    episodes_.push_back({.step = steps_ - 1,
+                         .episode_return = static_cast<float>(ends.returns[0]),
+                         .length = ends.lengths[0]});
     return ends.returns[0];
   }
 }

@@ -71,6 +71,8 @@ std::string training_json(const TrainingOutcome& o) {
                    {"updates", log.updates},
                    {"faults", std::move(faults)},
                    {"mean_return", log.mean_return()},
+                   {"interquartile_mean_return", log.interquartile_mean_return()},
+                   {"mean_length", log.mean_length()},
                    {"seconds", log.seconds},
                    {"steps_per_second", o.seconds_this_run > 0 ? steps_this_run / o.seconds_this_run : 0.0},
                    {"resumed_from_steps", o.resumed_from},

@@ -21,8 +21,9 @@ struct TrainingOutcome {
 };
 
 /// Keys: solved, solved_steps, solved_seconds (null until solved), steps, seconds, steps_per_second, mean_return,
-/// episodes, updates, evaluations ([[steps, mean, deviation], ...]) and gate (null where there is none), the settings,
-/// the files, and curve: [[steps, mean return], ...].
+/// interquartile_mean_return and mean_length (of the last 100 episodes; lengths in steps), episodes, updates,
+/// evaluations ([[steps, mean, deviation], ...]) and gate (null where there is none), the settings, the files, and
+/// curve: [[steps, mean return], ...].
 [[nodiscard]] std::string training_json(const TrainingOutcome& outcome);
 [[nodiscard]] std::string evaluation_json(const Policy& policy, const Evaluation& evaluation);
 

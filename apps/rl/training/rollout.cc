@@ -154,7 +154,8 @@ void RolloutWorker::record_endings(std::uint32_t step, std::vector<EpisodeEnd>& 
   const EpisodeEnds ends = made_.env().ends();
   for (std::size_t k = 0; k < ends.env.size(); ++k) {
     const std::size_t sample = step * options_.num_envs + ends.env[k];
-    episodes.push_back({.step = step, .episode_return = static_cast<float>(ends.returns[k])});
+    episodes.push_back(
+        {.step = step, .episode_return = static_cast<float>(ends.returns[k]), .length = ends.lengths[k]});
     if (terminated_[sample] != 0) continue;  // nothing to bootstrap from
     final_rows_.push_back(sample);
     const ConstRows last = ends.final_obs.row(k);

@@ -56,6 +56,7 @@ struct RolloutOptions {
 struct EpisodeEnd {
   std::uint32_t step = 0;  // of the rollout, from 0
   float episode_return = 0;
+  std::int64_t length = 0;  // in steps
 };
 
 class RolloutWorker {

@@ -4,11 +4,33 @@
 #include <numeric>
 #include <utility>
 
+#include "apps/rl/training/statistics.h"
+
 namespace rl {
 
-double TrainingLog::mean_return() const {
+namespace {
+
+template <class T>
+double mean_of(const std::vector<T>& numbers) {
+  if (numbers.empty()) return 0;
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
+}
+
+template <class T>
+void push_into_window(std::vector<T>& window, T value) {
+  if (window.size() == kReturnWindow) window.erase(window.begin());
+  window.push_back(value);
+}
+
+}  // namespace
+
+double TrainingLog::mean_return() const { return mean_of(recent); }
+double TrainingLog::mean_length() const { return mean_of(recent_lengths); }
+
+double TrainingLog::interquartile_mean_return() const {
   if (recent.empty()) return 0;
-  return std::accumulate(recent.begin(), recent.end(), 0.0) / static_cast<double>(recent.size());
+  const ScoreMatrix scores{.runs = recent.size(), .tasks = 1, .values = {recent.begin(), recent.end()}};
+  return aggregate(Aggregate::kInterquartileMean, scores);
 }
 
 void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::size_t num_envs, std::size_t horizon,
@@ -20,8 +42,8 @@ void TrainingLog::add(std::span<const std::vector<EpisodeEnd>> workers, std::siz
   const auto envs = static_cast<std::int64_t>(num_envs * workers.size());
   for (const EpisodeEnd& episode : ended) {
     ++episodes;
-    if (recent.size() == kReturnWindow) recent.erase(recent.begin());
-    recent.push_back(episode.episode_return);
+    push_into_window(recent, episode.episode_return);
+    push_into_window(recent_lengths, episode.length);
     if (!solved() && threshold && recent.size() == kReturnWindow && mean_return() >= *threshold) {
       solved_steps = steps + envs * (episode.step + 1);
       solved_seconds = seconds_now;

@@ -43,6 +43,7 @@ struct TrainingLog {
   FaultCounts faults = {};         // episodes that were broken off: none of them is in `episodes`
   double seconds = 0;              // spent so far, resumed runs included
   std::vector<float> recent = {};       // returns of the last episodes, oldest first, at most kReturnWindow
+  std::vector<std::int64_t> recent_lengths = {};  // of the same episodes, in steps, as far as they are known
   std::vector<CurvePoint> curve = {};   // at most one point a round, once an episode has ended
   std::vector<std::string> metrics = {};   // names, those of the first update
   std::vector<UpdatePoint> learning = {};  // at most one point a round
@@ -62,6 +63,10 @@ struct TrainingLog {
 
   /// Of the episodes in the window; 0 when there is none.
   [[nodiscard]] double mean_return() const;
+  /// In steps; 0 when there is none.
+  [[nodiscard]] double mean_length() const;
+  /// Of the returns in the window without the lowest and the highest quarter of them; 0 when there is none.
+  [[nodiscard]] double interquartile_mean_return() const;
   [[nodiscard]] bool solved() const { return solved_steps >= 0; }
 };
 

@@ -86,8 +86,9 @@ std::vector<EpisodeEnd> TransitionRunner::play(std::span<const float> params, co
                   .next_obs = std::as_const(step_.obs).view(),
                   .ends = ends,
                   .next_mask = mask_});
-    for (const double episode_return : ends.returns)
-      episodes.push_back({.step = step, .episode_return = static_cast<float>(episode_return)});
+    for (std::size_t k = 0; k < ends.env.size(); ++k)
+      episodes.push_back(
+          {.step = step, .episode_return = static_cast<float>(ends.returns[k]), .length = ends.lengths[k]});
     std::swap(obs_, step_.obs);
   }
   return episodes;
