@@ -213,6 +213,25 @@ TEST(Masks, DQ2_TargetsTakeTheBestOfWhatIsAllowed) {
   EXPECT_EQ(double_dqn_target(sum, online, target, other), 6);
 }
 
+TEST(Masks, DQ2_ALearnersTargetsTakeTheBestOfWhatIsAllowed) {
+  const RunConfig config = config_on("dqn", "Gates-v0");
+  const Task task = task_of(config).value();
+  const auto target = [&](const std::vector<std::uint8_t>& mask) {  // of the first update, of one row
+    OwnedSamples batch(transition_columns(task.specs.observation_space, task.specs.action_space, 4), 1);
+    batch.column("next_obs").as<float>()[1] = 1, batch.column("discount").as<float>()[0] = 1;
+    std::ranges::copy(mask, batch.column(kNextMaskColumn).as<std::uint8_t>().begin());
+    const SampleView view = batch.view();
+    const UpdateReport report = make_learner(config, task.policy)->update(std::span(&view, 1));
+    return std::ranges::find(report.metrics, std::string("target"), &Metric::name)->value;
+  };
+  const std::vector<double> each{target({1, 0, 0, 0}), target({0, 1, 0, 0}), target({0, 0, 1, 0}),
+                                 target({0, 0, 0, 1})};
+  EXPECT_LT(std::ranges::min(each), std::ranges::max(each));
+  EXPECT_NEAR(target({1, 1, 1, 1}), std::ranges::max(each), 1e-6);
+  EXPECT_NEAR(target({1, 1, 0, 0}), std::max(each[0], each[1]), 1e-6);
+  EXPECT_NEAR(target({0, 0, 1, 1}), std::max(each[2], each[3]), 1e-6);
+}
+
 TEST(Masks, TRR8_DqnToo) {
   for (const bool double_q : {false, true}) {
     RunConfig config = config_on("dqn", "Gates-v0");
