@@ -9,6 +9,7 @@
 #include <troupe/troupe.h>
 
 #include "apps/rl/learners/learner.h"
+#include "apps/rl/samples/fragments.h"
 #include "apps/rl/samples/sample_batch.h"
 #include "apps/rl/training/rollout.h"
 
@@ -39,7 +40,6 @@ struct DrawnBatches {
 
 /// Who chose a fragment's actions, where that was not the runner itself.
 struct InferenceReport {
-  std::int64_t version = 0;  // updates before the oldest parameters that it was played by
   double batch_rows = 0;     // mean of the rows that were chosen for together
 };
 
@@ -48,6 +48,7 @@ struct RolloutReport {
   std::vector<EpisodeEnd> episodes;
   Moments deltas;
   FaultCounts faults{};
+  std::optional<FragmentId> fragment = {};  // of a fragment
   std::optional<InferenceReport> inference = {};
 };
 

@@ -59,11 +59,14 @@ std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float
 
 FragmentActor::FragmentActor(const FragmentRunnerOptions& options,
                              std::optional<troupe::ActorHandle<InferenceActor>> inference)
-    : runner_(in_this_life(options)), inference_(std::move(inference)) {}
+    : runner_(in_this_life(options)),
+      next_{.runner = options.runner, .incarnation = in_this_life(options).life},
+      inference_(std::move(inference)) {}
 
-std::tuple<SampleBatch, RolloutReport> FragmentActor::play(troupe::Array<float> params, const Moments& moments) {
+std::tuple<SampleBatch, RolloutReport> FragmentActor::play(troupe::Array<float> params, std::int64_t version,
+                                                           const Moments& moments) {
   runner_.sync(moments);
-  return give(runner_.play(params.span()));
+  return give(runner_.play(params.span()), version);
 }
 
 /// INF-2: until it has these parameters, whoever gave them, or newer ones.
@@ -92,16 +95,21 @@ std::tuple<SampleBatch, RolloutReport> FragmentActor::play_by_others(ParamsRef p
     oldest = std::min(oldest.value_or(chosen.version), chosen.version);
     batch_rows += static_cast<double>(chosen.batch_rows), ++steps;
   });
-  std::tuple<SampleBatch, RolloutReport> out = give(std::move(episodes));
-  std::get<RolloutReport>(out).inference = {.version = oldest.value_or(version), .batch_rows = batch_rows / steps};
+  std::tuple<SampleBatch, RolloutReport> out = give(std::move(episodes), oldest.value_or(version));
+  std::get<RolloutReport>(out).inference = {.batch_rows = batch_rows / steps};
   return out;
 }
 
-std::tuple<SampleBatch, RolloutReport> FragmentActor::give(std::vector<EpisodeEnd> episodes) {
+std::tuple<SampleBatch, RolloutReport> FragmentActor::give(std::vector<EpisodeEnd> episodes,
+                                                           std::int64_t version) {
   const SampleLayout layout(runner_.columns(), runner_.rows());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   runner_.write(layout, memory.data());
-  return {batch_of(layout, std::move(memory)), report_of(runner_, std::move(episodes))};
+  RolloutReport report = report_of(runner_, std::move(episodes));
+  report.fragment = next_;
+  report.fragment->version = version;
+  ++next_.sequence;
+  return {batch_of(layout, std::move(memory)), std::move(report)};
 }
 
 TransitionActor::TransitionActor(const TransitionRunnerOptions& options, const std::optional<StateDict>& resumed)

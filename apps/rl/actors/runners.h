@@ -41,16 +41,19 @@ class FragmentActor {
   /// `inference`: who chooses its actions, or nobody else does.
   FragmentActor(const FragmentRunnerOptions& options, std::optional<troupe::ActorHandle<InferenceActor>> inference);
 
-  std::tuple<SampleBatch, RolloutReport> play(troupe::Array<float> params, const Moments& moments);
-  /// By the inference actor, which has these parameters at least; `version`: updates before them.
+  /// `version`: updates before these parameters.
+  std::tuple<SampleBatch, RolloutReport> play(troupe::Array<float> params, std::int64_t version,
+                                              const Moments& moments);
+  /// By the inference actor, which has these parameters at least.
   std::tuple<SampleBatch, RolloutReport> play_by_others(ParamsRef params, std::int64_t version,
                                                         const Moments& moments);
 
  private:
   [[nodiscard]] ChosenActions ask(const Observations& seen, const ParamsRef& params);
-  std::tuple<SampleBatch, RolloutReport> give(std::vector<EpisodeEnd> episodes);
+  std::tuple<SampleBatch, RolloutReport> give(std::vector<EpisodeEnd> episodes, std::int64_t version);
 
   FragmentRunner runner_;
+  FragmentId next_;  // of the next fragment, but for its version
   std::optional<troupe::ActorHandle<InferenceActor>> inference_;
 };
 

@@ -71,9 +71,9 @@ Round AsyncLoop::round() {
 
 void AsyncLoop::order_from(std::size_t runner) {
   auto [batch, report] =
-      inference_.empty() ? runners_[runner].call<&FragmentActor::play>(*params_, moments_)
+      inference_.empty() ? runners_[runner].call<&FragmentActor::play>(*params_, version_, moments_)
                          : runners_[runner].call<&FragmentActor::play_by_others>(*params_, version_, moments_);
-  under_way_.push_back({.runner = runner, .version = version_, .batch = batch, .report = report});
+  under_way_.push_back({.runner = runner, .batch = batch, .report = report});
 }
 
 AsyncLoop::Fragment AsyncLoop::next_fragment() {
@@ -82,10 +82,18 @@ AsyncLoop::Fragment AsyncLoop::next_fragment() {
   // An environment may take any time for its steps; who waits too long presses Ctrl-C.
   const auto ready = troupe::wait(reports, {.num_returns = 1}).ready;
   const auto at = std::ranges::find_if(under_way_, [&](const Fragment& one) { return one.report == ready.front(); });
-  if (!inference_.empty()) at->version = troupe::get(at->report).inference.value().version;
+  auto report = troupe::try_get(at->report);
+  if (!report.ok() && !is_loss(report.error())) report.error().raise();  // ALG-1: it stays under way
+  if (report.ok()) at->seen = std::move(*report);
   Fragment out = std::move(*at);
   under_way_.erase(at);
   return out;
+}
+
+/// Neither lost (ASL-3), nor one that was taken before (ASL-1), nor too old.
+bool AsyncLoop::is_wanted(const Fragment& fragment) {
+  if (!fragment.seen || !taken_.take(fragment.id())) return false;
+  return version_ - fragment.id().version <= config_.impala.max_staleness;
 }
 
 /// Fragments for one update; whoever gave one plays on with the present parameters.
@@ -93,7 +101,7 @@ void AsyncLoop::choose() {
   while (open_.chosen.size() < config_.impala.fragments_per_update) {
     Fragment fragment = next_fragment();
     order_from(fragment.runner);
-    if (version_ - fragment.version <= config_.impala.max_staleness) open_.chosen.push_back(std::move(fragment));
+    if (is_wanted(fragment)) open_.chosen.push_back(std::move(fragment));
     else ++thrown_away_;
   }
   std::vector<troupe::ObjectRef<SampleBatch>> batches;
@@ -113,16 +121,14 @@ void AsyncLoop::leave_out_lost_fragments(const troupe::Error& error) {
 }
 
 Round AsyncLoop::end(UpdateReply reply) {
-  std::vector<RolloutReport> reports;
-  for (const Fragment& fragment : open_.chosen) reports.push_back(troupe::get(fragment.report));
   Round round{.ended = {}, .num_envs = config_.num_envs, .horizon = config_.horizon, .update = {}};
   double staleness = 0, batch_rows = 0;
-  for (RolloutReport& report : reports) {
-    if (report.inference) batch_rows += report.inference->batch_rows / static_cast<double>(reports.size());
-    add_report(std::move(report), moments_, round);
+  const auto count = static_cast<double>(open_.chosen.size());
+  for (Fragment& fragment : open_.chosen) {
+    staleness += static_cast<double>(version_ - fragment.id().version) / count;
+    if (fragment.seen->inference) batch_rows += fragment.seen->inference->batch_rows / count;
+    add_report(std::move(*fragment.seen), moments_, round);
   }
-  for (const Fragment& fragment : open_.chosen)
-    staleness += static_cast<double>(version_ - fragment.version) / static_cast<double>(open_.chosen.size());
   reply.report.metrics.push_back({"staleness", staleness});
   reply.report.metrics.push_back({"thrown_away", static_cast<double>(thrown_away_)});
   if (!inference_.empty()) reply.report.metrics.push_back({"inference_rows", batch_rows});

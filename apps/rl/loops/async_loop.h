@@ -13,6 +13,7 @@
 // Promises: ALG-1, ALG-2 (runners begin new episodes). One thread at a time.
 //
 // ASL-1  A fragment is consumed once, or thrown away once: steps of the run are those of fragments that were consumed.
+//        It says who gave it (FragmentId); one that comes again is thrown away and counted (FLG-1).
 // ASL-2  Runners never wait for the learner while fewer than max_outstanding of their fragments are unread, and never
 //        run further ahead: that is the back-pressure.
 // ASL-3  Fragments that are lost with their node are thrown away, and their update is made of others: the death of a
@@ -26,6 +27,7 @@
 
 #include "apps/rl/actors/runners.h"
 #include "apps/rl/loops/algorithm.h"
+#include "apps/rl/loops/fragment_ledger.h"
 #include "apps/rl/loops/learner_group.h"
 
 namespace rl {
@@ -42,9 +44,10 @@ class AsyncLoop final : public Algorithm {
  private:
   struct Fragment {
     std::size_t runner = 0;
-    std::int64_t version = 0;  // updates before its parameters
     troupe::ObjectRef<SampleBatch> batch;
     troupe::ObjectRef<RolloutReport> report;
+    std::optional<RolloutReport> seen = {};  // once it is ready; none then: it was lost with its node
+    [[nodiscard]] const FragmentId& id() const { return seen->fragment.value(); }
   };
   struct Open {
     std::vector<Fragment> chosen = {};
@@ -54,6 +57,7 @@ class AsyncLoop final : public Algorithm {
   void order_from(std::size_t runner);
   /// The next one that is ready, of those that are under way.
   Fragment next_fragment();
+  [[nodiscard]] bool is_wanted(const Fragment& fragment);
   void choose();
   /// ASL-3; throws `error` when that was no fragment's loss.
   void leave_out_lost_fragments(const troupe::Error& error);
@@ -66,6 +70,7 @@ class AsyncLoop final : public Algorithm {
   std::vector<troupe::ActorHandle<FragmentActor>> runners_;
   std::optional<ParamsRef> params_;
   std::int64_t version_ = 0, thrown_away_ = 0;
+  FragmentLedger taken_;
   std::deque<Fragment> under_way_;  // in the order of their calls
   Open open_;
   std::string note_;

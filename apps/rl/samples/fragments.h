@@ -23,6 +23,14 @@
 
 namespace rl {
 
+/// Which one it is: no two fragments of a run have one runner, incarnation and sequence.
+struct FragmentId {
+  std::uint32_t runner = 0;
+  std::uint32_t incarnation = 0;  // restarts of the runner before it
+  std::int64_t sequence = 0;      // fragments that this incarnation gave before it
+  std::int64_t version = 0;       // updates before the oldest parameters that it was played by
+};
+
 /// Where a runner writes.
 struct FragmentOut {
   Rows obs, action;
