@@ -4,8 +4,8 @@ run by one worker that nobody disturbed, and no temporary file is left. GEN-1, G
 
 exactly_once_matrix_test.py DATAGEN TROUPE CASES...: formats that the build lacks are skipped (77), and under
 TROUPE_REQUIRE_DATA a failure. A generator or a format that `datagen list` shows and that has no line here fails.
-MatrixTest gives each pair one number of workers, and some pairs a second node. WholeTest.test_GENERATOR is the whole
-product, and FullDiskTest fills a disk between kills: these are for tests/run --deep.
+MatrixTest gives every second pair one number of workers, and some pairs a second node. WholeTest.test_GENERATOR is the
+whole product, and FullDiskTest fills a disk between kills: these are for tests/run --deep.
 """
 import itertools
 import json
@@ -44,6 +44,12 @@ FORMATS = {
 
 def pairs():
     return [(g, f) for g, f in itertools.product(GENERATORS, FORMATS) if f != "minari" or g == "trajectories"]
+
+
+def every_second():
+    """Of each generator every second format, and of each format every second generator."""
+    generators, formats = list(GENERATORS), list(FORMATS)
+    return [(g, f) for g, f in pairs() if f == "minari" or (generators.index(g) + formats.index(f)) % 2 == 0]
 
 
 def checkpoint(path):
@@ -211,9 +217,9 @@ class MatrixTest(MatrixCase):
         self.assertEqual(set(re.findall(r"^  (\S+)", generators, re.M)), set(GENERATORS))
         self.assertEqual(set(re.findall(r"^  (\S+)", formats, re.M)), set(FORMATS))
 
-    def test_every_generator_in_every_format(self):
+    def test_every_generator_in_every_second_format(self):
         victims, killed = itertools.cycle(itertools.permutations(("worker", "coordinator", "driver"))), []
-        for (generator, kind), workers in zip(pairs(), itertools.cycle((2, 1, 8))):
+        for (generator, kind), workers in zip(every_second(), itertools.cycle((2, 1, 8))):
             with self.subTest(generator=generator, format=kind, workers=workers):
                 digest = self.undisturbed(generator, kind)
                 if digest is None:
