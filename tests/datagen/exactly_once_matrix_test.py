@@ -175,20 +175,6 @@ class MatrixCase(ProgramCase):
             with open(f"{out}/data/{name}", "rb") as one, open(f"{undisturbed}/data/{name}", "rb") as other:
                 self.assertEqual(one.read(), other.read(), name)
 
-    def children(self, pid):
-        """The process and all below it."""
-        parents = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
-            except OSError:
-                pass
-        found = [pid]
-        for parent in found:
-            found += parents.get(parent, [])
-        return found
-
     def kill_all(self, node):
         for pid in self.children(node):
             try:

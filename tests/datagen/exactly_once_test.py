@@ -83,20 +83,6 @@ class ExactlyOnceCase(ProgramCase):
             time.sleep(0.002)
         return running.poll() is None
 
-    def children(self, pid):
-        """The process and all below it."""
-        parents = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
-                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
-            except OSError:
-                pass
-        found = [pid]
-        for parent in found:
-            found += parents.get(parent, [])
-        return found
-
     def two_nodes(self, before=()):
         self.clusters = True
         first = json.loads(self.troupe("start", "--head", "--cpus", 1, "--object-store-memory", "128MB", "--json"))

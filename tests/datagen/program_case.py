@@ -105,6 +105,20 @@ class ProgramCase(unittest.TestCase):
                 pass
         return sorted(found)
 
+    def children(self, pid):
+        """The process and all below it."""
+        parents = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                    parents.setdefault(int(file.read().rsplit(")", 1)[1].split()[1]), []).append(int(name))
+            except OSError:
+                pass
+        found = [pid]
+        for parent in found:
+            found += parents.get(parent, [])
+        return found
+
     def journal_holder(self, out):
         """The process that has a journal of this data set open: the coordinator's."""
         for pid in self.processes("troupe-worker"):
