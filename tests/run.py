@@ -1,7 +1,7 @@
 """Builds Troupe and passes all its tests: on a fresh Debian 12 this one command does everything.
 
-Every test runs once; what fails has failed. The last line is 'N passed, N failed, N skipped'; every failure and every
-skip stands above it, with its reason.
+Every test runs once; what fails has failed. The last line is 'N passed, N failed, N skipped'. Above it stands every
+failure, with the end of what it printed, and every skip, with its reason.
 Exit code: 0 all passed, 1 something failed, 2 wrong usage.
 """
 import argparse
@@ -16,18 +16,20 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SANITIZERS = ["asan", "tsan", "ubsan"]
 DEEP = "^deep$"  # the label of tests that only --deep runs
 DEEP_FUZZ_SECONDS = 120
+SHOWN_LINES = 80  # of what a failed test printed, again at the end, where it is looked for
 
 
 class Tally:
-    """What has passed, failed and been skipped so far; one name each."""
+    """What has passed, failed and been skipped so far; one name each, and what the failed ones printed."""
 
     def __init__(self):
-        self.passed, self.failed, self.skipped = 0, [], []
+        self.passed, self.failed, self.skipped, self.output = 0, [], [], {}
 
-    def add(self, other):
+    def add(self, other, prefix=""):
         self.passed += other.passed
-        self.failed += other.failed
-        self.skipped += other.skipped
+        self.failed += [prefix + name for name in other.failed]
+        self.skipped += [(prefix + name, why) for name, why in other.skipped]
+        self.output.update({prefix + name: text for name, text in other.output.items()})
 
 
 def say(text):
@@ -44,7 +46,9 @@ def cases_of_program(name, text, tally):
     for case in sorted(set(re.findall(r"^\[  SKIPPED \] (\S+) \(\d+ ms\)", text, re.M))):
         tally.skipped.append((f"{name}.{case}", skip_reason(text, case)))
     failed = sorted(set(re.findall(r"^\[  FAILED  \] (\S+) \(\d+ ms\)", text, re.M)))
-    tally.failed += [f"{name}.{case}" for case in failed]
+    for case in failed:
+        tally.failed.append(f"{name}.{case}")
+        tally.output[f"{name}.{case}"] = text[text.find(f"[ RUN      ] {case}\n"):].split(f"\n[  FAILED  ] {case} (")[0]
     return bool(failed)
 
 
@@ -79,6 +83,7 @@ def read_results(path):
                 tally.failed.append(f"{name} (not run: {message or status})")
         elif not (whole and cases_of_program(name, text, tally)):
             tally.failed.append(name)
+            tally.output[name] = text
     return results
 
 
@@ -125,9 +130,7 @@ def run_preset(preset, options, tally):
     if code and not counted.failed:
         counted.failed.append(f"{preset}: ctest ended with code {code}")
     prefix = "" if preset == "check" else f"{preset}: "
-    tally.passed += counted.passed
-    tally.failed += [prefix + name for name in counted.failed]
-    tally.skipped += [(prefix + name, why) for name, why in counted.skipped]
+    tally.add(counted, prefix)
     for seconds, name in slowest(os.path.join(build, "test_results.xml")):
         print(f"slowest: {seconds:6.1f} s  {prefix}{name}")
 
@@ -200,6 +203,8 @@ def main():
         print(f"skipped: {name}: {why}")
     for name in tally.failed:
         print(f"FAILED: {name}")
+        for line in tally.output.get(name, "").strip().splitlines()[-SHOWN_LINES:]:
+            print(f"  | {line}")
     if tally.passed == 0 and not tally.failed:
         tally.failed.append("nothing was tested")
         print("FAILED: nothing was tested")

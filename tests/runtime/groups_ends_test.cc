@@ -185,7 +185,7 @@ void frozen_in_an_operation_and_back() {
       Folder folder;
       const std::string name = std::string(p.name) + "-back" + std::to_string(frozen);
       Ranks ranks = ranks_on(p.nodes);
-      tc::create_group(ranks, {.name = name, .timeout = 4s});
+      tc::create_group(ranks, {.name = name, .timeout = 2s});
       const int victim = pid_of(ranks[std::size_t(frozen)]);
       auto working = all<&Rank::works>(ranks, name, folder / "a");
       CHECK(eventually([&] { return count(folder / "a") == 3; }));

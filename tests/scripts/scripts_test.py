@@ -71,6 +71,8 @@ class RunTest(unittest.TestCase):
                          ["t.A.Fails", "whole.A.Fails", "crashed", "missing (not run: Unable to find executable)"])
         self.assertEqual(tally.skipped, [("t.A.Skips", "no GPU here"), ("whole.A.Skips", "no toolkit"),
                                          ("script", "no clang")])
+        self.assertEqual(tally.output["whole.A.Fails"], "[ RUN      ] A.Fails")
+        self.assertIn("A.Dies", tally.output["crashed"])
 
     def judge(self, code, passed):
         """What tests/run counts when ctest ends with this code and says {test: passed}; the commands that it ran."""
