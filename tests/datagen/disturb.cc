@@ -4,7 +4,8 @@
 //   DATAGEN_DISTURB="CALL PATTERN NTH ACTION"   the NTH CALL (from the NTH on: "NTH+") on a file whose path is like
 //                                               PATTERN (fnmatch), before it is made: KILL, STOP, or the number of
 //                                               the errno that it fails with; a writev is a write
-//   DATAGEN_DISTURB_COUNT=FILE                  has a byte for each such call of all processes; FILE.pid: where the NTH was
+//   DATAGEN_DISTURB_COUNT=FILE                  has a byte for each such call of all processes; FILE.pid: the process
+//                                               of the last one
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -16,6 +17,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -57,12 +59,12 @@ bool fails(std::string_view call, const char* path) {
   const std::string file = std::getenv("DATAGEN_DISTURB_COUNT");
   const long now = count(file), nth = std::atol(rule().nth.c_str());
   if (now != nth && !(now > nth && rule().nth.ends_with('+'))) return false;
-  if (now == nth) {  // the first one alone: a later one may be killed in the middle of writing
-    const std::string pid = std::to_string(::getpid());
-    const int fd = open_raw(file + ".pid", O_WRONLY);
-    ::syscall(SYS_write, fd, pid.data(), pid.size());
-    ::close(fd);
-  }
+  // In one step over what another one wrote: each may be killed at any moment, because the others have failed.
+  char pid[12];
+  const int length = std::snprintf(pid, sizeof pid, "%10d", ::getpid());
+  const int fd = open_raw(file + ".pid", O_WRONLY);
+  ::syscall(SYS_write, fd, pid, length);
+  ::close(fd);
   if (rule().action == "KILL") ::kill(::getpid(), SIGKILL);
   if (rule().action == "STOP") return ::kill(::getpid(), SIGSTOP) != 0;
   errno = std::atoi(rule().action.c_str());

@@ -82,7 +82,7 @@ class InterleavingsTest(ProgramCase):
             with self.subTest(point=point, code=errno.errorcode[code]):
                 out = self.disturbed((point[0], point[1], f"{point[2]}+"), code)
                 said = "".join(self.running.communicate(timeout=60))
-                self.assertIsNotNone(self.victim(), "there is such a call")
+                self.assertIsNotNone(self.victim(), f"there is such a call: {said}")
                 self.assertIn(self.running.returncode, (0, 1), said)
                 if self.running.returncode == 1:
                     self.assertIn(os.strerror(code), said)
@@ -111,7 +111,7 @@ class InterleavingsTest(ProgramCase):
             with self.subTest(point=point):
                 out = self.disturbed(point, "KILL")
                 said = "".join(self.running.communicate(timeout=60))
-                self.assertIsNotNone(self.victim(), "there is such a call")
+                self.assertIsNotNone(self.victim(), f"there is such a call: {said}")
                 driver = self.victim() == self.running.pid
                 self.assertEqual(self.running.returncode, -signal.SIGKILL if driver else 0, said)
                 self.until("nobody is left", lambda: not self.processes("troupe-worker"))
