@@ -277,8 +277,9 @@ def check_alone(tree, compiler, flags, cache_file, jobs):
                 cache = json.load(file)
         except ValueError:
             cache = {}
-    version = subprocess.run([compiler, "--version"], capture_output=True,
-                             text=True).stdout.split("\n")[0] + " ".join(flags)
+    # Without its first word, the name by which the compiler was called: c++ and g++ are one.
+    said = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
+    version = said.split(" ", 1)[-1] + " " + " ".join(flags)
     headers = [
         path for path in tree.text
         if path.endswith(".h") and not any(path.startswith(prefix) for prefix in rules.NOT_ALONE)
