@@ -2,8 +2,9 @@
 // for it: loaded before the C library (LD_PRELOAD).
 //
 //   DATAGEN_DISTURB="CALL PATTERN NTH ACTION"   the NTH CALL (from the NTH on: "NTH+") on a file whose path is like
-//                                               PATTERN (fnmatch), before it is made: KILL, STOP, or the number of
-//                                               the errno that it fails with; a writev is a write
+//                                               PATTERN (fnmatch), before it is made: KILL, STOP, SLOW and
+//                                               milliseconds that it takes longer, or the number of the errno that it
+//                                               fails with; a writev is a write
 //   DATAGEN_DISTURB_COUNT=FILE                  has a byte for each such call of all processes; FILE.pid: the process
 //                                               of the last one
 #include <dlfcn.h>
@@ -67,6 +68,7 @@ bool fails(std::string_view call, const char* path) {
   ::close(fd);
   if (rule().action == "KILL") ::kill(::getpid(), SIGKILL);
   if (rule().action == "STOP") return ::kill(::getpid(), SIGSTOP) != 0;
+  if (rule().action.starts_with("SLOW")) return ::usleep(1000 * std::atoi(rule().action.c_str() + 4)) != 0;
   errno = std::atoi(rule().action.c_str());
   return true;
 }

@@ -39,7 +39,7 @@ class InterleavingsTest(ProgramCase):
         self.digest_wanted = self.result(self.path("undisturbed"))["digest"]
         self.turn = 0
 
-    def disturbed(self, point, action):
+    def disturbed(self, point, action, *arguments):
         """A run in a new folder in which that happens; the folder."""
         self.turn += 1
         out = self.path(f"{self.turn}/set")
@@ -48,7 +48,8 @@ class InterleavingsTest(ProgramCase):
         self.count = self.path(f"count-{self.turn}")
         environment = {**self.environment, "LD_PRELOAD": self.DISTURB, "DATAGEN_DISTURB_COUNT": self.count,
                        "DATAGEN_DISTURB": f"{call} {pattern} {nth} {action}"}
-        self.running = subprocess.Popen([self.PROGRAM, *map(str, ("run", *JOB, "--out", out, "--troupe-cpus", 2))],
+        self.running = subprocess.Popen([self.PROGRAM, *map(str, ("run", *JOB, "--out", out, "--troupe-cpus", 2,
+                                                                 *arguments))],
                                         env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE)
         self.addCleanup(self.end, self.running)
@@ -134,6 +135,49 @@ class InterleavingsTest(ProgramCase):
                 if self.running.returncode == 1:
                     self.assertIn("taken over", said)
                 self.check(out)
+
+    def test_a_coordinator_that_stands_still_is_replaced(self):  # DRN-4, from its first call on
+        for point in (JOURNAL[2], JOURNAL[3], ("fsync", "*/set", 1), COMMIT[2]):
+            with self.subTest(point=point):
+                out = self.disturbed(point, "STOP", "--commit-timeout", 0.5)
+                said = "".join(self.running.communicate(timeout=60))
+                self.assertIsNotNone(self.victim(), f"there is such a call: {said}")
+                self.assertEqual(self.running.returncode, 0, said)
+                self.assertIn("the coordinator has not answered for 0.5 s: another one takes its place", said)
+                self.check(out)
+
+    def test_a_slow_disk_is_no_coordinator_that_stands_still(self):  # DRN-4: it has twice the time, and so on
+        out = self.disturbed((*COMMIT[2][:2], "1+"), "SLOW1500", "--commit-timeout", 0.5)
+        said = "".join(self.running.communicate(timeout=60))
+        self.assertEqual(self.running.returncode, 0, said)
+        for seconds in (0.5, 1):
+            self.assertIn(f"the coordinator has not answered for {seconds} s: another one takes its place", said)
+        self.assertNotIn("has not answered for 4 s", said)
+        self.check(out)
+
+    def test_ctrl_c_does_not_wait_for_a_coordinator_that_stands_still(self):  # DRN-1, CRD-4
+        out = self.disturbed(COMMIT[2], "STOP")
+        self.until("it happened", self.victim)
+        self.running.send_signal(signal.SIGINT)
+        said = "".join(self.running.communicate(timeout=30))  # a commit has a minute
+        self.assertEqual(self.running.returncode, 130, said)
+        self.assertEqual(self.processes("troupe-worker"), [])
+        self.datagen("run", *JOB, "--out", out)
+        self.check(out)
+
+    def test_it_is_said_for_whom_the_start_waits(self):
+        out = self.disturbed(("open", "*/manifest/*.token", 1), "STOP")
+        victim = self.until("it happened", self.victim)
+        self.assertNotEqual(victim, self.running.pid)
+        said = ""
+        while "waiting for node" not in said:
+            line = self.running.stderr.readline()
+            self.assertTrue(line, f"it ended before: {said}")
+            said += line
+        os.kill(victim, signal.SIGCONT)
+        said += "".join(self.running.communicate(timeout=60))
+        self.assertEqual(self.running.returncode, 0, said)
+        self.check(out)
 
 
 if __name__ == "__main__":

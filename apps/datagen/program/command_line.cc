@@ -207,7 +207,7 @@ void add_run_flags(CLI::App& app, RunSettings& settings) {
   add_seconds(app, "--shard-timeout", settings.shard_timeout,
               "Seconds after which a shard counts as hanging, and is tried again (none)");
   add_seconds(app, "--commit-timeout", settings.commit_timeout,
-              "Seconds after which a coordinator that does not answer a commit is replaced (60)");
+              "Seconds after which a coordinator that does not answer is replaced (60)");
   add_number(app, "--open-bytes", settings.open_bytes, 1, std::uint64_t{1} << 62,
              "Bytes of shards under way at a time")
       ->default_str(std::to_string(settings.open_bytes));

@@ -32,7 +32,9 @@ constexpr troupe::Duration kOldTasks = 2s;   // of a run that was killed: they e
 // Together below the grace that the runtime gives after Ctrl-C. What is not committed then the next run keeps (CRD-4).
 constexpr troupe::Duration kLastCommit = 3s, kOwnTasks = 6s;
 constexpr troupe::Duration kLongestCommit = 10min;  // after another failure
-constexpr troupe::Duration kLook = 1s;  // between two looks; what is longer has not been spent waiting
+constexpr troupe::Duration kBetweenLooks = 200ms;
+constexpr troupe::Duration kLook = 1s;  // from one look to the next at most; what is longer has not been spent waiting
+constexpr troupe::Duration kSayWhoIsAwaited = 5s;
 constexpr int kCoordinatorLives = 100;       // in a minute: each kill costs a few milliseconds
 
 double seconds_since(Clock::time_point start) {
@@ -107,6 +109,9 @@ class DatasetRun::Impl {
   void send_shards();
   void send(std::uint64_t shard, std::uint64_t tries);
   void send_group();
+  template <class T>
+  T answer_of(const troupe::ObjectRef<T>& ref);
+  void begin_patience();
   void look_after_coordinator();
   void wait_for_some();
   void take(OpenShard open);
@@ -170,9 +175,9 @@ void DatasetRun::Impl::begin() {
                                .max_task_retries = kCoordinatorLives,
                                .scheduling = troupe::NodeAffinity{.node_id = home}})
                      .remote(options);
-  report_.first_epoch = troupe::get(coordinator_.call<&Coordinator::epoch>());
+  report_.first_epoch = answer_of(coordinator_.call<&Coordinator::epoch>());
   begin_token();
-  const RunStart start = troupe::get(
+  const RunStart start = answer_of(
       coordinator_.call<&Coordinator::begin>(std::vector<std::string>(folders_.begin(), folders_.end())));
   for (const std::string& note : start.notes) events_.note(note);
   done_ = start.done;
@@ -211,14 +216,21 @@ void DatasetRun::Impl::begin_token() {
 /// Each node says whether it shares the folder, and whether it makes the same bytes.
 void DatasetRun::Impl::ask_nodes() {
   std::vector<troupe::ObjectRef<NodeAnswer>> answers;
+  std::vector<std::string> asked;
   for (const troupe::NodeRow& node : troupe::nodes()) {
     if (node.state != "ALIVE") continue;
+    asked.push_back(node.node_id);
     answers.push_back(troupe::task<&answer_for_node>
                           .options({.resources = {.cpus = 0},
                                     .scheduling = troupe::NodeAffinity{.node_id = node.node_id}})
                           .remote(place_ref_));
   }
-  for (const auto& ref : answers) {
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const auto& ref = answers[i];
+    // No deadline: a generator may load as long as it likes. Whoever waits is told for whom.
+    for (bool said = false; troupe::wait({ref}, {.num_returns = 1, .timeout = kSayWhoIsAwaited}).ready.empty();
+         said = true)
+      if (!said) events_.note(fmt::format("waiting for node {} to make the generator ready", asked[i]));
     const auto answer = troupe::try_get(ref);
     if (!answer.ok()) {
       if (answer.error().code() != troupe::ErrorCode::kNodeDied &&
@@ -284,13 +296,24 @@ void DatasetRun::Impl::send_group() {
   if (answer_ || made_.empty()) return;
   sent_ = std::exchange(made_, {});
   answer_ = coordinator_.call<&Coordinator::commit>(sent_, report_.first_epoch);
+  begin_patience();
+}
+
+/// What the coordinator says before there are shards. DRN-4.
+template <class T>
+T DatasetRun::Impl::answer_of(const troupe::ObjectRef<T>& ref) {
+  begin_patience();
+  while (troupe::wait({ref}, {.num_returns = 1, .timeout = kBetweenLooks}).ready.empty()) look_after_coordinator();
+  return troupe::get(ref);
+}
+
+void DatasetRun::Impl::begin_patience() {
   waited_ = {};
   looked_ = Clock::now();
 }
 
-/// DRN-4.
+/// DRN-4. While it is waited for.
 void DatasetRun::Impl::look_after_coordinator() {
-  if (!answer_) return;
   const auto now = Clock::now();
   waited_ += std::min<troupe::Duration>(now - std::exchange(looked_, now), kLook);  // we may have stood still ourselves
   if (waited_ < patience_) return;
@@ -306,8 +329,9 @@ void DatasetRun::Impl::wait_for_some() {
   refs.reserve(open_.size() + 1);
   if (answer_) refs.emplace_back(answer_);
   for (const OpenShard& open : open_) refs.emplace_back(open.ref);
-  auto first = troupe::wait(refs, {.num_returns = 1, .timeout = 200ms});
-  if (first.ready.empty()) return look_after_coordinator();
+  auto first = troupe::wait(refs, {.num_returns = 1, .timeout = kBetweenLooks});
+  if (answer_ && first.ready.empty()) look_after_coordinator();
+  if (first.ready.empty()) return;
   if (!first.pending.empty()) {  // whatever else is there already
     auto more = troupe::wait(first.pending, {.num_returns = first.pending.size(), .timeout = troupe::Duration::zero()});
     first.ready.insert(first.ready.end(), more.ready.begin(), more.ready.end());
@@ -315,7 +339,7 @@ void DatasetRun::Impl::wait_for_some() {
   std::set<const void*> ready;
   for (const troupe::AnyRef& ref : first.ready) ready.insert(ref.pointer().get());
   if (answer_ && ready.contains(troupe::AnyRef(answer_).pointer().get())) take_answer();
-  look_after_coordinator();
+  if (answer_) look_after_coordinator();
   std::vector<OpenShard> taken;
   const auto is_ready = [&](const OpenShard& open) { return ready.contains(troupe::AnyRef(open.ref).pointer().get()); };
   for (OpenShard& open : open_)
