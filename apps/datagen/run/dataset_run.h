@@ -10,9 +10,9 @@
 //        and no temporary: another run goes on from there.
 // DRN-2  The group that was sent and not answered when a coordinator died is sent again to its next life.
 // DRN-3  A shard is given up after `retries` attempts beside the first one.
-// DRN-4  A coordinator that does not answer within `commit_timeout`, at the start or to a commit, is ended, and its next
-//        life is asked again. From then on it has twice the time, and so on: a slow disk is not a process that stands
-//        still.
+// DRN-4  A coordinator that does not answer within `commit_timeout`, at the start or to a commit, is ended, and its
+//        next life is asked again. From then on it has twice the time, and so on: a slow disk is not a process that
+//        stands still.
 #pragma once
 
 #include <chrono>
