@@ -2,7 +2,7 @@
 replay, an inference actor, a learner, an idle one; and the Python process of a gym: environment.
 
 ASL-1 and ROL: steps of a run are those that were consumed, whoever died. LAC-1, LGR-2: only a learner's death ends the
-run, and it is named; with a checkpoint the run goes on from there.
+run, and it is named; the run goes on from its checkpoint, or from the beginning where it has none yet.
 """
 import json
 import os
@@ -195,6 +195,27 @@ class KillsTest(unittest.TestCase):
                 if back < len(steps):
                     self.assertEqual(steps[back:], list(range(went_on + steps_of_a_round, total + 1, steps_of_a_round)))
                 self.assertEqual(steps[-1], total)
+
+    def test_a_learner_before_the_first_checkpoint(self):
+        looks = {}
+
+        def learns(folder):
+            """Who works by himself now, and has for a while: in the first round the runners have ended before."""
+            self.assertEqual(self.lines(folder), [], "still in the first round")
+            before, now = dict(looks), {pid: self.processor_time(pid) for pid in self.workers()}
+            looks.update(now)
+            busiest = max(now, key=now.get, default=None)
+            return busiest is not None and now[busiest] >= 50 and all(
+                now[pid] == before.get(pid) for pid in now if pid != busiest) and now[busiest] > before.get(busiest, 0)
+
+        victim, code, said, folder = self.run_and_kill(
+            "before", lambda workers: max(workers, key=self.processor_time),
+            ("--env", "MountainCar-v0", "--hidden", "512,512", "--num-envs", "16", "--horizon", "256", "--epochs", "8",
+             "--steps", "8192"), learns)
+        self.assertIn(code, (0, 3), said)
+        self.assertRegex(said, rf"LearnerActor is dead[^\n]*pid {victim}\b|\(pid {victim}\), died")
+        self.assertIn("failure 1 of 3: beginning again, as there is no checkpoint yet", said)
+        self.check_steps(folder, 8192, 8192)
 
     def test_one_of_two_learners(self):
         for rank in (0, 1):  # of those who have calculated most

@@ -96,13 +96,19 @@ class TrainingRun {
     }
     log_.threshold = task_.specs.reward_threshold;
     log_.point_every = config.total_steps / kMostPoints;
-    algorithm_ = make_algorithm(config, task_, resume_point(resumed));
-    if (const std::string note = algorithm_->resume_note(); !note.empty()) progress_.note("resumed: " + note);
   }
 
-  /// The exit code; none when somebody died and the run can go on from its checkpoint. `failures`: how often it did.
-  std::optional<int> run(std::uint64_t failures) {
+  /// The exit code; none when somebody died and the run can go on from its checkpoint, or from its beginning where it
+  /// has not got one. `failures`: how often it did.
+  std::optional<int> run(const std::optional<Checkpoint>& resumed, std::uint64_t failures) {
     bool interrupted = false;
+    try {
+      algorithm_ = make_algorithm(config_, task_, resume_point(resumed));
+    } catch (const troupe::Error& error) {
+      if (can_go_on_after(error, failures)) return std::nullopt;
+      throw;
+    }
+    if (const std::string note = algorithm_->resume_note(); !note.empty()) progress_.note("resumed: " + note);
     try {
       while (!done() || algorithm_->begun()) one_round(may_go_on());
       copies_.finish();
@@ -112,17 +118,21 @@ class TrainingRun {
       if (in_round_ || algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
       while (in_round_ || algorithm_->begun()) one_round(false);
     } catch (const troupe::Error& error) {
-      if ((checkpointed_ || failures > 0) && failures < command_.max_failures && is_death(error)) {
-        progress_.note(fmt::format("after {} steps: {}", log_.steps, error.what()));
-        return std::nullopt;
-      }
+      if (can_go_on_after(error, failures)) return std::nullopt;
       return failed(error);
     }
     show(true);
     return finish(interrupted);
   }
+  [[nodiscard]] bool checkpointed() const { return checkpointed_; }
 
  private:
+  [[nodiscard]] bool can_go_on_after(const troupe::Error& error, std::uint64_t failures) {
+    if (failures >= command_.max_failures || !is_death(error)) return false;
+    progress_.note(fmt::format("after {} steps: {}", log_.steps, error.what()));
+    return true;
+  }
+
   [[nodiscard]] double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
   [[nodiscard]] double steps_per_second() const {
     const double seconds = elapsed();
@@ -324,12 +334,17 @@ int train(const TrainCommand& command) {
       troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();
     apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
     fmt::print(stderr, "{}", settings_text(config));
+    bool checkpointed = false;
     for (std::uint64_t failures = 0;; ++failures) {
-      if (const auto code = TrainingRun(command, config, task, resumed).run(failures))
-        return *code;
-      resumed = load_checkpoint(command.checkpoint).value();
-      fmt::print(stderr, "failure {} of {}: going on from the checkpoint of {} steps\n", failures + 1,
-                 command.max_failures, resumed->log.steps);
+      {
+        TrainingRun run(command, config, task, resumed);
+        if (const auto code = run.run(resumed, failures)) return *code;
+        checkpointed = checkpointed || run.checkpointed();
+      }
+      if (checkpointed) resumed = load_checkpoint(command.checkpoint).value();
+      fmt::print(stderr, "failure {} of {}: {}\n", failures + 1, command.max_failures,
+                 resumed ? fmt::format("going on from the checkpoint of {} steps", resumed->log.steps)
+                         : "beginning again, as there is no checkpoint yet");
     }
   } catch (const troupe::Error& error) {
     fmt::print(stderr, "{}\n", error.what());
