@@ -127,6 +127,8 @@ void add_run(CLI::App& app, Context& context) {
       ->type_name("HOST:PORT|FILE");
   verb->add_option("command", flags->command, "The program and its arguments, after --");
   verb->positionals_at_end(true);
+  verb->footer("Exit codes: the program's own, 128 + the signal that ended it; before it has begun: 1 a node did not "
+               "start, 2 wrong usage or no such program, 3 no node of the cluster here.");
   verb->callback([flags, &context] { context.code = run_verb(flags->nodes, flags->cluster, flags->command); });
 }
 

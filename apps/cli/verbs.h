@@ -2,6 +2,7 @@
 // line its exit code is put into `code`.
 //
 //   0  done      1  the job or check failed      2  wrong usage      3  no cluster reached
+//   run: the program's own, 128 + the signal that ended it
 //
 // Thread rule: called by main, once.
 #pragma once

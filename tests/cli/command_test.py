@@ -57,6 +57,7 @@ class CommandTest(unittest.TestCase):
     def test_every_verb_has_help(self):
         for verb in VERBS:
             self.assertIn("Usage", self.troupe(verb, "--help", code=0).stdout)
+        self.assertIn("the program's own, 128 + the signal", self.troupe("run", "--help", code=0).stdout)
 
     def test_wrong_usage_is_2(self):
         for arguments in ([], ["fly"], ["start"], ["start", "--head", "--address",

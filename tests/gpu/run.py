@@ -133,7 +133,7 @@ class Programs:
         return None
 
 
-# Several ranks on one GPU are correct and slow: the recipe takes time slices (docs/gpu.md).
+# Several ranks on one GPU are correct and slow: it gives them time slices.
 COLLECTIVES = (
     ("NCCL, one rank", "gpu_collectives", ["one"]),
     ("NCCL, two ranks on one GPU", "gpu_collectives", ["ranks", "2"]),

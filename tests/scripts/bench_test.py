@@ -328,13 +328,15 @@ class PageTest(unittest.TestCase):
         self.assertIn("<!-- bench ^a/ -->", left)
 
     def test_the_pages_of_this_project_have_marks_that_find_rows(self):
-        names = [row["row"] for row in fixed_rows()]
+        names, shown = [row["row"] for row in fixed_rows()], {}
         for page in ("README.md", *(os.path.join("docs", name) for name in ("performance.md", "datagen.md"))):
             with open(os.path.join(ROOT, page), encoding="utf-8") as file:
                 marks = [match["what"] for match in tables.MARK.finditer(file.read()) if match["kind"] == ""]
             self.assertTrue(marks, page)
             for what in marks:
                 self.assertTrue(any(re.search(what, name) for name in names), f"{page}: {what}")
+            shown[page] = {name for name in names if any(re.search(what, name) for what in marks)}
+        self.assertEqual(shown["README.md"] & shown[os.path.join("docs", "datagen.md")], set())
 
 
 class MeasureTest(unittest.TestCase):

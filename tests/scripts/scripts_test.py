@@ -158,6 +158,13 @@ class AcceptTest(unittest.TestCase):
         self.accept.ROOT = self.accept.ROOT + " and there"
         self.assertEqual(self.row([0]), (True, 1))
 
+    def test_what_is_recorded_names_no_folder_of_this_machine(self):
+        record, soak = self.record(), os.path.join(tempfile.gettempdir(), "soak-1")
+        with contextlib.redirect_stdout(io.StringIO()):
+            record.run("soak", ["sh", "-c", f"echo FAILED: logs in {soak}; echo to {self.accept.ROOT}/build"], cwd=None)
+        run = self.record().data["runs"][0]
+        self.assertEqual((run["failed"], run["last"]), (["FAILED: logs in soak-1"], "to build"))
+
     def test_a_tag_that_moved_is_refused(self):
         self.record().save()
         with self.assertRaisesRegex(SystemExit, "use a new tag"):
