@@ -167,6 +167,30 @@ TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
   EXPECT_NE(got.error().message().find("make no checkpoint"), std::string::npos) << got.error().message();
 }
 
+// NPG-1. What the user typed, or the run that wrote the file, is not asked about.
+TEST(CheckpointFile, RCK2_AProgramOfSomebodyElsesIsRefusedBeforeTheEnvironmentIsMade) {
+  Folder folder;
+  ASSERT_TRUE(fs::create_directory(folder / "shared"));
+  fs::permissions(folder / "shared", fs::perms::all);
+  write(folder / "shared" / "python", "#!/bin/false\n");
+  Checkpoint named = sample();
+  named.config.env.python = named.policy.env.python = folder / "shared/python";
+  ASSERT_TRUE(save_checkpoint(folder / "c.bin", named).ok());
+  for (const troupe::ErrorPtr& error : {load_checkpoint(folder / "c.bin").error_ptr(),
+                                        load_policy(folder / "c.bin").error_ptr()}) {
+    ASSERT_NE(error, nullptr);
+    EXPECT_EQ(error->code(), troupe::ErrorCode::kInvalidArgument);
+    EXPECT_NE(error->message().find("a file names the program"), std::string::npos) << error->message();
+    EXPECT_EQ(error->message().find("damaged"), std::string::npos) << error->message();
+  }
+  const auto ours = load_checkpoint(folder / "c.bin", {.python = named.config.env.python});
+  ASSERT_TRUE(ours.ok()) << ours.error().message();
+  EXPECT_EQ(ours->config, named.config);
+  // A prefix does not hide what is run.
+  for (const char* id : {"gym:X-v0", "throw:gym:X-v0", "exit:stall:gym:X-v0"})
+    EXPECT_FALSE(check_programs({.id = id, .python = folder / "shared/python"}).ok()) << id;
+}
+
 TEST(CheckpointFile, APolicyIsAnArrayALayer) {
   Folder folder;
   const Policy policy = sample().policy;

@@ -1,6 +1,7 @@
 """rl as a user meets it: any environment, settings from flags and files, going on, playing, and its messages."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -103,6 +104,23 @@ class RlTest(ProgramTest):
         self.assertEqual(result["config"]["activation"], "relu")
         _, err = self.train(1, "r", "--resume", f"{self.root}/p/checkpoint.bin", "--hidden", "8")
         self.assertIn("another environment or network", err)
+
+    def test_a_python_that_was_typed_is_not_asked_about_and_one_that_a_file_names_is(self):
+        os.mkdir(f"{self.root}/shared")
+        os.chmod(f"{self.root}/shared", 0o777)
+        python = f"{self.root}/shared/python3"
+        shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py"), python)
+        short = ("--num-workers", "1", "--num-envs", "2", "--horizon", "16")
+        self.train(0, "p", "--env", "gym:count", "--python", python, *short, "--steps", "64")
+        self.assertTrue(os.path.exists(f"{self.root}/p/policy.bin"))
+        resumed = ("--resume", f"{self.root}/p/checkpoint.bin", "--steps", "128")
+        _, err = self.train(1, "q", *resumed)
+        self.assertRegex(err, "a file names the program .* or name one with --python")
+        self.train(0, "q", *resumed, "--python", python)
+        self.assertEqual(self.result("q")["resumed_from_steps"], 64)
+        for file in ("policy.bin", "checkpoint.bin"):
+            _, err = self.run_rl(1, "evaluate", f"{self.root}/p/{file}", "--episodes", "1")
+            self.assertIn("a file names the program", err)
 
     def test_faults_are_counted_by_their_kind(self):
         self.train(3, "f", "--env", "throw:CartPole-v1", "--env-kwargs", '{"p": 0.02}', "--steps", "4096")

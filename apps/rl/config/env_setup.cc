@@ -64,7 +64,6 @@ std::vector<Setting> settings_of(EnvSetup& setup) {
 }
 
 troupe::Status check_programs(const EnvSetup& setup) {
-  if (!setup.id.starts_with("gym:")) return {};
   return apps::check_named_program(
       setup.python, "It is the Python of its environment: if it is trusted, let it and its folders be your own");
 }

@@ -41,8 +41,8 @@ struct EnvSetup {
 /// Those of the environment, for the list of a run.
 [[nodiscard]] std::vector<Setting> settings_of(EnvSetup& setup);
 
-/// For a setup that a file gave (a policy, a checkpoint): InvalidArgumentError where making it would run a program that
-/// somebody else could have put there (NPG-1).
+/// For a setup that a file gave (a policy, a checkpoint): InvalidArgumentError where it names a program that somebody
+/// else could have put there (NPG-1), whatever the environment: a prefix before "gym:" hides it.
 [[nodiscard]] troupe::Status check_programs(const EnvSetup& setup);
 
 /// The moments that runners learn together, in this order: of observations, of returns; only those in use.

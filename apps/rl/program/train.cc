@@ -51,6 +51,22 @@ GateOptions gate_options(const RunConfig& config, const Task& task) {
   return out;
 }
 
+/// What the user typed is not asked about; a file that names another Python is (NPG-1).
+Checkpoint to_resume(const TrainCommand& command) {
+  LoadOptions options;
+  if (const boost::json::value* python = command.given.if_contains("python"))
+    options.python = python->as_string();
+  auto loaded = load_checkpoint(command.resume, options);
+  if (!loaded.ok() && loaded.error().code() == troupe::ErrorCode::kInvalidArgument && !options.python)
+    troupe::InvalidArgumentError(loaded.error().message() + "; or name one with --python").raise();
+  return std::move(loaded).value();
+}
+
+/// One that this run has written.
+Checkpoint own_checkpoint(const TrainCommand& command, const RunConfig& config) {
+  return load_checkpoint(command.checkpoint, {.python = config.env.python}).value();
+}
+
 std::optional<ResumePoint> resume_point(const std::optional<Checkpoint>& resumed) {
   if (!resumed) return std::nullopt;
   return ResumePoint{.steps = resumed->log.steps,
@@ -232,9 +248,9 @@ class TrainingRun {
                             .checkpoint = command_.checkpoint};
     checkpoint().value();
     if (!interrupted) {
-      const auto saved = load_checkpoint(command_.checkpoint);  // what was written is what is kept as policy
+      const Checkpoint saved = own_checkpoint(command_, config_);  // what was written is what is kept as policy
       outcome.policy = command_.out / "policy.bin";
-      save_policy(outcome.policy, saved.value().policy).value();
+      save_policy(outcome.policy, saved.policy).value();
     }
     const std::string title = fmt::format("{} on {}, seed {}", config_.algo, config_.env.id, config_.seed);
     apps::write_file(outcome.picture, learning_curve_svg(log_, title)).value();
@@ -311,7 +327,7 @@ int train(const TrainCommand& command) {
     for (const auto& path : {command.checkpoint, command.json, command.out / "policy.bin"})
       apps::check_writable(path).value();
     std::optional<Checkpoint> resumed;
-    if (!command.resume.empty()) resumed = load_checkpoint(command.resume).value();
+    if (!command.resume.empty()) resumed = to_resume(command);
     auto over = resumed ? command.over(resumed->config) : troupe::Result<RunConfig>(command.config);
     if (!over.ok()) {
       fmt::print(stderr, "{}\n", over.error().message());
@@ -327,7 +343,7 @@ int train(const TrainCommand& command) {
     for (std::uint64_t failures = 0;; ++failures) {
       if (const auto code = TrainingRun(command, config, task, resumed).run(failures))
         return *code;
-      resumed = load_checkpoint(command.checkpoint).value();
+      resumed = own_checkpoint(command, config);
       fmt::print(stderr, "failure {} of {}: going on from the checkpoint of {} steps\n", failures + 1,
                  command.max_failures, resumed->log.steps);
     }

@@ -297,20 +297,27 @@ troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoi
   return apps::write_safetensors(path, words, arrays);
 }
 
-troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
+troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
   const auto contents = read(path);
   if (!contents.ok()) return contents.error_ptr();
   if (contents->kind == kPolicyKind) {
     return troupe::SerializationError(path.string() +
                                       " is a policy, not a checkpoint: it can be evaluated, not resumed");
   }
+  auto config = checked(path, kCheckpointKind,
+                        [&] { return config_of(contents->words("run").at("config").as_object()); });
+  if (!config.ok()) return config.error_ptr();
+  RunConfig here = *config;
+  here.device = "cpu";  // wherever it learned
+  if (options.python) here.env.python = *options.python;
+  else if (troupe::Status trusted = check_programs(here.env); !trusted.ok())
+    return troupe::InvalidArgumentError(fmt::format("{}: {}", path.string(), trusted.error().message()));
   return checked(path, kCheckpointKind, [&] {
     Checkpoint out;
     out.policy = policy_of(contents->words("policy"));
     const json::object run = contents->words("run");
-    out.config = config_of(run.at("config").as_object());
-    check_programs(out.config.env).value();  // the next line makes an environment
-    const Task task = task_of(out.config).value();
+    out.config = std::move(*config);
+    const Task task = task_of(here).value();
     // Training goes on with the network that its configuration makes.
     if (out.policy.spec != task.policy || out.policy.env != out.config.env)
       throw std::invalid_argument("its network is not that of its settings");
@@ -319,8 +326,6 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
     out.parts = state.get_all(kParts);
     if (floats_in(contents->file) < learned_numbers(out.config, task.policy))  // before memory is asked for
       throw std::invalid_argument("its arrays are not those of its networks");
-    RunConfig here = out.config;
-    here.device = "cpu";  // wherever it learned
     const std::unique_ptr<Learner> learner = make_learner(here, task.policy);
     learner->restore(out.learner);  // it can be gone on with
     out.policy.params.assign(learner->params().begin(), learner->params().end());
