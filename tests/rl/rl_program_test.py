@@ -105,6 +105,38 @@ class RlTest(ProgramTest):
         _, err = self.train(1, "r", "--resume", f"{self.root}/p/checkpoint.bin", "--hidden", "8")
         self.assertIn("another environment or network", err)
 
+    def test_a_resumed_run_of_another_setup_begins_new_episodes_or_is_refused_and_keeps_its_checkpoint(self):
+        short = ("--num-workers", "1", "--num-envs", "2", "--horizon", "16", "--keep-going")
+        runs = {"ppo": ((*short, "--steps", "64"), ("--clip-reward", "0.5")),
+                "dqn": ((*short, "--algo", "dqn", "--steps", "64", "--learning-starts", "32"), ("--n-step", "3")),
+                "sac": ((*short, "--algo", "sac", "--env", "Pendulum-v1", "--steps", "64", "--learning-starts", "32"),
+                        ("--noise", "colored"))}
+        for algo, (settings, other) in runs.items():
+            with self.subTest(algo):
+                self.train(0 if algo == "sac" else 3, algo, *settings)
+                checkpoint = f"{self.root}/{algo}/checkpoint.bin"
+                with open(checkpoint, "rb") as file:
+                    before = file.read()
+                for flag in ("--normalize-reward", "--normalize-observation"):
+                    _, err = self.train(1, algo, "--resume", checkpoint, flag, "--steps", "128")
+                    self.assertIn(f"the checkpoint was made without {flag}", err)
+                with open(checkpoint, "rb") as file:
+                    self.assertEqual(file.read(), before)
+                _, err = self.train(0 if algo == "sac" else 3, algo, "--resume", checkpoint, *other, "--steps", "128")
+                self.assertIn(f"with another {other[0][2:].replace('-', '_')}, environments begin new episodes", err)
+                self.assertEqual(self.result(algo)["steps"], 128)
+
+    def test_a_first_round_that_fails_leaves_the_checkpoint_that_it_went_on_from(self):
+        self.train(3, "p", "--num-workers", "1", "--num-envs", "2", "--horizon", "16", "--steps", "64")
+        checkpoint = f"{self.root}/p/checkpoint.bin"
+        with open(checkpoint, "rb") as file:
+            before = file.read()
+        _, err = self.train(1, "p", "--resume", checkpoint, "--learning-rate", "1e30", "--max-grad-norm", "1e30",
+                            "--steps", "128")
+        self.assertIn("after 64 steps", err)
+        with open(checkpoint, "rb") as file:
+            self.assertEqual(file.read(), before)
+
     def test_a_python_that_was_typed_is_not_asked_about_and_one_that_a_file_names_is(self):
         os.mkdir(f"{self.root}/shared")
         os.chmod(f"{self.root}/shared", 0o777)

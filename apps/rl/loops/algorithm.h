@@ -67,6 +67,7 @@ struct ResumePoint {
   std::int64_t steps = 0;
   Moments moments;
   AlgorithmState state;
+  RunConfig config = {};  // that it was saved with
 };
 
 [[nodiscard]] std::unique_ptr<Algorithm> make_algorithm(const RunConfig& config, const Task& task,

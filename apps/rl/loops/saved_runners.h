@@ -3,6 +3,8 @@
 //   parts: "runners/shape" [how many, environments of each], "runners/0/...", "runners/1/...", ...
 //
 // SVR-1  All runners go on, or none does: a batch of some old and some new episodes would be no run's.
+// SVR-2  They go on only as what they were: of the same shape, environment, n_step and noise. Others begin new
+//        episodes, and the note says why.
 #pragma once
 
 #include <cstddef>

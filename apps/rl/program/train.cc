@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -71,7 +72,19 @@ std::optional<ResumePoint> resume_point(const std::optional<Checkpoint>& resumed
   if (!resumed) return std::nullopt;
   return ResumePoint{.steps = resumed->log.steps,
                      .moments = resumed->policy.moments,
-                     .state = {.learner = resumed->learner, .parts = resumed->parts}};
+                     .state = {.learner = resumed->learner, .parts = resumed->parts},
+                     .config = resumed->config};
+}
+
+/// The moments of a run are those of what it normalizes: there are none to go on with of anything else.
+troupe::Status check_normalized(const EnvSetup& was, const EnvSetup& now) {
+  for (const auto& [name, before, after] :
+       {std::tuple("normalize-observation", was.normalize_observation, now.normalize_observation),
+        std::tuple("normalize-reward", was.normalize_reward, now.normalize_reward)})
+    if (before != after)
+      return troupe::InvalidArgumentError(fmt::format("the checkpoint was made {} --{}: it cannot go on {} it",
+                                                      before ? "with" : "without", name, after ? "with" : "without"));
+  return {};
 }
 
 /// Somebody is gone whom nobody replaces: going on from a checkpoint helps, where it would not against a mistake.
@@ -216,10 +229,12 @@ class TrainingRun {
     return saved;
   }
 
-  /// What was learned before stays: LRN-3.
+  /// What was learned before stays: LRN-3. Where nothing was gained since, what it went on from is not written over: it
+  /// may lack what could not be restored.
   int failed(const troupe::Error& error) {
     show(true);
     fmt::print(stderr, "after {} steps of seed {}: {}\n", log_.steps, config_.seed, error.what());
+    if (log_.steps == resumed_from_) return kExitFailed;
     try {
       if (const troupe::Status saved = checkpoint(); saved.ok())
         fmt::print(stderr, "checkpoint {}\n", command_.checkpoint.string());
@@ -336,6 +351,7 @@ int train(const TrainCommand& command) {
     RunConfig config = std::move(*over);
     check_learner_gpus(config).value();
     Task task = task_of(config).value();
+    if (resumed) check_normalized(resumed->config.env, config.env).value();
     if (resumed && resumed->policy.spec != task.policy)
       troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();
     apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
