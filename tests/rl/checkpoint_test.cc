@@ -183,12 +183,26 @@ TEST(CheckpointFile, RCK2_AProgramOfSomebodyElsesIsRefusedBeforeTheEnvironmentIs
     EXPECT_NE(error->message().find("a file names the program"), std::string::npos) << error->message();
     EXPECT_EQ(error->message().find("damaged"), std::string::npos) << error->message();
   }
-  const auto ours = load_checkpoint(folder / "c.bin", {.python = named.config.env.python});
-  ASSERT_TRUE(ours.ok()) << ours.error().message();
-  EXPECT_EQ(ours->config, named.config);
+  for (const LoadOptions& options : {LoadOptions{.own = &named.config.env},
+                                     LoadOptions{.python = named.config.env.python}}) {
+    const auto ours = load_checkpoint(folder / "c.bin", options);
+    ASSERT_TRUE(ours.ok()) << ours.error().message();
+    EXPECT_EQ(ours->config, named.config);
+  }
   // A prefix does not hide what is run.
   for (const char* id : {"gym:X-v0", "throw:gym:X-v0", "exit:stall:gym:X-v0"})
     EXPECT_FALSE(check_programs({.id = id, .python = folder / "shared/python"}).ok()) << id;
+}
+
+TEST(CheckpointFile, ModulesOfTheWorkingFolderAreForNamesThatWereTyped) {
+  const EnvSetup plain{.id = "gym:X-v0"}, imports{.id = "gym:X-v0", .gym_import = "m"};
+  const EnvSetup inside{.id = "throw:gym:m:X-v0"};
+  EXPECT_TRUE(typed_modules(plain, {{"env", "gym:X-v0"}}));
+  EXPECT_TRUE(typed_modules(inside, {{"env", "throw:gym:m:X-v0"}}));
+  EXPECT_TRUE(typed_modules(imports, {{"gym_import", "m"}}));
+  EXPECT_FALSE(typed_modules(imports, {{"env", "gym:X-v0"}})) << "the import is the file's";
+  EXPECT_FALSE(typed_modules(inside, {{"gym_import", "m"}})) << "so is the module before the name";
+  EXPECT_FALSE(typed_modules(plain, {{"python", "python3"}}));
 }
 
 TEST(CheckpointFile, APolicyIsAnArrayALayer) {

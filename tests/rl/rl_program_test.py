@@ -24,14 +24,14 @@ class ProgramTest(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
-    def run_rl(self, code, *arguments):
-        done = subprocess.run([RL, *arguments], env=self.environment, text=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=240)
+    def run_rl(self, code, *arguments, **more):
+        done = subprocess.run([RL, *arguments], env=self.environment | more.pop("environment", {}), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=240, **more)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
-    def train(self, code, folder, *arguments):
-        return self.run_rl(code, "train", "--out", f"{self.root}/{folder}", *arguments)
+    def train(self, code, folder, *arguments, **more):
+        return self.run_rl(code, "train", "--out", f"{self.root}/{folder}", *arguments, **more)
 
     def result(self, folder):
         with open(f"{self.root}/{folder}/result.json", encoding="utf-8") as file:
@@ -153,6 +153,23 @@ class RlTest(ProgramTest):
         for file in ("policy.bin", "checkpoint.bin"):
             _, err = self.run_rl(1, "evaluate", f"{self.root}/p/{file}", "--episodes", "1")
             self.assertIn("a file names the program", err)
+
+    def test_a_file_has_nothing_run_that_lies_in_the_working_folder(self):
+        os.makedirs(f"{self.root}/bin"), os.makedirs(f"{self.root}/work")
+        shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py"),
+                    f"{self.root}/bin/python3")
+        settings = ("--env", "gym:count", "--num-workers", "1", "--num-envs", "2", "--horizon", "16")
+        path = {"PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        self.train(3, "p", *settings, "--steps", "64", environment=path)
+        with open(f"{self.root}/work/numpy.py", "w", encoding="utf-8") as file:
+            file.write("open('ran', 'w').close()\n")
+        here = {"cwd": f"{self.root}/work", "environment": {"PYTHONDONTWRITEBYTECODE": "1"}}
+        for file in ("policy.bin", "checkpoint.bin"):  # no Gymnasium, or no such environment
+            self.run_rl(1, "evaluate", f"{self.root}/p/{file}", "--episodes", "1", **here)
+        self.train(1, "q", "--resume", f"{self.root}/p/checkpoint.bin", "--steps", "128", **here)
+        self.assertEqual(os.listdir(f"{self.root}/work"), ["numpy.py"])
+        self.train(1, "q", *settings, **here)  # typed: as any module of a user's
+        self.assertIn("ran", os.listdir(f"{self.root}/work"))
 
     def test_faults_are_counted_by_their_kind(self):
         self.train(3, "f", "--env", "throw:CartPole-v1", "--env-kwargs", '{"p": 0.02}', "--steps", "4096")
@@ -442,5 +459,5 @@ class RlTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    RL = sys.argv[1]
+    RL = os.path.abspath(sys.argv[1])
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

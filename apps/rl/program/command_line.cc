@@ -236,6 +236,7 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
   auto config = config_from(train.given);
   if (!config.ok()) return config.error_ptr();
   train.config = std::move(*config);
+  train.config.env.working_folder = typed_modules(train.config.env, train.given);
   if (train.seeds > 0 && train.config.seed > std::numeric_limits<std::uint64_t>::max() - (train.seeds - 1))
     return troupe::InvalidArgumentError(fmt::format("there are no {} seeds from {} on", train.seeds,
                                                     train.config.seed));
@@ -254,6 +255,7 @@ troupe::Result<RunConfig> TrainCommand::over(RunConfig base) const {
                                                     std::string_view(algo->as_string())));
   if (troupe::Status status = assign_all(settings_of(base), given); !status.ok()) return status.error_ptr();
   if (troupe::Status device = check_device(base); !device.ok()) return device.error_ptr();
+  base.env.working_folder = typed_modules(base.env, given);
   return base;
 }
 

@@ -55,8 +55,11 @@ GateOptions gate_options(const RunConfig& config, const Task& task) {
 /// What the user typed is not asked about; a file that names another Python is (NPG-1).
 Checkpoint to_resume(const TrainCommand& command) {
   LoadOptions options;
-  if (const boost::json::value* python = command.given.if_contains("python"))
-    options.python = python->as_string();
+  const auto typed = [&](const char* name) {
+    const boost::json::value* word = command.given.if_contains(name);
+    return word == nullptr ? std::optional<std::string>() : std::string(word->as_string());
+  };
+  options.python = typed("python"), options.gym_import = typed("gym_import");
   auto loaded = load_checkpoint(command.resume, options);
   if (!loaded.ok() && loaded.error().code() == troupe::ErrorCode::kInvalidArgument && !options.python)
     troupe::InvalidArgumentError(loaded.error().message() + "; or name one with --python").raise();
@@ -65,7 +68,7 @@ Checkpoint to_resume(const TrainCommand& command) {
 
 /// One that this run has written.
 Checkpoint own_checkpoint(const TrainCommand& command, const RunConfig& config) {
-  return load_checkpoint(command.checkpoint, {.python = config.env.python}).value();
+  return load_checkpoint(command.checkpoint, {.own = &config.env}).value();
 }
 
 std::optional<ResumePoint> resume_point(const std::optional<Checkpoint>& resumed) {

@@ -284,6 +284,21 @@ troupe::Result<Policy> load_policy(const std::filesystem::path& path) {
   });
 }
 
+namespace {
+
+troupe::Status choose_programs(const LoadOptions& options, EnvSetup& env) {
+  if (options.own != nullptr) return env = *options.own, troupe::Status();
+  if (options.gym_import) {
+    env.gym_import = *options.gym_import;
+    env.working_folder = typed_modules(env, {{"gym_import", *options.gym_import}});
+  }
+  if (!options.python) return check_programs(env);
+  env.python = *options.python;
+  return {};
+}
+
+}  // namespace
+
 troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
   auto words = words_for(kCheckpointKind, checkpoint.policy);
   words["run"] = words_of(checkpoint.config, checkpoint.log);
@@ -309,8 +324,7 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path, co
   if (!config.ok()) return config.error_ptr();
   RunConfig here = *config;
   here.device = "cpu";  // wherever it learned
-  if (options.python) here.env.python = *options.python;
-  else if (troupe::Status trusted = check_programs(here.env); !trusted.ok())
+  if (troupe::Status trusted = choose_programs(options, here.env); !trusted.ok())
     return troupe::InvalidArgumentError(fmt::format("{}: {}", path.string(), trusted.error().message()));
   return checked(path, kCheckpointKind, [&] {
     Checkpoint out;

@@ -55,7 +55,8 @@ struct Checkpoint {
 
 /// With what a checkpoint's environment is made, where that is not what the file says.
 struct LoadOptions {
-  std::optional<std::string> python = {};  // the user's word, or of the run that wrote the file: it is not asked about
+  const EnvSetup* own = nullptr;  // of the run that wrote the file: nothing is asked about (NPG-1)
+  std::optional<std::string> python = {}, gym_import = {};  // that the user typed: nor is that
 };
 
 troupe::Status save_policy(const std::filesystem::path& path, const Policy& policy);
