@@ -386,6 +386,13 @@ class RlTest(ProgramTest):
         self.train(3, "q", *self.DQN, *self.SHARDS, "--dueling")
         self.assertEqual(self.parameters("p")[1], self.parameters("q")[1])
 
+    def test_more_shards_than_runners_are_all_filled(self):
+        self.train(3, "p", *self.DQN, "--replay-shards", "3", "--num-workers", "1", "--num-envs", "1")
+        arrays = self.arrays("p")
+        observations = [len(arrays[f"parts/replay/{i}/buffer/column/obs"]) for i in range(3)]
+        rounds = 1600 // 32
+        self.assertEqual(observations, [(rounds + 2 - i) // 3 * 32 * 16 for i in range(3)])  # four floats
+
     def test_an_off_policy_run_goes_on_with_its_replay_or_says_that_it_has_none(self):
         self.train(3, "p", *self.DQN)
         self.train(3, "q", "--resume", f"{self.root}/p/checkpoint.bin", "--steps", "3200")

@@ -76,6 +76,12 @@ Round OffPolicyLoop::run(bool another) {
   return end();
 }
 
+OffPolicyLoop::Shard& OffPolicyLoop::shard_of(std::size_t runner, std::int64_t done) {
+  const auto round = static_cast<std::size_t>(done / steps_of_a_round());
+  const std::size_t first = shards_.size() > runners_.size() ? round * runners_.size() : 0;
+  return shards_[(first + runner) % shards_.size()];
+}
+
 OffPolicyLoop::Open OffPolicyLoop::play(const ParamsRef& params, std::int64_t done) {
   Open open{.done = done};
   const PlayOrder order{.steps = config_.horizon,
@@ -84,7 +90,7 @@ OffPolicyLoop::Open OffPolicyLoop::play(const ParamsRef& params, std::int64_t do
   for (std::size_t i = 0; i < runners_.size(); ++i) {
     auto [batch, report] = runners_[i].call<&TransitionActor::play>(params, order, moments_);
     open.reports.push_back(report);
-    Shard& shard = shards_[i % shards_.size()];
+    Shard& shard = shard_of(i, done);
     shard.answers.push_back(shard.actor.call<&ReplayActor::add>(batch));
   }
   return open;
@@ -173,6 +179,7 @@ void OffPolicyLoop::learn(bool another) {
     if (reply.error().code() == troupe::ErrorCode::kCancelled) reply.error().raise();
     leave_out_dead_shards(reply.error());
     open_->update.reset();  // the learner has not learned from it: the others draw anew
+    if (!can_learn()) return;
   }
 }
 
@@ -185,7 +192,7 @@ void OffPolicyLoop::leave_out_dead_shards(const troupe::Error& error) {
 }
 
 void OffPolicyLoop::write_back() {
-  if (!config_.replay.prioritized) return;
+  if (!config_.replay.prioritized || !open_->reply) return;
   for (std::size_t i = 0; i < shards_.size(); ++i)
     shards_[i].answers.push_back(
         shards_[i].actor.call<&ReplayActor::write_back>(open_->drawn[i], open_->reply->errors[i]));
