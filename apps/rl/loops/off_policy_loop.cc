@@ -216,22 +216,24 @@ Weights OffPolicyLoop::weights() {
   return {.params = fetch(*params_), .moments = moments_};
 }
 
-troupe::Result<AlgorithmState> OffPolicyLoop::save() {
+troupe::Result<AlgorithmState> OffPolicyLoop::save(const SaveOptions& options) {
   std::vector<troupe::ObjectRef<StateDict>> replay;
   const auto learner_state = learners_.save();
-  for (const Shard& shard : shards_) replay.push_back(shard.actor.call<&ReplayActor::save>());
+  if (options.parts)
+    for (const Shard& shard : shards_) replay.push_back(shard.actor.call<&ReplayActor::save>());
   AlgorithmState out;
-  auto learner = troupe::try_get(learner_state, {.timeout = kSaveDeadline});
+  auto learner = troupe::try_get(learner_state, {.timeout = options.deadline});
   if (!learner.ok()) return learner.error_ptr();
   out.learner = std::move(*learner);
+  if (!options.parts) return out;
   for (std::size_t i = 0; i < replay.size(); ++i) {
-    const auto kept = troupe::try_get(replay[i], {.timeout = kSaveDeadline});
+    const auto kept = troupe::try_get(replay[i], {.timeout = options.deadline});
     if (!kept.ok()) return kept.error_ptr();
     out.parts.put_all(shard_name(i), *kept);
   }
   const Generator::Saved saved = next_ ? next_->allot_before : generator_.save();  // next_: after a failure (OPL-3)
   out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
-  save_runners(config_, runners_, out.parts);
+  save_runners(config_, runners_, options.deadline, out.parts);
   return out;
 }
 

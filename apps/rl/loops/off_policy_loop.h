@@ -49,7 +49,7 @@ class OffPolicyLoop final : public Algorithm {
   Round round_before_another() override { return run(true); }
   bool begun() const override { return open_ || next_; }
   Weights weights() override;
-  troupe::Result<AlgorithmState> save() override;
+  troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
   std::string resume_note() const override { return note_; }
 
  private:

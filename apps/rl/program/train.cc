@@ -32,6 +32,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kFirstCheckpoint = 1, kCheckpointInterval = 10;  // seconds
+// For the last checkpoint: nothing is left to learn meanwhile, and after Ctrl-C there are two minutes (kGrace).
+constexpr std::chrono::seconds kLastDeadline{600}, kInterruptedDeadline{90};
 constexpr std::int64_t kMostPoints = 2000;  // of a learning curve
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
@@ -194,8 +196,21 @@ class TrainingRun {
     show(false);
     stopped_ = call_callbacks(log_) || stopped_;  // a round that had begun may end after the one that ended the run
     if (elapsed() < checkpoint_at_ || algorithm_->begun()) return;
-    checkpoint_at_ = elapsed() + kCheckpointInterval;
-    checkpoint().value();
+    checkpoint_on_the_way();
+  }
+
+  /// A state that takes long, as gigabytes of a replay do, ends no run: the checkpoint before stays, and the next one
+  /// has twice the time, and comes after twice as long.
+  void checkpoint_on_the_way() {
+    const troupe::Status saved = checkpoint(kSaveDeadline * patience_);
+    if (saved.ok() || saved.error().code() != troupe::ErrorCode::kGetTimeout) {
+      saved.value();
+    } else {
+      progress_.note(fmt::format("no checkpoint after {} steps, the one before stays: {}", log_.steps,
+                                 saved.error().message()));
+      patience_ *= 2;
+    }
+    checkpoint_at_ = elapsed() + kCheckpointInterval * static_cast<double>(patience_);
   }
 
   void on_copy(const CopyResult& result, bool again) {
@@ -222,11 +237,15 @@ class TrainingRun {
     progress_.update(now.seconds, [&](int bar_width) { return progress_line(now, bar_width); }, last);
   }
 
-  troupe::Status checkpoint() {
-    auto state = algorithm_->save();
+  /// `deadline`: of each actor that is asked for its state.
+  troupe::Status checkpoint(std::chrono::seconds deadline = kSaveDeadline) {
+    auto state = algorithm_->save({.parts = command_.keep_replay, .deadline = deadline});
     if (!state.ok()) return state.error_ptr();
-    Checkpoint out{.policy = policy_now(), .config = config_, .learner = std::move(state->learner), .log = log_};
-    if (command_.keep_replay) out.parts = std::move(state->parts);
+    Checkpoint out{.policy = policy_now(),
+                   .config = config_,
+                   .learner = std::move(state->learner),
+                   .parts = std::move(state->parts),
+                   .log = log_};
     troupe::Status saved = save_checkpoint(command_.checkpoint, out);
     checkpointed_ = checkpointed_ || saved.ok();
     return saved;
@@ -264,7 +283,7 @@ class TrainingRun {
                             .best = copies_.best_mean() ? command_.out / "best.bin" : std::filesystem::path(),
                             .picture = command_.out / "learning_curve.svg",
                             .checkpoint = command_.checkpoint};
-    checkpoint().value();
+    checkpoint(interrupted ? kInterruptedDeadline : kLastDeadline).value();
     if (!interrupted) {
       const Checkpoint saved = own_checkpoint(command_, config_);  // what was written is what is kept as policy
       outcome.policy = command_.out / "policy.bin";
@@ -328,6 +347,7 @@ class TrainingRun {
   TrainingLog log_;
   std::int64_t resumed_from_ = 0;
   double seconds_before_ = 0, checkpoint_at_ = kFirstCheckpoint;
+  int patience_ = 1;  // how much more time than kSaveDeadline a state on the way has
   bool in_round_ = false, checkpointed_ = false;
   bool stopped_ = false;  // by a callback
   apps::ProgressReporter progress_;
