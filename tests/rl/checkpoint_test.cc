@@ -10,6 +10,8 @@
 #include "apps/common/safetensors/safetensors.h"
 #include "apps/rl/config/algorithms/ppo.h"
 #include "apps/rl/training/checkpoint.h"
+#include "apps/rl/training/collect.h"
+#include "apps/rl/training/evaluate.h"
 
 namespace {
 
@@ -192,6 +194,23 @@ TEST(CheckpointFile, RCK2_AProgramOfSomebodyElsesIsRefusedBeforeTheEnvironmentIs
   // A prefix does not hide what is run.
   for (const char* id : {"gym:X-v0", "throw:gym:X-v0", "exit:stall:gym:X-v0"})
     EXPECT_FALSE(check_programs({.id = id, .python = folder / "shared/python"}).ok()) << id;
+}
+
+// Before, 'record' and 'collect' wrote actions of one space into rows of another.
+TEST(CheckpointFile, APolicyThatDoesNotFitItsEnvironmentIsNotPlayed) {
+  Policy policy = sample().policy;
+  const MadeEnv made = MadeEnv::make(policy.env, {.frozen = true}).value();
+  EXPECT_TRUE(check_fits(policy, made).ok());
+  Policy longer = policy;
+  longer.params.push_back(0);
+  const PolicySpec several = policy_for(made.specs().observation_space, MultiDiscrete{.nvec = {2, 2, 2}}).value();
+  policy.spec = several;
+  policy.params.assign(parameter_count_of(policy.spec), 0.0f);
+  for (const Policy& other : {policy, longer}) {
+    EXPECT_EQ(check_fits(other, made).error().code(), troupe::ErrorCode::kInvalidArgument);
+    EXPECT_FALSE(collect(other, {.episodes = 1}).ok());
+    EXPECT_FALSE(evaluate(other, {.episodes = 1}).ok());
+  }
 }
 
 TEST(CheckpointFile, ModulesOfTheWorkingFolderAreForNamesThatWereTyped) {

@@ -257,6 +257,15 @@ std::map<std::string, std::string> words_for(std::string_view kind, const Policy
 
 }  // namespace
 
+troupe::Status check_fits(const Policy& policy, const MadeEnv& made) {
+  const EnvSpecs& specs = made.specs();
+  if (specs.observation_space == observation_space_of(policy.spec) &&
+      specs.action_space == action_space_of(policy.spec) && policy.params.size() == parameter_count_of(policy.spec) &&
+      policy.moments.size() >= made.moments().size())
+    return {};
+  return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env.id);
+}
+
 troupe::Status save_policy(const std::filesystem::path& path, const Policy& policy) {
   StateDict moments;
   put_moments(moments, policy.moments);

@@ -45,6 +45,9 @@ struct Policy {
   double mean_return = 0;
 };
 
+/// InvalidArgumentError where it cannot play there: file and environment may come from different places.
+[[nodiscard]] troupe::Status check_fits(const Policy& policy, const MadeEnv& made);
+
 struct Checkpoint {
   Policy policy = {};  // its parameters are the learner's
   RunConfig config = {};
