@@ -195,6 +195,10 @@ class RlTest(ProgramTest):
                     self.assertGreater(result["faults"]["threw"], 20)
         _, err = self.train(2, "no", "--algo", "ars", "--fault-prefix", "drop")
         self.assertIn("'fault_prefix' means nothing to ars", err)
+        for algo in ("ars", "bc"):  # their learners see no rewards, or raw ones
+            for flag in (("--clip-reward", "1"), ("--normalize-reward",)):
+                _, err = self.train(2, "no", "--algo", algo, *flag)
+                self.assertIn(f"'{flag[0][2:].replace('-', '_')}' means nothing to {algo}", err)
 
     def curve(self, folder):
         return self.result(folder)["curve"]

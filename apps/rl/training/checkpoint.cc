@@ -13,6 +13,7 @@
 
 #include "apps/common/precise_json.h"
 #include "apps/common/safetensors/safetensors.h"
+#include "apps/rl/config/algorithm_config.h"
 
 namespace rl {
 namespace {
@@ -182,7 +183,10 @@ std::string words_of(RunConfig config, const TrainingLog& log) {
                                         {"solved_seconds", log.solved_seconds}}}});
 }
 
-RunConfig config_of(const json::object& words) {
+RunConfig config_of(json::object words) {
+  // Files of old have some that mean nothing to their algorithm.
+  for (const std::string& name : algorithm_config(std::string(words.at("algo").as_string())).value()->without)
+    words.erase(name);
   return config_from(words).value();
 }
 
