@@ -421,6 +421,16 @@ class RlTest(ProgramTest):
         best = max(mean for _, mean, _ in result["evaluations"])
         played, _ = self.run_rl(0, "evaluate", result["best_policy"], "--episodes", "4", "--seed", "1500000000")
         self.assertIn(f"mean return {best:.1f}", played)
+        longer = ("--resume", f"{self.root}/p/checkpoint.bin", "--steps", "8256", "--evaluate-every", "0")
+        # In another folder it goes on with the best of this one; without it the best of those to come is kept.
+        self.train(0, "o", *longer)
+        self.assertEqual(self.result("o")["best_policy"], f"{self.root}/o/best.bin")
+        with open(f"{self.root}/p/best.bin", "rb") as one, open(f"{self.root}/o/best.bin", "rb") as other:
+            self.assertEqual(one.read(), other.read())
+        os.remove(f"{self.root}/p/best.bin")
+        out, _ = self.train(0, "n", *longer)
+        self.assertIn(f"without exploration: best copy {best:.1f}", out)
+        self.assertIsNone(self.result("n")["best_policy"])
         told = [line for line in self.lines("p") if "evaluation" in line]
         self.assertEqual(len(told), 5)  # four copies, one of them twice
         self.assertEqual(sum(line["again"] for line in told), 1)

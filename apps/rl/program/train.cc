@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -126,7 +127,8 @@ class TrainingRun {
       log_ = resumed->log;
       resumed_from_ = log_.steps;
       seconds_before_ = log_.seconds;
-      copies_.restore(log_.copies, log_.copy_again);
+      const auto from = command.resume.empty() ? command.out : command.resume.parent_path();
+      copies_.restore(log_.copies, log_.copy_again, task_.policy, from / "best.bin");
     }
     log_.threshold = task_.specs.reward_threshold;
     log_.point_every = config.total_steps / kMostPoints;
@@ -311,7 +313,8 @@ class TrainingRun {
                  log_.recent.size(), log_.mean_return(), log_.interquartile_mean_return(), log_.mean_length());
     report_gate();
     if (stopped_) fmt::print("ended by a callback\n");
-    if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
+    if (outcome.interrupted)
+      fmt::print("go on with: --resume {} --out {}\n", command_.checkpoint.string(), command_.out.string());
     fmt::print("picture {}\nresult {}\ncheckpoint {}\n", outcome.picture.string(), command_.json.string(),
                command_.checkpoint.string());
     if (!outcome.policy.empty()) fmt::print("policy {}\n", outcome.policy.string());
@@ -324,8 +327,8 @@ class TrainingRun {
       fmt::print("without exploration: no copy was played (--evaluate-every plays some, 'evaluate' the policy)\n");
       return;
     }
-    fmt::print("without exploration: best copy {:.1f}, last copy {:.1f}\n", *copies_.best_mean(),
-               gate.copies().back().mean);
+    fmt::print("without exploration: best copy {:.1f}, last copy {:.1f}\n",
+               std::ranges::max(gate.copies(), {}, &CopyResult::mean).mean, gate.copies().back().mean);
     if (!gate.options().threshold) return;
     switch (gate.state()) {
       case GateState::kOpen: fmt::print("gate {:g}: no copy reached it\n", *gate.options().threshold); return;
