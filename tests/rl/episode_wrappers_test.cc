@@ -371,7 +371,8 @@ TEST(AtariTest, BE7_AFaultInAnyFrameBeginsANewGame) {
     EXPECT_EQ(env.faults()[0].env, 1u);
     EXPECT_EQ(env.faults()[0].length, at - 1);
     EXPECT_TRUE(env.ends().env.empty());
-    EXPECT_EQ(Bytes(step.shown().begin() + 2, step.shown().end()), (Bytes{0, 102})) << "no frame of the old game";
+    const Bytes shown = step.shown();
+    EXPECT_EQ(Bytes(shown.begin() + 2, shown.end()), (Bytes{0, 102})) << "no frame of the old game";
     EXPECT_EQ(env.lives()[1], 3);
     inside[1]->fault_at = 0;
     std::vector<std::uint32_t> ended;
