@@ -125,6 +125,7 @@ class TrainingRun {
                  [this](const std::string& text) { progress_.note(text); }) {
     if (resumed) {
       log_ = resumed->log;
+      resumed_ = true;
       resumed_from_ = log_.steps;
       seconds_before_ = log_.seconds;
       const auto from = command.resume.empty() ? command.out : command.resume.parent_path();
@@ -258,7 +259,7 @@ class TrainingRun {
   int failed(const troupe::Error& error) {
     show(true);
     fmt::print(stderr, "after {} steps of seed {}: {}\n", log_.steps, config_.seed, error.what());
-    if (log_.steps == resumed_from_) return kExitFailed;
+    if (resumed_ && log_.steps == resumed_from_) return kExitFailed;
     try {
       if (const troupe::Status saved = checkpoint(); saved.ok())
         fmt::print(stderr, "checkpoint {}\n", command_.checkpoint.string());
@@ -351,7 +352,7 @@ class TrainingRun {
   std::int64_t resumed_from_ = 0;
   double seconds_before_ = 0, checkpoint_at_ = kFirstCheckpoint;
   int patience_ = 1;  // how much more time than kSaveDeadline a state on the way has
-  bool in_round_ = false, checkpointed_ = false;
+  bool resumed_ = false, in_round_ = false, checkpointed_ = false;
   bool stopped_ = false;  // by a callback
   apps::ProgressReporter progress_;
   Copies copies_;
