@@ -143,12 +143,12 @@ class RlTest(ProgramTest):
         python = f"{self.root}/shared/python3"
         shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py"), python)
         short = ("--num-workers", "1", "--num-envs", "2", "--horizon", "16")
-        self.train(0, "p", "--env", "gym:count", "--python", python, *short, "--steps", "64")
+        self.train(3, "p", "--env", "gym:count", "--python", python, *short, "--steps", "64")
         self.assertTrue(os.path.exists(f"{self.root}/p/policy.bin"))
         resumed = ("--resume", f"{self.root}/p/checkpoint.bin", "--steps", "128")
         _, err = self.train(1, "q", *resumed)
         self.assertRegex(err, "a file names the program .* or name one with --python")
-        self.train(0, "q", *resumed, "--python", python)
+        self.train(3, "q", *resumed, "--python", python)
         self.assertEqual(self.result("q")["resumed_from_steps"], 64)
         for file in ("policy.bin", "checkpoint.bin"):
             _, err = self.run_rl(1, "evaluate", f"{self.root}/p/{file}", "--episodes", "1")
@@ -156,8 +156,10 @@ class RlTest(ProgramTest):
 
     def test_a_file_has_nothing_run_that_lies_in_the_working_folder(self):
         os.makedirs(f"{self.root}/bin"), os.makedirs(f"{self.root}/work")
-        shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py"),
-                    f"{self.root}/bin/python3")
+        host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py")
+        with open(f"{self.root}/bin/python3", "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nexec '{sys.executable}' '{host}'\n")
+        os.chmod(f"{self.root}/bin/python3", 0o755)
         settings = ("--env", "gym:count", "--num-workers", "1", "--num-envs", "2", "--horizon", "16")
         path = {"PATH": f"{self.root}/bin:{os.environ['PATH']}"}
         self.train(3, "p", *settings, "--steps", "64", environment=path)
