@@ -10,6 +10,8 @@
 #include "apps/common/safetensors/safetensors.h"
 #include "apps/rl/config/algorithms/ppo.h"
 #include "apps/rl/training/checkpoint.h"
+#include "apps/rl/training/collect.h"
+#include "apps/rl/training/evaluate.h"
 
 namespace {
 
@@ -165,6 +167,61 @@ TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().code(), troupe::ErrorCode::kSerialization);
   EXPECT_NE(got.error().message().find("make no checkpoint"), std::string::npos) << got.error().message();
+}
+
+// NPG-1. What the user typed, or the run that wrote the file, is not asked about.
+TEST(CheckpointFile, RCK2_AProgramOfSomebodyElsesIsRefusedBeforeTheEnvironmentIsMade) {
+  Folder folder;
+  ASSERT_TRUE(fs::create_directory(folder / "shared"));
+  fs::permissions(folder / "shared", fs::perms::all);
+  write(folder / "shared" / "python", "#!/bin/false\n");
+  Checkpoint named = sample();
+  named.config.env.python = named.policy.env.python = folder / "shared/python";
+  ASSERT_TRUE(save_checkpoint(folder / "c.bin", named).ok());
+  for (const troupe::ErrorPtr& error : {load_checkpoint(folder / "c.bin").error_ptr(),
+                                        load_policy(folder / "c.bin").error_ptr()}) {
+    ASSERT_NE(error, nullptr);
+    EXPECT_EQ(error->code(), troupe::ErrorCode::kInvalidArgument);
+    EXPECT_NE(error->message().find("a file names the program"), std::string::npos) << error->message();
+    EXPECT_EQ(error->message().find("damaged"), std::string::npos) << error->message();
+  }
+  for (const LoadOptions& options : {LoadOptions{.own = &named.config.env},
+                                     LoadOptions{.python = named.config.env.python}}) {
+    const auto ours = load_checkpoint(folder / "c.bin", options);
+    ASSERT_TRUE(ours.ok()) << ours.error().message();
+    EXPECT_EQ(ours->config, named.config);
+  }
+  // A prefix does not hide what is run.
+  for (const char* id : {"gym:X-v0", "throw:gym:X-v0", "exit:stall:gym:X-v0"})
+    EXPECT_FALSE(check_programs({.id = id, .python = folder / "shared/python"}).ok()) << id;
+}
+
+// Before, 'record' and 'collect' wrote actions of one space into rows of another.
+TEST(CheckpointFile, APolicyThatDoesNotFitItsEnvironmentIsNotPlayed) {
+  Policy policy = sample().policy;
+  const MadeEnv made = MadeEnv::make(policy.env, {.frozen = true}).value();
+  EXPECT_TRUE(check_fits(policy, made).ok());
+  Policy longer = policy;
+  longer.params.push_back(0);
+  const PolicySpec several = policy_for(made.specs().observation_space, MultiDiscrete{.nvec = {2, 2, 2}}).value();
+  policy.spec = several;
+  policy.params.assign(parameter_count_of(policy.spec), 0.0f);
+  for (const Policy& other : {policy, longer}) {
+    EXPECT_EQ(check_fits(other, made).error().code(), troupe::ErrorCode::kInvalidArgument);
+    EXPECT_FALSE(collect(other, {.episodes = 1}).ok());
+    EXPECT_FALSE(evaluate(other, {.episodes = 1}).ok());
+  }
+}
+
+TEST(CheckpointFile, ModulesOfTheWorkingFolderAreForNamesThatWereTyped) {
+  const EnvSetup plain{.id = "gym:X-v0"}, imports{.id = "gym:X-v0", .gym_import = "m"};
+  const EnvSetup inside{.id = "throw:gym:m:X-v0"};
+  EXPECT_TRUE(typed_modules(plain, {{"env", "gym:X-v0"}}));
+  EXPECT_TRUE(typed_modules(inside, {{"env", "throw:gym:m:X-v0"}}));
+  EXPECT_TRUE(typed_modules(imports, {{"gym_import", "m"}}));
+  EXPECT_FALSE(typed_modules(imports, {{"env", "gym:X-v0"}})) << "the import is the file's";
+  EXPECT_FALSE(typed_modules(inside, {{"gym_import", "m"}})) << "so is the module before the name";
+  EXPECT_FALSE(typed_modules(plain, {{"python", "python3"}}));
 }
 
 TEST(CheckpointFile, APolicyIsAnArrayALayer) {

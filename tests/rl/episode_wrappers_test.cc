@@ -1,5 +1,6 @@
 // EPW-1, ATR-1 to ATR-3, BE-2, BE-4: wrappers that begin and end episodes, several batches as one, masks and lives
 // through wrappers.
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -54,19 +55,28 @@ class Lives final : public BatchEnv {
   void step(ConstRows actions, const StepOut& out) override {
     if (over_) troupe::InvalidArgumentError("has ended").raise();
     taken.push_back(actions.as<std::int64_t>()[0]);
-    if (++steps % life_steps_ == 0) --lives_;
+    faults_.clear();
+    if (++steps == fault_at) {  // BE-7
+      faults_.push_back({.length = steps - 1, .what = {}});
+      reset_one(0);
+    } else if (steps % life_steps_ == 0) {
+      --lives_;
+    }
     over_ = lives_ == 0;
     ended_.assign(over_ ? 1 : 0, 0);
     observe(out.obs);
-    out.reward[0] = static_cast<double>(taken.back());
+    out.reward[0] = taken.empty() ? 0 : static_cast<double>(taken.back());
     out.terminated[0] = over_;
-    out.truncated[0] = out.is_reset[0] = 0;
+    out.truncated[0] = 0;
+    out.is_reset[0] = !faults_.empty();
   }
   EpisodeEnds ends() const override { return {ended_, {}, {}, {}}; }
   std::span<const std::int32_t> lives() const override { return {&lives_, 1}; }
   std::span<const std::uint8_t> action_mask() const override { return mask; }
+  std::span<const Fault> faults() const override { return faults_; }
 
   int games = 0, steps = 0;
+  int fault_at = 0;                 // the step of a game that breaks it off; 0: none does
   std::vector<std::int64_t> taken;  // in this game
   Bytes mask{1, 0, 1};
 
@@ -76,6 +86,7 @@ class Lives final : public BatchEnv {
   std::int32_t lives_ = 3;
   bool over_ = false;
   std::vector<std::uint32_t> ended_;
+  std::vector<Fault> faults_;
 };
 
 /// Steps with one action for all.
@@ -334,6 +345,45 @@ TEST(AtariTest, ATR3_ALifeIsAnEpisodeAndTheGameGoesOn) {
   EXPECT_EQ(inside.games, 2);
   EXPECT_EQ(until_end(), 4);
   EXPECT_FALSE(EpisodicLife::make(cartpoles(1, {}, AutoReset::kDisabled)).ok());
+}
+
+// Before, the fourth of four frames ended the run, and the first three glued two games together.
+TEST(AtariTest, BE7_AFaultInAnyFrameBeginsANewGame) {
+  for (const int at : {1, 2, 3, 4, 6}) {
+    std::vector<std::unique_ptr<BatchEnv>> games;
+    std::vector<Lives*> inside;
+    for (int i = 0; i < 2; ++i) {
+      auto game = std::make_unique<Lives>(100);
+      inside.push_back(game.get());
+      auto skipping = MaxAndSkip::make(std::move(game)).value();
+      games.push_back(TimeLimit::make(EpisodicLife::make(std::move(skipping)).value(), 3).value());
+    }
+    SameStepReset env(ConcatEnv::make(std::move(games)).value());
+    Steps step(env);
+    const int before = (at - 1) / 4;  // whole steps of four frames
+    for (int i = 0; i < before; ++i) EXPECT_EQ(step(1).reward, (std::vector<double>{4, 4}));
+    inside[1]->fault_at = at;
+    StepBuffers& last = step(1);
+    EXPECT_EQ(last.reward, (std::vector<double>{4, 0})) << at;
+    EXPECT_EQ(last.is_reset, (Bytes{0, 1}));
+    EXPECT_EQ(last.terminated, Bytes(2, 0));
+    ASSERT_EQ(env.faults().size(), 1u);
+    EXPECT_EQ(env.faults()[0].env, 1u);
+    EXPECT_EQ(env.faults()[0].length, at - 1);
+    EXPECT_TRUE(env.ends().env.empty());
+    const Bytes shown = step.shown();
+    EXPECT_EQ(Bytes(shown.begin() + 2, shown.end()), (Bytes{0, 102})) << "no frame of the old game";
+    EXPECT_EQ(env.lives()[1], 3);
+    inside[1]->fault_at = 0;
+    std::vector<std::uint32_t> ended;
+    for (int i = 0; i < 3; ++i) {  // the new game has a time of its own
+      EXPECT_EQ(step(1).is_reset, Bytes(2, 0));
+      EXPECT_TRUE(env.faults().empty());
+      ended.insert(ended.end(), env.ends().env.begin(), env.ends().env.end());
+      EXPECT_EQ(std::ranges::count(ended, 1u), i < 2 ? 0 : 1) << at;
+    }
+    EXPECT_EQ(env.ends().lengths.back(), 3);
+  }
 }
 
 TEST(ImageTest, OtherPicturesAreRefused) {

@@ -47,6 +47,13 @@ class PpoTest(unittest.TestCase):
                 pass
         return found
 
+    def test_seeds_go_on_in_their_folder_without_out(self):
+        for more, wrong in (((), "there is no nowhere/config.yaml"), (("--out", "ppo-out"), "not in ppo-out")):
+            done = subprocess.run([PPO, "--seeds", "2", "--resume", "nowhere", *more], env=self.environment, text=True,
+                                  cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(wrong, done.stderr)
+
     def test_a_run_that_solves_exits_0_and_reports(self):
         self.end(self.start(), 0)
         result = self.result()
@@ -87,5 +94,5 @@ class PpoTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PPO = sys.argv[1]
+    PPO = os.path.abspath(sys.argv[1])
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

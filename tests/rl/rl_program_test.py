@@ -1,6 +1,7 @@
 """rl as a user meets it: any environment, settings from flags and files, going on, playing, and its messages."""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,14 +24,14 @@ class ProgramTest(unittest.TestCase):
     def tearDown(self):
         self.temporary.cleanup()
 
-    def run_rl(self, code, *arguments):
-        done = subprocess.run([RL, *arguments], env=self.environment, text=True, stdin=subprocess.DEVNULL,
-                              capture_output=True, timeout=240)
+    def run_rl(self, code, *arguments, **more):
+        done = subprocess.run([RL, *arguments], env=self.environment | more.pop("environment", {}), text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=240, **more)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout, done.stderr
 
-    def train(self, code, folder, *arguments):
-        return self.run_rl(code, "train", "--out", f"{self.root}/{folder}", *arguments)
+    def train(self, code, folder, *arguments, **more):
+        return self.run_rl(code, "train", "--out", f"{self.root}/{folder}", *arguments, **more)
 
     def result(self, folder):
         with open(f"{self.root}/{folder}/result.json", encoding="utf-8") as file:
@@ -104,6 +105,74 @@ class RlTest(ProgramTest):
         _, err = self.train(1, "r", "--resume", f"{self.root}/p/checkpoint.bin", "--hidden", "8")
         self.assertIn("another environment or network", err)
 
+    def test_a_resumed_run_of_another_setup_begins_new_episodes_or_is_refused_and_keeps_its_checkpoint(self):
+        short = ("--num-workers", "1", "--num-envs", "2", "--horizon", "16", "--keep-going")
+        runs = {"ppo": ((*short, "--steps", "64"), ("--clip-reward", "0.5")),
+                "dqn": ((*short, "--algo", "dqn", "--steps", "64", "--learning-starts", "32"), ("--n-step", "3")),
+                "sac": ((*short, "--algo", "sac", "--env", "Pendulum-v1", "--steps", "64", "--learning-starts", "32"),
+                        ("--noise", "colored"))}
+        for algo, (settings, other) in runs.items():
+            with self.subTest(algo):
+                self.train(0 if algo == "sac" else 3, algo, *settings)
+                checkpoint = f"{self.root}/{algo}/checkpoint.bin"
+                with open(checkpoint, "rb") as file:
+                    before = file.read()
+                for flag in ("--normalize-reward", "--normalize-observation"):
+                    _, err = self.train(1, algo, "--resume", checkpoint, flag, "--steps", "128")
+                    self.assertIn(f"the checkpoint was made without {flag}", err)
+                with open(checkpoint, "rb") as file:
+                    self.assertEqual(file.read(), before)
+                _, err = self.train(0 if algo == "sac" else 3, algo, "--resume", checkpoint, *other, "--steps", "128")
+                self.assertIn(f"with another {other[0][2:].replace('-', '_')}, environments begin new episodes", err)
+                self.assertEqual(self.result(algo)["steps"], 128)
+
+    def test_a_first_round_that_fails_leaves_the_checkpoint_that_it_went_on_from(self):
+        self.train(3, "p", "--num-workers", "1", "--num-envs", "2", "--horizon", "16", "--steps", "64")
+        checkpoint = f"{self.root}/p/checkpoint.bin"
+        with open(checkpoint, "rb") as file:
+            before = file.read()
+        _, err = self.train(1, "p", "--resume", checkpoint, "--learning-rate", "1e30", "--max-grad-norm", "1e30",
+                            "--steps", "128")
+        self.assertIn("after 64 steps", err)
+        with open(checkpoint, "rb") as file:
+            self.assertEqual(file.read(), before)
+
+    def test_a_python_that_was_typed_is_not_asked_about_and_one_that_a_file_names_is(self):
+        os.mkdir(f"{self.root}/shared")
+        os.chmod(f"{self.root}/shared", 0o777)
+        python = f"{self.root}/shared/python3"
+        shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py"), python)
+        short = ("--num-workers", "1", "--num-envs", "2", "--horizon", "16")
+        self.train(3, "p", "--env", "gym:count", "--python", python, *short, "--steps", "64")
+        self.assertTrue(os.path.exists(f"{self.root}/p/policy.bin"))
+        resumed = ("--resume", f"{self.root}/p/checkpoint.bin", "--steps", "128")
+        _, err = self.train(1, "q", *resumed)
+        self.assertRegex(err, "a file names the program .* or name one with --python")
+        self.train(3, "q", *resumed, "--python", python)
+        self.assertEqual(self.result("q")["resumed_from_steps"], 64)
+        for file in ("policy.bin", "checkpoint.bin"):
+            _, err = self.run_rl(1, "evaluate", f"{self.root}/p/{file}", "--episodes", "1")
+            self.assertIn("a file names the program", err)
+
+    def test_a_file_has_nothing_run_that_lies_in_the_working_folder(self):
+        os.makedirs(f"{self.root}/bin"), os.makedirs(f"{self.root}/work")
+        host = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py")
+        with open(f"{self.root}/bin/python3", "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nexec '{sys.executable}' '{host}'\n")
+        os.chmod(f"{self.root}/bin/python3", 0o755)
+        settings = ("--env", "gym:count", "--num-workers", "1", "--num-envs", "2", "--horizon", "16")
+        path = {"PATH": f"{self.root}/bin:{os.environ['PATH']}"}
+        self.train(3, "p", *settings, "--steps", "64", environment=path)
+        with open(f"{self.root}/work/numpy.py", "w", encoding="utf-8") as file:
+            file.write("open('ran', 'w').close()\n")
+        here = {"cwd": f"{self.root}/work", "environment": {"PYTHONDONTWRITEBYTECODE": "1"}}
+        for file in ("policy.bin", "checkpoint.bin"):  # no Gymnasium, or no such environment
+            self.run_rl(1, "evaluate", f"{self.root}/p/{file}", "--episodes", "1", **here)
+        self.train(1, "q", "--resume", f"{self.root}/p/checkpoint.bin", "--steps", "128", **here)
+        self.assertEqual(os.listdir(f"{self.root}/work"), ["numpy.py"])
+        self.train(1, "q", *settings, **here)  # typed: as any module of a user's
+        self.assertIn("ran", os.listdir(f"{self.root}/work"))
+
     def test_faults_are_counted_by_their_kind(self):
         self.train(3, "f", "--env", "throw:CartPole-v1", "--env-kwargs", '{"p": 0.02}', "--steps", "4096")
         faults = self.result("f")["faults"]
@@ -128,6 +197,10 @@ class RlTest(ProgramTest):
                     self.assertGreater(result["faults"]["threw"], 20)
         _, err = self.train(2, "no", "--algo", "ars", "--fault-prefix", "drop")
         self.assertIn("'fault_prefix' means nothing to ars", err)
+        for algo in ("ars", "bc"):  # their learners see no rewards, or raw ones
+            for flag in (("--clip-reward", "1"), ("--normalize-reward",)):
+                _, err = self.train(2, "no", "--algo", algo, *flag)
+                self.assertIn(f"'{flag[0][2:].replace('-', '_')}' means nothing to {algo}", err)
 
     def curve(self, folder):
         return self.result(folder)["curve"]
@@ -319,6 +392,13 @@ class RlTest(ProgramTest):
         self.train(3, "q", *self.DQN, *self.SHARDS, "--dueling")
         self.assertEqual(self.parameters("p")[1], self.parameters("q")[1])
 
+    def test_more_shards_than_runners_are_all_filled(self):
+        self.train(3, "p", *self.DQN, "--replay-shards", "3", "--num-workers", "1", "--num-envs", "1")
+        arrays = self.arrays("p")
+        observations = [len(arrays[f"parts/replay/{i}/buffer/column/obs"]) for i in range(3)]
+        rounds = 1600 // 32
+        self.assertEqual(observations, [(rounds + 2 - i) // 3 * 32 * 16 for i in range(3)])  # four floats
+
     def test_an_off_policy_run_goes_on_with_its_replay_or_says_that_it_has_none(self):
         self.train(3, "p", *self.DQN)
         self.train(3, "q", "--resume", f"{self.root}/p/checkpoint.bin", "--steps", "3200")
@@ -343,6 +423,16 @@ class RlTest(ProgramTest):
         best = max(mean for _, mean, _ in result["evaluations"])
         played, _ = self.run_rl(0, "evaluate", result["best_policy"], "--episodes", "4", "--seed", "1500000000")
         self.assertIn(f"mean return {best:.1f}", played)
+        longer = ("--resume", f"{self.root}/p/checkpoint.bin", "--steps", "8256", "--evaluate-every", "0")
+        # In another folder it goes on with the best of this one; without it the best of those to come is kept.
+        self.train(0, "o", *longer)
+        self.assertEqual(self.result("o")["best_policy"], f"{self.root}/o/best.bin")
+        with open(f"{self.root}/p/best.bin", "rb") as one, open(f"{self.root}/o/best.bin", "rb") as other:
+            self.assertEqual(one.read(), other.read())
+        os.remove(f"{self.root}/p/best.bin")
+        out, _ = self.train(0, "n", *longer)
+        self.assertIn(f"without exploration: best copy {best:.1f}", out)
+        self.assertIsNone(self.result("n")["best_policy"])
         told = [line for line in self.lines("p") if "evaluation" in line]
         self.assertEqual(len(told), 5)  # four copies, one of them twice
         self.assertEqual(sum(line["again"] for line in told), 1)
@@ -392,5 +482,5 @@ class RlTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    RL = sys.argv[1]
+    RL = os.path.abspath(sys.argv[1])
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

@@ -44,6 +44,13 @@ TEST(SampleBatch, SMP2_UnknownAndDoubleNamesAreRefused) {
   EXPECT_THROW(SampleLayout({{.name = "a"}, {.name = "a"}}, 1), troupe::InvalidArgumentError);
 }
 
+// Before, their bytes were counted modulo 2^64.
+TEST(SampleBatch, MoreRowsThanMemoryIsRefused) {
+  constexpr std::size_t kRows = std::size_t{1} << 61;
+  EXPECT_THROW(SampleLayout({{.name = "a", .width = 2}}, kRows), troupe::InvalidArgumentError);
+  EXPECT_THROW(SampleLayout({{.name = "a"}, {.name = "b"}}, kRows), troupe::InvalidArgumentError);
+}
+
 TEST(SampleBatch, OnesAreJoinedInTheirOrderAndRowsGathered) {
   OwnedSamples first(kColumns, 2), second(kColumns, 3);
   float next = 0;

@@ -1,10 +1,13 @@
 // BE-8, STV-1, STV-2, ROL-5, TRR-7: what is saved goes on as if nothing had been.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <gtest/gtest.h>
 
 #include "apps/rl/config/runner_options.h"
+#include "apps/rl/envs/acrobot.h"
 #include "apps/rl/envs/batch_of.h"
 #include "apps/rl/envs/env_registry.h"
 #include "apps/rl/envs/minatar/minatar_vector_env.h"
@@ -167,6 +170,44 @@ TEST(State, STV1_AnotherStateChangesNothing) {
   const StateDict after = save_state(*env).value();
   for (const auto& [name, values] : before.entries()) EXPECT_TRUE(after.entries().at(name) == values) << name;
   EXPECT_EQ(after.entries().size(), before.entries().size());
+}
+
+// A checkpoint may be anybody's. Before, these were places outside of a board or of an array.
+TEST(State, STV1_WhatIsOutOfRangeIsRefused) {
+  const auto refused = [](auto& part, const std::string& name, auto value) {
+    StateDict state = save_state(part).value();
+    auto values = state.get<decltype(value)>(name);
+    values.at(0) = value;
+    state.put(name, values);
+    EXPECT_THROW((void)restore_state(part, state), troupe::SerializationError) << name << " " << value;
+  };
+  const auto game = [](const char* id) {
+    auto env = make_batch_env(id, {.num_envs = 1}).value();
+    env->reset(std::vector<std::uint64_t>{3});
+    return env;
+  };
+  const auto breakout = game("MinAtar/Breakout-v1"), invaders = game("MinAtar/SpaceInvaders-v1");
+  for (const std::int64_t place : {std::int64_t{-1}, std::int64_t{10}, std::int64_t{1} << 32}) {
+    for (const char* name : {"0/ball_y", "0/ball_x", "0/last_y", "0/last_x", "0/paddle"})
+      refused(*breakout, name, place);
+    refused(*invaders, "0/cannon", place);
+  }
+  refused(*breakout, "0/down", std::int64_t{2}), refused(*breakout, "0/bricks", std::int64_t{1024});
+  refused(*invaders, "0/move_timer", std::int64_t{-1}), refused(*invaders, "0/move_timer", std::int64_t{13});
+  refused(*game("CartPole-v1"), "ended_before", std::uint8_t{2});
+  RunConfig config = defaults_of("sac").value();
+  config.network.hidden = {8}, config.env.id = "Pendulum-v1", config.sac.noise = "colored";
+  TransitionRunner runner(transition_runner_options(config, task_of(config).value().policy, 0, 0));
+  refused(runner, "place", std::uint64_t{1} << 40);
+}
+
+TEST(State, AnyAngleOfAnAcrobotTurnsBack) {
+  for (const double number : {1e9, 1e300, std::numeric_limits<double>::infinity()}) {
+    Acrobot env;
+    env.set_state(std::vector<double>{number, -number, number, -number}, StateOrigin::kAfterStep);
+    (void)env.step({.value = 1});
+    EXPECT_FALSE(std::abs(env.state()[0]) > 3.15) << number;
+  }
 }
 
 TEST(State, ROL5_ARolloutWorkerPlaysOn) {

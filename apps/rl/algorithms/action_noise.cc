@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <complex>
+#include <limits>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -78,7 +79,8 @@ class ColoredNoise final : public ActionNoise {
   }
   void reset(std::size_t env) override { place_[env] = options_.period; }
   void visit(StateVisitor& visitor) override {
-    visitor.numbers("place", place_), visitor.numbers("sequences", sequences_);
+    visitor.numbers_within<std::size_t>("place", place_, 0, options_.period);
+    visitor.numbers("sequences", sequences_);
   }
 
  private:
@@ -106,7 +108,11 @@ class HeldNoise final : public ActionNoise {
     return now_;
   }
   void reset(std::size_t env) override { age_[env] = 0; }
-  void visit(StateVisitor& visitor) override { visitor.numbers("age", age_), visitor.numbers("noise", now_); }
+  void visit(StateVisitor& visitor) override {
+    constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
+    visitor.numbers_within<std::uint64_t>("age", age_, 0, options_.interval == 0 ? kAny : options_.interval);
+    visitor.numbers("noise", now_);
+  }
 
  private:
   HeldNoiseOptions options_;

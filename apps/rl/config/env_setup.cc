@@ -64,9 +64,16 @@ std::vector<Setting> settings_of(EnvSetup& setup) {
 }
 
 troupe::Status check_programs(const EnvSetup& setup) {
-  if (!setup.id.starts_with("gym:")) return {};
   return apps::check_named_program(
       setup.python, "It is the Python of its environment: if it is trusted, let it and its folders be your own");
+}
+
+bool typed_modules(const EnvSetup& setup, const boost::json::object& typed) {
+  if (typed.contains("env")) return setup.gym_import.empty() || typed.contains("gym_import");
+  // gym:MODULE:NAME of a file would be found there as well.
+  const std::size_t gym = setup.id.find("gym:");
+  const bool names_module = gym != std::string::npos && setup.id.find(':', gym + 4) != std::string::npos;
+  return typed.contains("gym_import") && !names_module;
 }
 
 namespace {
@@ -137,6 +144,7 @@ troupe::Result<MadeEnv> MadeEnv::make(const EnvSetup& setup, const Use& use) {
   if (setup.max_episode_steps > 0) options.max_episode_steps = static_cast<int>(setup.max_episode_steps);
   options.leave_out_faults = use.frozen;
   options.gym.python = setup.python, options.gym.gym_import = setup.gym_import;
+  options.gym.working_folder = setup.working_folder;
   options.gym.step_deadline = std::chrono::milliseconds(std::llround(setup.step_deadline * 1000));
   options.gym.restarts.most = setup.env_restarts;
   auto made = setup.atari ? atari_games(setup, options, !use.frozen) : make_batch_env(setup.id, options);

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <boost/json.hpp>
+
 #include <troupe/result.h>
 
 #include "apps/rl/config/setting.h"
@@ -33,6 +35,7 @@ struct EnvSetup {
   // Of "gym:" (gym_options.h).
   std::string python = GymOptions{}.python;
   std::string gym_import = {};
+  bool working_folder = false;         // modules there can be imported; no setting: whoever had names typed sets it
   double step_deadline = 30;           // seconds
   std::uint64_t env_restarts = 5;      // of a process in a minute
   friend bool operator==(const EnvSetup&, const EnvSetup&) = default;
@@ -41,9 +44,12 @@ struct EnvSetup {
 /// Those of the environment, for the list of a run.
 [[nodiscard]] std::vector<Setting> settings_of(EnvSetup& setup);
 
-/// For a setup that a file gave (a policy, a checkpoint): InvalidArgumentError where making it would run a program that
-/// somebody else could have put there (NPG-1).
+/// For a setup that a file gave (a policy, a checkpoint): InvalidArgumentError where it names a program that somebody
+/// else could have put there (NPG-1), whatever the environment: a prefix before "gym:" hides it.
 [[nodiscard]] troupe::Status check_programs(const EnvSetup& setup);
+
+/// Whether the working folder may be searched for modules, where the user typed these settings of the setup (NPG-1).
+[[nodiscard]] bool typed_modules(const EnvSetup& setup, const boost::json::object& typed);
 
 /// The moments that runners learn together, in this order: of observations, of returns; only those in use.
 using Moments = std::vector<RunningMoments>;

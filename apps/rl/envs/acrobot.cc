@@ -50,6 +50,8 @@ State runge_kutta(const State& s, double torque) {
 
 double wrapped(double angle) {
   using C = AcrobotConstants;
+  // A step turns it a few times at most. What was set from outside may be anything: there the loops had no end.
+  if (std::abs(angle) > 1e3) angle = std::fmod(angle, 2 * C::kPi);
   while (angle > C::kPi) angle -= 2 * C::kPi;
   while (angle < -C::kPi) angle += 2 * C::kPi;
   return angle;

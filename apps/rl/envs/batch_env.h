@@ -29,6 +29,7 @@
 //         reset() on, and with kSameStep ends() shows one for each final_obs.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -104,6 +105,13 @@ class BatchEnv {
   /// All that changes in it (BE-8). False: it cannot be saved, and nothing was visited that matters.
   virtual bool visit(StateVisitor&) { return false; }
 };
+
+/// Whether each row of a step that begins anew follows a fault (BE-7): else the environment resets itself.
+[[nodiscard]] inline bool only_faults_reset(std::span<const std::uint8_t> is_reset, std::span<const Fault> faults) {
+  const auto begun = std::count_if(is_reset.begin(), is_reset.end(), [](std::uint8_t flag) { return flag != 0; });
+  const auto shows = [&](const Fault& fault) { return is_reset[fault.env] != 0; };
+  return begun == std::count_if(faults.begin(), faults.end(), shows);  // an environment faults once in a step
+}
 
 /// Memory for the results of steps; for programs and tests that keep them nowhere else.
 class StepBuffers {

@@ -14,6 +14,7 @@
 //   ALG-3  Rounds give the same, whichever of them were asked for by round_before_another().
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,14 @@ struct AlgorithmState {
   StateDict learner, parts;
 };
 
+/// Less than the grace after Ctrl-C.
+inline constexpr std::chrono::seconds kSaveDeadline{8};
+
+struct SaveOptions {
+  bool parts = true;  // else the learner's state alone: the replay may be large
+  std::chrono::seconds deadline = kSaveDeadline;  // of each actor
+};
+
 class Algorithm {
  public:
   virtual ~Algorithm() = default;
@@ -56,8 +65,8 @@ class Algorithm {
   /// (ALG-1) its caller knows.
   [[nodiscard]] virtual bool begun() const { return false; }
   [[nodiscard]] virtual Weights weights() = 0;
-  /// GetTimeoutError when an actor does not answer in time.
-  [[nodiscard]] virtual troupe::Result<AlgorithmState> save() = 0;
+  /// GetTimeoutError when an actor does not answer in time: nothing has changed then.
+  [[nodiscard]] virtual troupe::Result<AlgorithmState> save(const SaveOptions& options) = 0;
   /// What is not as it was before the run was resumed; empty: all is.
   [[nodiscard]] virtual std::string resume_note() const { return {}; }
 };
@@ -67,6 +76,7 @@ struct ResumePoint {
   std::int64_t steps = 0;
   Moments moments;
   AlgorithmState state;
+  RunConfig config = {};  // that it was saved with
 };
 
 [[nodiscard]] std::unique_ptr<Algorithm> make_algorithm(const RunConfig& config, const Task& task,

@@ -146,8 +146,8 @@ Weights AsyncLoop::weights() {
           .moments = moments_};
 }
 
-troupe::Result<AlgorithmState> AsyncLoop::save() {
-  auto learner = troupe::try_get(learners_.save(), {.timeout = kSaveDeadline});
+troupe::Result<AlgorithmState> AsyncLoop::save(const SaveOptions& options) {
+  auto learner = troupe::try_get(learners_.save(), {.timeout = options.deadline});
   if (!learner.ok()) return learner.error_ptr();
   return AlgorithmState{.learner = std::move(*learner), .parts = {}};
 }

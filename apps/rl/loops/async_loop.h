@@ -38,7 +38,7 @@ class AsyncLoop final : public Algorithm {
 
   Round round() override;
   Weights weights() override;
-  troupe::Result<AlgorithmState> save() override;
+  troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
   std::string resume_note() const override { return note_; }
 
  private:

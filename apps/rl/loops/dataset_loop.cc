@@ -103,11 +103,11 @@ Weights DatasetLoop::weights() {
   return {.params = fetch(*params_), .moments = {}};
 }
 
-troupe::Result<AlgorithmState> DatasetLoop::save() {
-  auto learner = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = kSaveDeadline});
+troupe::Result<AlgorithmState> DatasetLoop::save(const SaveOptions& options) {
+  auto learner = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = options.deadline});
   if (!learner.ok()) return learner.error_ptr();
   AlgorithmState out{.learner = std::move(*learner), .parts = {}};
-  out.parts.put_one(kRows, rows_);
+  if (options.parts) out.parts.put_one(kRows, rows_);
   return out;
 }
 

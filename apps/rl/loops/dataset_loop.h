@@ -26,7 +26,7 @@ class DatasetLoop final : public Algorithm {
 
   Round round() override;
   Weights weights() override;
-  troupe::Result<AlgorithmState> save() override;
+  troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
 
  private:
   RunConfig config_;

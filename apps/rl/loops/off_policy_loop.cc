@@ -76,6 +76,12 @@ Round OffPolicyLoop::run(bool another) {
   return end();
 }
 
+OffPolicyLoop::Shard& OffPolicyLoop::shard_of(std::size_t runner, std::int64_t done) {
+  const auto round = static_cast<std::size_t>(done / steps_of_a_round());
+  const std::size_t first = shards_.size() > runners_.size() ? round * runners_.size() : 0;
+  return shards_[(first + runner) % shards_.size()];
+}
+
 OffPolicyLoop::Open OffPolicyLoop::play(const ParamsRef& params, std::int64_t done) {
   Open open{.done = done};
   const PlayOrder order{.steps = config_.horizon,
@@ -84,7 +90,7 @@ OffPolicyLoop::Open OffPolicyLoop::play(const ParamsRef& params, std::int64_t do
   for (std::size_t i = 0; i < runners_.size(); ++i) {
     auto [batch, report] = runners_[i].call<&TransitionActor::play>(params, order, moments_);
     open.reports.push_back(report);
-    Shard& shard = shards_[i % shards_.size()];
+    Shard& shard = shard_of(i, done);
     shard.answers.push_back(shard.actor.call<&ReplayActor::add>(batch));
   }
   return open;
@@ -173,6 +179,7 @@ void OffPolicyLoop::learn(bool another) {
     if (reply.error().code() == troupe::ErrorCode::kCancelled) reply.error().raise();
     leave_out_dead_shards(reply.error());
     open_->update.reset();  // the learner has not learned from it: the others draw anew
+    if (!can_learn()) return;
   }
 }
 
@@ -185,7 +192,7 @@ void OffPolicyLoop::leave_out_dead_shards(const troupe::Error& error) {
 }
 
 void OffPolicyLoop::write_back() {
-  if (!config_.replay.prioritized) return;
+  if (!config_.replay.prioritized || !open_->reply) return;
   for (std::size_t i = 0; i < shards_.size(); ++i)
     shards_[i].answers.push_back(
         shards_[i].actor.call<&ReplayActor::write_back>(open_->drawn[i], open_->reply->errors[i]));
@@ -209,22 +216,24 @@ Weights OffPolicyLoop::weights() {
   return {.params = fetch(*params_), .moments = moments_};
 }
 
-troupe::Result<AlgorithmState> OffPolicyLoop::save() {
+troupe::Result<AlgorithmState> OffPolicyLoop::save(const SaveOptions& options) {
   std::vector<troupe::ObjectRef<StateDict>> replay;
   const auto learner_state = learners_.save();
-  for (const Shard& shard : shards_) replay.push_back(shard.actor.call<&ReplayActor::save>());
+  if (options.parts)
+    for (const Shard& shard : shards_) replay.push_back(shard.actor.call<&ReplayActor::save>());
   AlgorithmState out;
-  auto learner = troupe::try_get(learner_state, {.timeout = kSaveDeadline});
+  auto learner = troupe::try_get(learner_state, {.timeout = options.deadline});
   if (!learner.ok()) return learner.error_ptr();
   out.learner = std::move(*learner);
+  if (!options.parts) return out;
   for (std::size_t i = 0; i < replay.size(); ++i) {
-    const auto kept = troupe::try_get(replay[i], {.timeout = kSaveDeadline});
+    const auto kept = troupe::try_get(replay[i], {.timeout = options.deadline});
     if (!kept.ok()) return kept.error_ptr();
     out.parts.put_all(shard_name(i), *kept);
   }
   const Generator::Saved saved = next_ ? next_->allot_before : generator_.save();  // next_: after a failure (OPL-3)
   out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
-  save_runners(config_, runners_, out.parts);
+  save_runners(config_, runners_, options.deadline, out.parts);
   return out;
 }
 

@@ -21,7 +21,8 @@
 // Promises: ALG-1 to ALG-3. One thread at a time.
 //
 // OPL-1  A shard that dies is left out from then on: the replay is smaller, its rows are lost, and the round goes on
-//        with the others. When none is left that is the last one's error.
+//        with the others, or ends without an update where they have no rows yet. When none is left that is the last
+//        one's error.
 // OPL-2  The same configuration gives the same parameters, however long anything takes.
 // OPL-3  A round begins early only where its calls are those that it would make later, in the same order for each
 //        actor: with one shard, which has rows already, and without priorities, which wait for the errors before. When
@@ -48,7 +49,7 @@ class OffPolicyLoop final : public Algorithm {
   Round round_before_another() override { return run(true); }
   bool begun() const override { return open_ || next_; }
   Weights weights() override;
-  troupe::Result<AlgorithmState> save() override;
+  troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
   std::string resume_note() const override { return note_; }
 
  private:
@@ -71,6 +72,9 @@ class OffPolicyLoop final : public Algorithm {
 
   [[nodiscard]] std::int64_t steps_of_a_round() const;
   Round run(bool another);
+  /// Who keeps what runner i plays in the round behind `done` steps: where there are more shards than runners, all in
+  /// turns.
+  [[nodiscard]] Shard& shard_of(std::size_t runner, std::int64_t done);
   [[nodiscard]] Open play(const ParamsRef& params, std::int64_t done);
   /// But for those that a round has asked for which began early.
   void read_masses();

@@ -54,11 +54,11 @@ Weights OnPolicyLoop::weights() {
   return {.params = fetch(*params_), .moments = moments_};
 }
 
-troupe::Result<AlgorithmState> OnPolicyLoop::save() {
-  auto learner = troupe::try_get(learners_.save(), {.timeout = kSaveDeadline});
+troupe::Result<AlgorithmState> OnPolicyLoop::save(const SaveOptions& options) {
+  auto learner = troupe::try_get(learners_.save(), {.timeout = options.deadline});
   if (!learner.ok()) return learner.error_ptr();
   AlgorithmState out{.learner = std::move(*learner), .parts = {}};
-  save_runners(config_, workers_, out.parts);
+  if (options.parts) save_runners(config_, workers_, options.deadline, out.parts);
   return out;
 }
 

@@ -25,7 +25,7 @@ class OnPolicyLoop final : public Algorithm {
   /// All workers play with the same parameters, the learner improves them.
   Round round() override;
   Weights weights() override;
-  troupe::Result<AlgorithmState> save() override;
+  troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
   std::string resume_note() const override { return note_; }
 
  private:

@@ -3,8 +3,11 @@
 //   parts: "runners/shape" [how many, environments of each], "runners/0/...", "runners/1/...", ...
 //
 // SVR-1  All runners go on, or none does: a batch of some old and some new episodes would be no run's.
+// SVR-2  They go on only as what they were: of the same shape, environment, n_step and noise. Others begin new
+//        episodes, and the note says why.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,12 +29,13 @@ struct SavedRunners {
 
 /// Into `parts`, unless they cannot be saved or one does not answer in time.
 template <class Actor>
-void save_runners(const RunConfig& config, const std::vector<troupe::ActorHandle<Actor>>& runners, StateDict& parts) {
+void save_runners(const RunConfig& config, const std::vector<troupe::ActorHandle<Actor>>& runners,
+                  std::chrono::seconds deadline, StateDict& parts) {
   std::vector<troupe::ObjectRef<std::optional<StateDict>>> asked;
   for (const auto& runner : runners) asked.push_back(runner.template call<&Actor::save>());
   StateDict all;
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    const auto state = troupe::try_get(asked[i], {.timeout = kSaveDeadline});
+    const auto state = troupe::try_get(asked[i], {.timeout = deadline});
     if (!state.ok() || !*state) return;  // SVR-1
     all.put_all(std::to_string(i), **state);
   }

@@ -69,8 +69,8 @@ Weights SearchLoop::weights() {
   return {.params = fetch(*params_), .moments = moments_};
 }
 
-troupe::Result<AlgorithmState> SearchLoop::save() {
-  auto learner = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = kSaveDeadline});
+troupe::Result<AlgorithmState> SearchLoop::save(const SaveOptions& options) {
+  auto learner = troupe::try_get(learner_.call<&LearnerActor::save>(), {.timeout = options.deadline});
   if (!learner.ok()) return learner.error_ptr();
   return AlgorithmState{.learner = std::move(*learner), .parts = {}};
 }

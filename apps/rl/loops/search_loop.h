@@ -25,7 +25,7 @@ class SearchLoop final : public Algorithm {
 
   Round round() override;
   Weights weights() override;
-  troupe::Result<AlgorithmState> save() override;
+  troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
 
  private:
   struct Open {

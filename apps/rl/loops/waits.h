@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include <troupe/troupe.h>
@@ -11,9 +10,6 @@
 #include "apps/rl/loops/algorithm.h"
 
 namespace rl {
-
-/// For the state of an actor: less than the grace after Ctrl-C.
-inline constexpr std::chrono::seconds kSaveDeadline{8};
 
 /// In the order of the runners.
 inline void add_report(RolloutReport report, Round& round) {

@@ -111,7 +111,7 @@ void add_setting(CLI::App& app, const NamedSetting& named, boost::json::object& 
 struct TrainFlags {
   std::filesystem::path config;
   std::string preset;
-  bool keep_going = false;
+  bool keep_going = false, out_given = false;
   bool no_tensorboard = false, no_replay = false;
 };
 
@@ -194,12 +194,12 @@ void add_below(const boost::json::object& values, boost::json::object& given) {
 }
 
 /// Of several seeds: those that an earlier --seeds has begun go on in its folder.
-troupe::Status complete_seeds(TrainCommand& train) {
+troupe::Status complete_seeds(bool out_given, TrainCommand& train) {
   if (!train.checkpoint.empty())
     return troupe::InvalidArgumentError("with --seeds each seed has its checkpoint in OUT/seed-S: no --checkpoint");
   if (train.parallel == 0) train.parallel = std::max(1u, std::thread::hardware_concurrency());
   if (train.resume.empty()) return {};
-  if (train.out != TrainCommand{}.out && train.out != train.resume)
+  if (out_given && train.out != train.resume)
     return troupe::InvalidArgumentError(fmt::format("with --seeds, a run goes on in its folder, {}: not in {}",
                                                     train.resume.string(), train.out.string()));
   const std::filesystem::path kept = train.resume / "config.yaml";
@@ -228,7 +228,7 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
     add_below(*read, train.given);
   }
   if (train.seeds > 0) {
-    if (troupe::Status status = complete_seeds(train); !status.ok()) return status;
+    if (troupe::Status status = complete_seeds(flags.out_given, train); !status.ok()) return status;
   } else if (train.parallel != 0) {
     return troupe::InvalidArgumentError("--parallel is for --seeds");
   }
@@ -236,6 +236,7 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
   auto config = config_from(train.given);
   if (!config.ok()) return config.error_ptr();
   train.config = std::move(*config);
+  train.config.env.working_folder = typed_modules(train.config.env, train.given);
   if (train.seeds > 0 && train.config.seed > std::numeric_limits<std::uint64_t>::max() - (train.seeds - 1))
     return troupe::InvalidArgumentError(fmt::format("there are no {} seeds from {} on", train.seeds,
                                                     train.config.seed));
@@ -254,6 +255,7 @@ troupe::Result<RunConfig> TrainCommand::over(RunConfig base) const {
                                                     std::string_view(algo->as_string())));
   if (troupe::Status status = assign_all(settings_of(base), given); !status.ok()) return status.error_ptr();
   if (troupe::Status device = check_device(base); !device.ok()) return device.error_ptr();
+  base.env.working_folder = typed_modules(base.env, given);
   return base;
 }
 
@@ -292,6 +294,7 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
   if (record != nullptr && record->parsed()) return recording;
   if (collect != nullptr && collect->parsed()) return collecting;
   if (list != nullptr && list->parsed()) return ListCommand{};
+  flags.out_given = train->count("--out") > 0;
   if (flags.keep_going) training.given["stop_when_solved"] = false;
   training.verb.assign(arguments.begin(), arguments.begin() + (is_ppo ? 1 : 2));
   training.tensorboard = !flags.no_tensorboard, training.keep_replay = !flags.no_replay;

@@ -1,5 +1,8 @@
 #include "apps/rl/program/copies.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace rl {
@@ -67,9 +70,19 @@ void Copies::finish() {
   }
 }
 
-void Copies::restore(std::vector<CopyResult> copies, std::optional<CopyResult> again) {
-  for (const CopyResult& copy : copies)
-    if (!best_mean_ || copy.mean > *best_mean_) best_mean_ = copy.mean;
+void Copies::restore(std::vector<CopyResult> copies, std::optional<CopyResult> again, const AnyPolicySpec& spec,
+                     const std::filesystem::path& beside) {
+  const auto best = std::ranges::max_element(copies, {}, &CopyResult::mean);
+  for (const std::filesystem::path& place : {beside, options_.best}) {
+    if (best == copies.end()) break;
+    const auto kept = load_policy(place);
+    // A better one was kept behind the checkpoint; a worse one is another run's.
+    if (!kept.ok() || kept->spec != spec || kept->mean_return < best->mean) continue;
+    std::error_code failed;
+    if (!std::filesystem::equivalent(place, options_.best, failed)) save_policy(options_.best, *kept).value();
+    best_mean_ = kept->mean_return;
+    break;
+  }
   gate_.restore(std::move(copies), again);
 }
 

@@ -4,7 +4,9 @@
 // Inside of troupe::run; one thread at a time.
 //
 // COP-1  Results reach the gate in the order in which the copies were taken.
-// COP-2  The best copy so far (by its first mean; of equals the first) is kept as a policy file.
+// COP-2  The best copy so far (by its first mean; of equals the first) is kept as a policy file. A run that goes on in
+//        another folder takes that of its checkpoint's folder along; where it is gone, the best of those to come is
+//        kept.
 #pragma once
 
 #include <deque>
@@ -40,8 +42,10 @@ class Copies {
   void finish();
 
   [[nodiscard]] const Gate& gate() const { return gate_; }
-  void restore(std::vector<CopyResult> copies, std::optional<CopyResult> again);
-  /// The best copy's mean; none: no copy has been played.
+  /// `spec`: of the policy that goes on. `beside`: where the best copy may lie, if not where it is kept.
+  void restore(std::vector<CopyResult> copies, std::optional<CopyResult> again, const AnyPolicySpec& spec,
+               const std::filesystem::path& beside);
+  /// That of the file; none: no best copy is kept.
   [[nodiscard]] std::optional<double> best_mean() const { return best_mean_; }
 
  private:

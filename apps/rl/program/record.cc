@@ -81,8 +81,10 @@ int record(const RecordCommand& command) {
   try {
     const Policy policy = load_policy(command.policy).value();
     check_programs(policy.env).value();
+    check_policy(policy.spec).value();
     MadeEnv made = MadeEnv::make(policy.env, {.frozen = true, .clip_action = !keeps_bounds(policy.spec), .masks = true})
                        .value();
+    check_fits(policy, made).value();
     made.sync(policy.moments);
     check_drawable(policy.env.id, made.innermost().specs().observation_space).value();
     const auto out = make_frame_writer(command.out, {.frames_per_second = command.frames_per_second}).value();

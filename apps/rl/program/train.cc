@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -31,6 +33,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kFirstCheckpoint = 1, kCheckpointInterval = 10;  // seconds
+// For the last checkpoint: nothing is left to learn meanwhile, and after Ctrl-C there are two minutes (kGrace).
+constexpr std::chrono::seconds kLastDeadline{600}, kInterruptedDeadline{90};
 constexpr std::int64_t kMostPoints = 2000;  // of a learning curve
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
@@ -51,11 +55,42 @@ GateOptions gate_options(const RunConfig& config, const Task& task) {
   return out;
 }
 
+/// What the user typed is not asked about; a file that names another Python is (NPG-1).
+Checkpoint to_resume(const TrainCommand& command) {
+  LoadOptions options;
+  const auto typed = [&](const char* name) {
+    const boost::json::value* word = command.given.if_contains(name);
+    return word == nullptr ? std::optional<std::string>() : std::string(word->as_string());
+  };
+  options.python = typed("python"), options.gym_import = typed("gym_import");
+  auto loaded = load_checkpoint(command.resume, options);
+  if (!loaded.ok() && loaded.error().code() == troupe::ErrorCode::kInvalidArgument && !options.python)
+    troupe::InvalidArgumentError(loaded.error().message() + "; or name one with --python").raise();
+  return std::move(loaded).value();
+}
+
+/// One that this run has written.
+Checkpoint own_checkpoint(const TrainCommand& command, const RunConfig& config) {
+  return load_checkpoint(command.checkpoint, {.own = &config.env}).value();
+}
+
 std::optional<ResumePoint> resume_point(const std::optional<Checkpoint>& resumed) {
   if (!resumed) return std::nullopt;
   return ResumePoint{.steps = resumed->log.steps,
                      .moments = resumed->policy.moments,
-                     .state = {.learner = resumed->learner, .parts = resumed->parts}};
+                     .state = {.learner = resumed->learner, .parts = resumed->parts},
+                     .config = resumed->config};
+}
+
+/// The moments of a run are those of what it normalizes: there are none to go on with of anything else.
+troupe::Status check_normalized(const EnvSetup& was, const EnvSetup& now) {
+  for (const auto& [name, before, after] :
+       {std::tuple("normalize-observation", was.normalize_observation, now.normalize_observation),
+        std::tuple("normalize-reward", was.normalize_reward, now.normalize_reward)})
+    if (before != after)
+      return troupe::InvalidArgumentError(fmt::format("the checkpoint was made {} --{}: it cannot go on {} it",
+                                                      before ? "with" : "without", name, after ? "with" : "without"));
+  return {};
 }
 
 /// Somebody is gone whom nobody replaces: going on from a checkpoint helps, where it would not against a mistake.
@@ -90,9 +125,11 @@ class TrainingRun {
                  [this](const std::string& text) { progress_.note(text); }) {
     if (resumed) {
       log_ = resumed->log;
+      resumed_ = true;
       resumed_from_ = log_.steps;
       seconds_before_ = log_.seconds;
-      copies_.restore(log_.copies, log_.copy_again);
+      const auto from = command.resume.empty() ? command.out : command.resume.parent_path();
+      copies_.restore(log_.copies, log_.copy_again, task_.policy, from / "best.bin");
     }
     log_.threshold = task_.specs.reward_threshold;
     log_.point_every = config.total_steps / kMostPoints;
@@ -172,8 +209,21 @@ class TrainingRun {
     show(false);
     stopped_ = call_callbacks(log_) || stopped_;  // a round that had begun may end after the one that ended the run
     if (elapsed() < checkpoint_at_ || algorithm_->begun()) return;
-    checkpoint_at_ = elapsed() + kCheckpointInterval;
-    checkpoint().value();
+    checkpoint_on_the_way();
+  }
+
+  /// A state that takes long, as gigabytes of a replay do, ends no run: the checkpoint before stays, and the next one
+  /// has twice the time, and comes after twice as long.
+  void checkpoint_on_the_way() {
+    const troupe::Status saved = checkpoint(kSaveDeadline * patience_);
+    if (saved.ok() || saved.error().code() != troupe::ErrorCode::kGetTimeout) {
+      saved.value();
+    } else {
+      progress_.note(fmt::format("no checkpoint after {} steps, the one before stays: {}", log_.steps,
+                                 saved.error().message()));
+      patience_ *= 2;
+    }
+    checkpoint_at_ = elapsed() + kCheckpointInterval * static_cast<double>(patience_);
   }
 
   void on_copy(const CopyResult& result, bool again) {
@@ -200,20 +250,26 @@ class TrainingRun {
     progress_.update(now.seconds, [&](int bar_width) { return progress_line(now, bar_width); }, last);
   }
 
-  troupe::Status checkpoint() {
-    auto state = algorithm_->save();
+  /// `deadline`: of each actor that is asked for its state.
+  troupe::Status checkpoint(std::chrono::seconds deadline = kSaveDeadline) {
+    auto state = algorithm_->save({.parts = command_.keep_replay, .deadline = deadline});
     if (!state.ok()) return state.error_ptr();
-    Checkpoint out{.policy = policy_now(), .config = config_, .learner = std::move(state->learner), .log = log_};
-    if (command_.keep_replay) out.parts = std::move(state->parts);
+    Checkpoint out{.policy = policy_now(),
+                   .config = config_,
+                   .learner = std::move(state->learner),
+                   .parts = std::move(state->parts),
+                   .log = log_};
     troupe::Status saved = save_checkpoint(command_.checkpoint, out);
     checkpointed_ = checkpointed_ || saved.ok();
     return saved;
   }
 
-  /// What was learned before stays: LRN-3.
+  /// What was learned before stays: LRN-3. Where nothing was gained since, what it went on from is not written over: it
+  /// may lack what could not be restored.
   int failed(const troupe::Error& error) {
     show(true);
     fmt::print(stderr, "after {} steps of seed {}: {}\n", log_.steps, config_.seed, error.what());
+    if (resumed_ && log_.steps == resumed_from_) return kExitFailed;
     try {
       if (const troupe::Status saved = checkpoint(); saved.ok())
         fmt::print(stderr, "checkpoint {}\n", command_.checkpoint.string());
@@ -240,11 +296,11 @@ class TrainingRun {
                             .best = copies_.best_mean() ? command_.out / "best.bin" : std::filesystem::path(),
                             .picture = command_.out / "learning_curve.svg",
                             .checkpoint = command_.checkpoint};
-    checkpoint().value();
+    checkpoint(interrupted ? kInterruptedDeadline : kLastDeadline).value();
     if (!interrupted) {
-      const auto saved = load_checkpoint(command_.checkpoint);  // what was written is what is kept as policy
+      const Checkpoint saved = own_checkpoint(command_, config_);  // what was written is what is kept as policy
       outcome.policy = command_.out / "policy.bin";
-      save_policy(outcome.policy, saved.value().policy).value();
+      save_policy(outcome.policy, saved.policy).value();
     }
     const std::string title = fmt::format("{} on {}, seed {}", config_.algo, config_.env.id, config_.seed);
     apps::write_file(outcome.picture, learning_curve_svg(log_, title)).value();
@@ -268,7 +324,8 @@ class TrainingRun {
                  log_.recent.size(), log_.mean_return(), log_.interquartile_mean_return(), log_.mean_length());
     report_gate();
     if (stopped_) fmt::print("ended by a callback\n");
-    if (outcome.interrupted) fmt::print("go on with: --resume {}\n", command_.checkpoint.string());
+    if (outcome.interrupted)
+      fmt::print("go on with: --resume {} --out {}\n", command_.checkpoint.string(), command_.out.string());
     fmt::print("picture {}\nresult {}\ncheckpoint {}\n", outcome.picture.string(), command_.json.string(),
                command_.checkpoint.string());
     if (!outcome.policy.empty()) fmt::print("policy {}\n", outcome.policy.string());
@@ -281,8 +338,8 @@ class TrainingRun {
       fmt::print("without exploration: no copy was played (--evaluate-every plays some, 'evaluate' the policy)\n");
       return;
     }
-    fmt::print("without exploration: best copy {:.1f}, last copy {:.1f}\n", *copies_.best_mean(),
-               gate.copies().back().mean);
+    fmt::print("without exploration: best copy {:.1f}, last copy {:.1f}\n",
+               std::ranges::max(gate.copies(), {}, &CopyResult::mean).mean, gate.copies().back().mean);
     if (!gate.options().threshold) return;
     switch (gate.state()) {
       case GateState::kOpen: fmt::print("gate {:g}: no copy reached it\n", *gate.options().threshold); return;
@@ -304,7 +361,8 @@ class TrainingRun {
   TrainingLog log_;
   std::int64_t resumed_from_ = 0;
   double seconds_before_ = 0, checkpoint_at_ = kFirstCheckpoint;
-  bool in_round_ = false, checkpointed_ = false;
+  int patience_ = 1;  // how much more time than kSaveDeadline a state on the way has
+  bool resumed_ = false, in_round_ = false, checkpointed_ = false;
   bool stopped_ = false;  // by a callback
   apps::ProgressReporter progress_;
   Copies copies_;
@@ -321,7 +379,7 @@ int train(const TrainCommand& command) {
     for (const auto& path : {command.checkpoint, command.json, command.out / "policy.bin"})
       apps::check_writable(path).value();
     std::optional<Checkpoint> resumed;
-    if (!command.resume.empty()) resumed = load_checkpoint(command.resume).value();
+    if (!command.resume.empty()) resumed = to_resume(command);
     auto over = resumed ? command.over(resumed->config) : troupe::Result<RunConfig>(command.config);
     if (!over.ok()) {
       fmt::print(stderr, "{}\n", over.error().message());
@@ -330,6 +388,7 @@ int train(const TrainCommand& command) {
     RunConfig config = std::move(*over);
     check_learner_gpus(config).value();
     Task task = task_of(config).value();
+    if (resumed) check_normalized(resumed->config.env, config.env).value();
     if (resumed && resumed->policy.spec != task.policy)
       troupe::InvalidArgumentError("the checkpoint's policy is for another environment or network").raise();
     apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
@@ -341,7 +400,7 @@ int train(const TrainCommand& command) {
         if (const auto code = run.run(resumed, failures)) return *code;
         checkpointed = checkpointed || run.checkpointed();
       }
-      if (checkpointed) resumed = load_checkpoint(command.checkpoint).value();
+      if (checkpointed) resumed = own_checkpoint(command, config);
       fmt::print(stderr, "failure {} of {}: {}\n", failures + 1, command.max_failures,
                  resumed ? fmt::format("going on from the checkpoint of {} steps", resumed->log.steps)
                          : "beginning again, as there is no checkpoint yet");

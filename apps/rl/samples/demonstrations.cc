@@ -127,8 +127,9 @@ Demonstrations demonstrations_from(const apps::ArrayFile& file) {
   const std::size_t rows = reward->shape[0];
   for (const Column& column : columns) {  // before memory is asked for
     const apps::ArrayFile::Entry* entry = file.find(column.name);
+    std::size_t size = 0;
     if (entry == nullptr || entry->dtype != file_dtype(column.dtype) ||
-        entry->size != rows * column.width * size_of(column.dtype))
+        __builtin_mul_overflow(rows, column.width * size_of(column.dtype), &size) || entry->size != size)
       throw std::invalid_argument(fmt::format("'{}' is missing, or of another type or size", column.name));
   }
   out.steps = OwnedSamples(columns, rows);

@@ -12,6 +12,7 @@ namespace rl {
 namespace {
 
 constexpr std::align_val_t kAligned{kColumnAlignment};
+constexpr std::size_t kMostBytes = std::size_t{1} << 60;
 
 // The size of a row is known to the compiler: a move instead of a call.
 template <std::size_t bytes>
@@ -31,7 +32,12 @@ SampleLayout::SampleLayout(std::vector<Column> columns, std::size_t rows)
     if (find(columns_[i].name) != i)
       troupe::InvalidArgumentError(fmt::format("a batch with two columns '{}'", columns_[i].name)).raise();
     offsets_.push_back(bytes_);
-    const std::size_t size = rows * columns_[i].width * size_of(columns_[i].dtype);
+    std::size_t size = 0, end = 0;
+    if (__builtin_mul_overflow(rows, columns_[i].width * size_of(columns_[i].dtype), &size) ||
+        __builtin_add_overflow(bytes_, size, &end) || end > kMostBytes)
+      troupe::InvalidArgumentError(
+          fmt::format("a batch of {} rows of '{}' is larger than memory can be", rows, columns_[i].name))
+          .raise();
     bytes_ += (size + kColumnAlignment - 1) / kColumnAlignment * kColumnAlignment;
   }
 }

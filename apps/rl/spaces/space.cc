@@ -23,8 +23,11 @@ Overloaded(Cases...) -> Overloaded<Cases...>;  // clang before 17 does not deduc
 
 troupe::Status refused(std::string why) { return troupe::InvalidArgumentError(std::move(why)); }
 
+constexpr std::int64_t kMostChoices = std::int64_t{1} << 31;  // of all places: more is a mistake
+
 troupe::Status check(const Discrete& space) {
   if (space.n < 1) return refused("a Discrete space needs at least one choice, and has " + std::to_string(space.n));
+  if (space.n > kMostChoices) return refused(fmt::format("a Discrete space of {} choices: 2^31 at most", space.n));
   if (space.start > std::numeric_limits<std::int64_t>::max() - space.n)
     return refused("a Discrete space ends beyond 64 bits");
   return {};
@@ -37,6 +40,9 @@ troupe::Status check(const MultiDiscrete& space) {
   for (std::size_t i = 0; i < space.nvec.size(); ++i)
     if (troupe::Status one = check(Discrete{space.nvec[i], space.start.empty() ? 0 : space.start[i]}); !one.ok())
       return one;
+  std::int64_t choices = 0;
+  for (const std::int64_t n : space.nvec)
+    if ((choices += n) > kMostChoices) return refused("a MultiDiscrete space of more than 2^31 choices");
   return {};
 }
 

@@ -50,7 +50,8 @@ struct Box {
 
 using Space = std::variant<Discrete, MultiDiscrete, Box>;
 
-/// InvalidArgumentError when it makes no sense: no choice, bounds that cross or are as many as no shape has.
+/// InvalidArgumentError when it makes no sense: no choice or more than 2^31, bounds that cross or are as many as no
+/// shape has.
 [[nodiscard]] troupe::Status check_space(const Space& space);
 
 /// Empty for Discrete: its elements are numbers.

@@ -7,8 +7,9 @@
 //
 // One thread at a time.
 //
-// STV-1  restore_state changes nothing unless each name is there, of its type and size: else SerializationError,
-//        thrown.
+// STV-1  restore_state changes nothing unless each name is there, of its type, size and range: else SerializationError,
+//        thrown. A state comes from a file, which may be anybody's: what is a place in memory, or what a loop counts
+//        to, is visited with its range.
 // STV-2  restore_state(save_state(part)) changes nothing.
 #pragma once
 
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <troupe/error.h>
 
 #include "apps/rl/algorithms/rng.h"
@@ -60,6 +62,22 @@ class StateVisitor {
   template <class T>
   void numbers(const std::string& name, std::vector<T>& values) {
     numbers(name, std::span<T>(values));
+  }
+  /// Each from `least` to `most`.
+  template <class T>
+  void numbers_within(const std::string& name, std::span<T> values, T least, T most) {
+    using Kept = KeptAs<T>;
+    if (mode_ != Mode::kSave)
+      for (const Kept one : from_->get<Kept>(prefix_ + name, values.size()))
+        if (!(one >= static_cast<Kept>(least) && one <= static_cast<Kept>(most)))
+          troupe::SerializationError(fmt::format("{}{} of the state is {}: from {} to {} is possible", prefix_, name,
+                                                 one, static_cast<Kept>(least), static_cast<Kept>(most)))
+              .raise();
+    numbers(name, values);
+  }
+  template <class T>
+  void one_within(const std::string& name, T& value, T least, T most) {
+    numbers_within(name, std::span(&value, 1), least, most);
   }
   /// A number, a truth value, or one of an enumeration.
   template <class T>

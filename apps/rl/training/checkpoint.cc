@@ -13,6 +13,7 @@
 
 #include "apps/common/precise_json.h"
 #include "apps/common/safetensors/safetensors.h"
+#include "apps/rl/config/algorithm_config.h"
 
 namespace rl {
 namespace {
@@ -182,7 +183,10 @@ std::string words_of(RunConfig config, const TrainingLog& log) {
                                         {"solved_seconds", log.solved_seconds}}}});
 }
 
-RunConfig config_of(const json::object& words) {
+RunConfig config_of(json::object words) {
+  // Files of old have some that mean nothing to their algorithm.
+  for (const std::string& name : algorithm_config(std::string(words.at("algo").as_string())).value()->without)
+    words.erase(name);
   return config_from(words).value();
 }
 
@@ -257,6 +261,15 @@ std::map<std::string, std::string> words_for(std::string_view kind, const Policy
 
 }  // namespace
 
+troupe::Status check_fits(const Policy& policy, const MadeEnv& made) {
+  const EnvSpecs& specs = made.specs();
+  if (specs.observation_space == observation_space_of(policy.spec) &&
+      specs.action_space == action_space_of(policy.spec) && policy.params.size() == parameter_count_of(policy.spec) &&
+      policy.moments.size() >= made.moments().size())
+    return {};
+  return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env.id);
+}
+
 troupe::Status save_policy(const std::filesystem::path& path, const Policy& policy) {
   StateDict moments;
   put_moments(moments, policy.moments);
@@ -284,6 +297,21 @@ troupe::Result<Policy> load_policy(const std::filesystem::path& path) {
   });
 }
 
+namespace {
+
+troupe::Status choose_programs(const LoadOptions& options, EnvSetup& env) {
+  if (options.own != nullptr) return env = *options.own, troupe::Status();
+  if (options.gym_import) {
+    env.gym_import = *options.gym_import;
+    env.working_folder = typed_modules(env, {{"gym_import", *options.gym_import}});
+  }
+  if (!options.python) return check_programs(env);
+  env.python = *options.python;
+  return {};
+}
+
+}  // namespace
+
 troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint) {
   auto words = words_for(kCheckpointKind, checkpoint.policy);
   words["run"] = words_of(checkpoint.config, checkpoint.log);
@@ -297,20 +325,26 @@ troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoi
   return apps::write_safetensors(path, words, arrays);
 }
 
-troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
+troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path, const LoadOptions& options) {
   const auto contents = read(path);
   if (!contents.ok()) return contents.error_ptr();
   if (contents->kind == kPolicyKind) {
     return troupe::SerializationError(path.string() +
                                       " is a policy, not a checkpoint: it can be evaluated, not resumed");
   }
+  auto config = checked(path, kCheckpointKind,
+                        [&] { return config_of(contents->words("run").at("config").as_object()); });
+  if (!config.ok()) return config.error_ptr();
+  RunConfig here = *config;
+  here.device = "cpu";  // wherever it learned
+  if (troupe::Status trusted = choose_programs(options, here.env); !trusted.ok())
+    return troupe::InvalidArgumentError(fmt::format("{}: {}", path.string(), trusted.error().message()));
   return checked(path, kCheckpointKind, [&] {
     Checkpoint out;
     out.policy = policy_of(contents->words("policy"));
     const json::object run = contents->words("run");
-    out.config = config_of(run.at("config").as_object());
-    check_programs(out.config.env).value();  // the next line makes an environment
-    const Task task = task_of(out.config).value();
+    out.config = std::move(*config);
+    const Task task = task_of(here).value();
     // Training goes on with the network that its configuration makes.
     if (out.policy.spec != task.policy || out.policy.env != out.config.env)
       throw std::invalid_argument("its network is not that of its settings");
@@ -319,8 +353,6 @@ troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path) {
     out.parts = state.get_all(kParts);
     if (floats_in(contents->file) < learned_numbers(out.config, task.policy))  // before memory is asked for
       throw std::invalid_argument("its arrays are not those of its networks");
-    RunConfig here = out.config;
-    here.device = "cpu";  // wherever it learned
     const std::unique_ptr<Learner> learner = make_learner(here, task.policy);
     learner->restore(out.learner);  // it can be gone on with
     out.policy.params.assign(learner->params().begin(), learner->params().end());

@@ -14,12 +14,14 @@
 // RCK-1  A file appears whole or not at all (TST-1).
 // RCK-2  A truncated, foreign, damaged or newer file is a SerializationError that says which; a missing one a
 //       NotFoundError. Decoding is bounded by the bytes that are there (TST-2). A checkpoint whose network is not the
-//       one that its configuration makes is damaged as well.
+//       one that its configuration makes is damaged as well. One that names a program that is not run (NPG-1) is an
+//       InvalidArgumentError: load_checkpoint makes its environment, load_policy does so of a checkpoint alone.
 // RCK-3  Training goes on after load_checkpoint as it would have without the stop, as far as ALG-2 says.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,9 @@ struct Policy {
   double mean_return = 0;
 };
 
+/// InvalidArgumentError where it cannot play there: file and environment may come from different places.
+[[nodiscard]] troupe::Status check_fits(const Policy& policy, const MadeEnv& made);
+
 struct Checkpoint {
   Policy policy = {};  // its parameters are the learner's
   RunConfig config = {};
@@ -51,11 +56,17 @@ struct Checkpoint {
   TrainingLog log = {};
 };
 
+/// With what a checkpoint's environment is made, where that is not what the file says.
+struct LoadOptions {
+  const EnvSetup* own = nullptr;  // of the run that wrote the file: nothing is asked about (NPG-1)
+  std::optional<std::string> python = {}, gym_import = {};  // that the user typed: nor is that
+};
+
 troupe::Status save_policy(const std::filesystem::path& path, const Policy& policy);
 /// Reads either kind.
 troupe::Result<Policy> load_policy(const std::filesystem::path& path);
 
 troupe::Status save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
-troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path);
+troupe::Result<Checkpoint> load_checkpoint(const std::filesystem::path& path, const LoadOptions& options = {});
 
 }  // namespace rl

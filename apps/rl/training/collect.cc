@@ -106,9 +106,7 @@ troupe::Result<Demonstrations> collect(const Policy& policy, const CollectOption
   auto made = MadeEnv::make(policy.env, {.num_envs = 1, .frozen = true, .clip_action = !keeps_bounds(policy.spec),
                                           .masks = true});
   if (!made.ok()) return made.error_ptr();
-  if (made->specs().observation_space != observation_space_of(policy.spec) ||
-      policy.params.size() != parameter_count_of(policy.spec) || policy.moments.size() < made->moments().size())
-    return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env.id);
+  if (troupe::Status fits = check_fits(policy, *made); !fits.ok()) return fits.error_ptr();
   made->sync(policy.moments);
   Collector collector(policy, std::move(*made));
   for (std::size_t i = 0; i < options.episodes; ++i) {

@@ -65,11 +65,7 @@ troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions&
   auto made = MadeEnv::make(policy.env, {.num_envs = together, .frozen = true,
                                           .clip_action = !keeps_bounds(policy.spec), .masks = true});
   if (!made.ok()) return made.error_ptr();
-  const EnvSpecs& specs = made->specs();
-  if (specs.observation_space != observation_space_of(policy.spec) ||
-      specs.action_space != action_space_of(policy.spec) || policy.params.size() != parameter_count_of(policy.spec) ||
-      policy.moments.size() < made->moments().size())
-    return troupe::InvalidArgumentError("the policy's network does not fit " + policy.env.id);
+  if (troupe::Status fits = check_fits(policy, *made); !fits.ok()) return fits.error_ptr();
   made->sync(policy.moments);
   Examiner examiner(policy, std::move(*made));
   Evaluation out;

@@ -42,7 +42,7 @@ AlgorithmConfig ars_algorithm() {
   return {.name = "ars",
           .loop = LoopKind::kSearch,
           .heeds_masks = true,
-          .without = {"num_envs", "horizon", "fault_prefix"},
+          .without = {"num_envs", "horizon", "fault_prefix", "clip_reward", "normalize_reward"},
           .set_defaults = &set_ars_defaults,
           .settings = &ars_settings,
           .policy = &actor_critic_policy,

@@ -60,7 +60,7 @@ AlgorithmConfig bc_algorithm() {
           .loop = LoopKind::kDataset,
           .learns_on_gpus = true,
           .heeds_masks = true,
-          .without = {"num_workers", "num_envs", "horizon", "fault_prefix"},
+          .without = {"num_workers", "num_envs", "horizon", "fault_prefix", "clip_reward", "normalize_reward"},
           .set_defaults = &set_bc_defaults,
           .settings = &bc_settings,
           .policy = &cloned_policy,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <numbers>
 
 #include <fmt/format.h>
@@ -309,8 +310,10 @@ EpisodeEnds ClassicVectorEnv::ends() const {
 bool ClassicVectorEnv::visit(StateVisitor& visitor) {
   visitor.is("env", task_.spec->id);
   visitor.numbers("state", state_), visitor.numbers("episode_return", episode_return_);
-  visitor.numbers("steps", steps_), visitor.numbers("ended_before", ended_before_);
+  visitor.numbers("steps", steps_);
+  visitor.numbers_within<std::uint8_t>("ended_before", ended_before_, 0, 1);
   visitor.one("ended_before_count", ended_before_count_);
+  ended_before_count_ = std::accumulate(ended_before_.begin(), ended_before_.end(), std::size_t{0});
   for (std::size_t i = 0; i < size(); ++i) visitor.generator(fmt::format("generator/{}", i), generators_[i]);
   return true;
 }

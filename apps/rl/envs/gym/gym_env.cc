@@ -128,6 +128,7 @@ json::object GymEnv::setup() const {
           {"env_kwargs", options_.kwargs},
           {"max_episode_steps", optional_number(options_.max_episode_steps)},
           {"import", options_.gym.gym_import},
+          {"working_folder", options_.gym.working_folder},
           {"faults", faults}};
 }
 

@@ -75,6 +75,15 @@ def first_line(error):
 # ---------------------------------------------------------------------------------------------------------- the start
 
 
+def choose_path(working_folder):
+    if getattr(sys.flags, "safe_path", False):
+        return
+    if working_folder:
+        sys.path[0] = os.getcwd()  # as of `python3 -c`: modules in the current folder can be imported
+    else:
+        del sys.path[0]  # the folder of this file
+
+
 def load():
     global numpy, gymnasium
     try:
@@ -85,7 +94,7 @@ def load():
                       "numpy and gymnasium there, or name another Python") from error
 
 
-def run_import(text):
+def run_import(text, working_folder):
     name, _, call = text.partition(":")
     try:
         module = importlib.import_module(name)
@@ -98,7 +107,9 @@ def run_import(text):
             gymnasium.register_envs(module)
     except Exception as error:
         traceback.print_exc()
-        raise Refused("import", f"importing {text} failed: {first_line(error)}") from error
+        hint = "" if working_folder or not isinstance(error, ModuleNotFoundError) else (
+            " (where a file names it, modules of the working folder are found by PYTHONPATH alone)")
+        raise Refused("import", f"importing {text} failed: {first_line(error)}{hint}") from error
 
 
 def make_one(setup):
@@ -352,15 +363,14 @@ def main():
     for descriptor in (MEMORY, FROM_PARENT, TO_PARENT, LIFELINE, PROGRAM):
         os.set_inheritable(descriptor, False)  # of what an environment may start
     sys.stdout.reconfigure(line_buffering=True)
-    if not getattr(sys.flags, "safe_path", False):
-        sys.path[0] = os.getcwd()  # as of `python3 -c`: modules in the current folder can be imported
     setup = read_frame()
     try:
         if setup["version"] != VERSION:
             raise Refused("version", f"this is version {VERSION}, not {setup['version']}")
+        choose_path(setup["working_folder"])
         load()
         if setup["import"]:
-            run_import(setup["import"])
+            run_import(setup["import"], setup["working_folder"])
         envs = make_all(setup)
         hello = make_hello(setup, envs[0])
     except Refused as error:

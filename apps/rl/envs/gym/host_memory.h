@@ -11,7 +11,8 @@
 // First frames, each four bytes of length (little-endian) and as much JSON in UTF-8:
 //
 //   parent  setup   {"version": 2, "env": ..., "num_envs": k, "auto_reset": "same_step", "env_kwargs": {...},
-//                    "max_episode_steps": n or null, "import": "...", "faults": {"threw": p, ..., "stall_ms": n}}
+//                    "max_episode_steps": n or null, "import": "...", "working_folder": true or false,
+//                    "faults": {"threw": p, ..., "stall_ms": n}}
 //   child   hello   {"protocol": "troupe-gym", "version": 2, "observation_space": {...}, "action_space": {...},
 //                    "spec": {"id": ..., "max_episode_steps": n or null, "reward_threshold": x or null},
 //                    "env_spec": what Gymnasium's EnvSpec.to_json gives, a text; or null, or absent,

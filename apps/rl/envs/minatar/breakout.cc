@@ -25,7 +25,8 @@ GameOutcome Breakout::step(Move move) {
   if (move == Move::kRight) paddle_ = std::min(kEdge, paddle_ + 1);
 
   last_ = ball_;
-  Cell next{.y = ball_.y + down_, .x = ball_.x + right_};
+  // No ball of a game that goes on is at the bottom; one of a state may be.
+  Cell next{.y = std::min(ball_.y + down_, kEdge), .x = ball_.x + right_};
   if (next.x < 0 || next.x > kEdge) {
     next.x = std::clamp(next.x, 0, kEdge);
     right_ = -right_;
@@ -81,9 +82,10 @@ void Breakout::observe(std::span<std::uint8_t> board) const {
 }
 
 void Breakout::visit(StateVisitor& visitor) {
-  visitor.one("ball_y", ball_.y), visitor.one("ball_x", ball_.x);
-  visitor.one("last_y", last_.y), visitor.one("last_x", last_.x);
-  visitor.one("down", down_), visitor.one("right", right_), visitor.one("paddle", paddle_);
+  visitor.one_within("ball_y", ball_.y, 0, kEdge), visitor.one_within("ball_x", ball_.x, 0, kEdge);
+  visitor.one_within("last_y", last_.y, 0, kEdge), visitor.one_within("last_x", last_.x, 0, kEdge);
+  visitor.one_within("down", down_, -1, 1), visitor.one_within("right", right_, -1, 1);
+  visitor.one_within("paddle", paddle_, 0, kEdge);
   visitor.one("inside_bricks", inside_bricks_);
   bricks_.visit("bricks", visitor);
 }

@@ -78,7 +78,9 @@ class Plane {
 
   /// Into one channel of a board of [y][x][channels].
   void show(std::span<std::uint8_t> board, std::size_t channels, std::size_t channel) const;
-  void visit(const std::string& name, StateVisitor& visitor) { visitor.numbers(name, std::span<std::uint16_t>(rows_)); }
+  void visit(const std::string& name, StateVisitor& visitor) {
+    visitor.numbers_within<std::uint16_t>(name, rows_, 0, (1u << kBoard) - 1);
+  }
 
  private:
   static std::size_t index(int y) { return static_cast<std::size_t>(y); }

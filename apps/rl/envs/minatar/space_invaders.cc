@@ -104,11 +104,14 @@ void SpaceInvaders::observe(std::span<std::uint8_t> board) const {
 }
 
 void SpaceInvaders::visit(StateVisitor& visitor) {
-  visitor.one("cannon", cannon_), visitor.one("direction", direction_), visitor.one("ramp", ramp_);
+  visitor.one_within("cannon", cannon_, 0, kEdge), visitor.one_within("direction", direction_, -1, 1);
+  visitor.one_within("ramp", ramp_, 0, kEnemyMoveInterval);
   own_bullets_.visit("own_bullets", visitor), enemy_bullets_.visit("enemy_bullets", visitor);
   aliens_.visit("aliens", visitor);
-  visitor.one("move_interval", move_interval_), visitor.one("move_timer", move_timer_);
-  visitor.one("enemy_shot_timer", enemy_shot_timer_), visitor.one("own_shot_timer", own_shot_timer_);
+  visitor.one_within("move_interval", move_interval_, 0, kEnemyMoveInterval);
+  visitor.one_within("move_timer", move_timer_, 0, kEnemyMoveInterval);
+  visitor.one_within("enemy_shot_timer", enemy_shot_timer_, 0, kEnemyShotInterval);
+  visitor.one_within("own_shot_timer", own_shot_timer_, 0, kShotCoolDown);
 }
 
 }  // namespace rl::minatar

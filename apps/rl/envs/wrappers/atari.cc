@@ -119,6 +119,10 @@ void MaxAndSkip::step(ConstRows actions, const StepOut& out) {
     inner().step(actions, out);
     reward += out.reward[0];
     ++taken;
+    if (out.is_reset[0] != 0) {  // BE-7: another game's first frame, and its fault
+      std::memcpy(shown_.view().data(), out.obs.data(), out.obs.bytes());
+      return;
+    }
     goes_on = out.terminated[0] == 0 && out.truncated[0] == 0;
   }
   out.reward[0] = reward;
@@ -154,6 +158,11 @@ void EpisodicLife::judge(std::size_t, std::int64_t, const StepOut& out) {
   const std::int32_t left = inner().lives()[0];
   if (left > 0 && left < lives_) out.terminated[0] = 1;
   lives_ = left;
+}
+
+void EpisodicLife::broken_off(std::size_t) {
+  lives_ = inner().lives()[0];
+  over_ = false;
 }
 
 void EpisodicLife::begin_one(std::size_t env) {

@@ -12,7 +12,7 @@
 //
 //   ATR-1  A beginning ends where an episode can go on: when no-ops or fire end it, another one begins.
 //   ATR-2  MaxAndSkip adds up rewards, stops at the end of an episode, and shows the greater number of its last two
-//          frames.
+//          frames. A fault (BE-7) stops it as well: the row is that of the new game, which has neither no-ops nor fire.
 //   ATR-3  EpisodicLife: a life that is lost is `terminated`; the game is reset only when it is over. The next life
 //          begins with a no-op.
 #pragma once
@@ -94,6 +94,7 @@ class EpisodicLife final : public EpisodeWrapper {
  private:
   explicit EpisodicLife(std::unique_ptr<BatchEnv> inner);
   void judge(std::size_t env, std::int64_t length, const StepOut& out) override;
+  void broken_off(std::size_t env) override;
   void begin_one(std::size_t env) override;
 
   StepBuffers last_;

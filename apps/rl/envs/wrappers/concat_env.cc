@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -43,7 +44,7 @@ void ConcatEnv::reset(std::span<const std::uint64_t> seeds) {
   if (seeds.size() != size())
     troupe::InvalidArgumentError(fmt::format("{} seeds for {} environments", seeds.size(), size())).raise();
   for (std::size_t p = 0; p < parts_.size(); ++p) parts_[p]->reset(seeds.subspan(first_[p], parts_[p]->size()));
-  ended_.clear(), returns_.clear(), lengths_.clear(), final_masks_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), final_masks_.clear(), faults_.clear();
   final_rows_ = 0;
 }
 
@@ -59,7 +60,7 @@ void ConcatEnv::observe(Rows obs) const {
 }
 
 void ConcatEnv::step(ConstRows actions, const StepOut& out) {
-  ended_.clear(), returns_.clear(), lengths_.clear(), final_masks_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), final_masks_.clear(), faults_.clear();
   final_rows_ = 0;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const std::size_t first = first_[p], count = parts_[p]->size();
@@ -80,6 +81,10 @@ void ConcatEnv::add_ends(std::size_t part) {
   if (ends.final_obs.rows() > 0)
     std::memcpy(final_obs_.view().row(final_rows_).data(), ends.final_obs.data(), ends.final_obs.bytes());
   final_rows_ += ends.final_obs.rows();
+  for (Fault fault : parts_[part]->faults()) {
+    fault.env += static_cast<std::uint32_t>(first_[part]);
+    faults_.push_back(std::move(fault));
+  }
   final_masks_.insert(final_masks_.end(), ends.final_mask.begin(), ends.final_mask.end());
 }
 

@@ -1,6 +1,6 @@
 // ConcatEnv: several batches as one, in their order: what wrappers for one environment alone (atari.h) are put into.
 //
-// One thread at a time. Promises: BE-1 to BE-6 of batch_env.h, as its parts do. Masks and lives are shown when all
+// One thread at a time. Promises: BE-1 to BE-7 of batch_env.h, as its parts do. Masks and lives are shown when all
 // parts have them.
 #pragma once
 
@@ -25,6 +25,7 @@ class ConcatEnv final : public BatchEnv {
   [[nodiscard]] EpisodeEnds ends() const override;
   [[nodiscard]] std::span<const std::uint8_t> action_mask() const override;
   [[nodiscard]] std::span<const std::int32_t> lives() const override;
+  [[nodiscard]] std::span<const Fault> faults() const override { return faults_; }
 
  private:
   explicit ConcatEnv(std::vector<std::unique_ptr<BatchEnv>> parts);
@@ -35,6 +36,7 @@ class ConcatEnv final : public BatchEnv {
   std::vector<std::uint32_t> ended_;
   std::vector<double> returns_;
   std::vector<std::int64_t> lengths_;
+  std::vector<Fault> faults_;
   OwnedRows final_obs_;
   std::size_t final_rows_ = 0;
   std::vector<std::uint8_t> final_masks_;   // of final_obs_

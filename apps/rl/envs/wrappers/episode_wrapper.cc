@@ -34,13 +34,16 @@ void EpisodeWrapper::step(ConstRows actions, const StepOut& out) {
   refuse_ended();
   inner().step(actions, out);
   ended_.clear(), returns_.clear(), lengths_.clear();
-  const bool self_reset = inner().ends().final_obs.rows() > 0 ||
-                          std::any_of(out.is_reset.begin(), out.is_reset.end(), [](auto flag) { return flag != 0; });
-  if (self_reset)  // EPW-1
+  if (inner().ends().final_obs.rows() > 0 || !only_faults_reset(out.is_reset, inner().faults()))  // EPW-1
     troupe::InvalidArgumentError(fmt::format("{} resets itself; this wrapper needs AutoReset::kDisabled", specs().id))
         .raise();
   for (std::size_t i = 0; i < size(); ++i) {
     Episode& episode = episodes_[i];
+    if (out.is_reset[i] != 0) {
+      broken_off(i);
+      episode = {};
+      continue;
+    }
     ++episode.length;
     episode.episode_return += out.reward[i];
     judge(i, episode.length, out);

@@ -4,7 +4,8 @@
 // One thread at a time. Promises: BE-1 to BE-6 of batch_env.h, of kDisabled. Returns and lengths are those of the
 // episodes that it makes.
 //
-//   EPW-1  Something inside that resets itself is an InvalidArgumentError at the first step that shows it.
+//   EPW-1  Something inside that resets itself is an InvalidArgumentError at the first step that shows it. A fault
+//          (BE-7) is none: its row begins an episode.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,8 @@ class EpisodeWrapper : public EnvWrapper {
  protected:
   /// After a step of `env`, the `length`-th of its episode: may raise flags.
   virtual void judge(std::size_t env, std::int64_t length, const StepOut& out) = 0;
+  /// The episode of one has ended by a fault, and what is inside has begun the next.
+  virtual void broken_off(std::size_t) {}
   /// Begins the next episode of one.
   virtual void begin_one(std::size_t env) { inner().reset_one(env); }
 

@@ -1,6 +1,5 @@
 #include "apps/rl/envs/wrappers/same_step_reset.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -14,16 +13,16 @@ SameStepReset::SameStepReset(std::unique_ptr<BatchEnv> inner)
 
 void SameStepReset::reset(std::span<const std::uint64_t> seeds) {
   inner().reset(seeds);
-  ended_.clear(), returns_.clear(), lengths_.clear(), final_mask_.clear();
+  ended_.clear(), returns_.clear(), lengths_.clear(), final_mask_.clear(), faults_.clear();
 }
 
 void SameStepReset::step(ConstRows actions, const StepOut& out) {
   inner().step(actions, out);
   const EpisodeEnds ends = inner().ends();
-  if (ends.final_obs.rows() > 0 ||
-      std::any_of(out.is_reset.begin(), out.is_reset.end(), [](auto flag) { return flag != 0; }))
+  if (ends.final_obs.rows() > 0 || !only_faults_reset(out.is_reset, inner().faults()))
     troupe::InvalidArgumentError(fmt::format("{} resets itself; SameStepReset needs AutoReset::kDisabled", specs().id))
         .raise();
+  faults_.assign(inner().faults().begin(), inner().faults().end());
   ended_.assign(ends.env.begin(), ends.env.end());
   returns_.assign(ends.returns.begin(), ends.returns.end());
   lengths_.assign(ends.lengths.begin(), ends.lengths.end());
