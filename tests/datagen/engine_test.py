@@ -193,6 +193,18 @@ class EngineTest(ProgramCase):
         self.assertIn("good", self.datagen("verify", out))
         self.assertEqual(self.digest(out), digest)
 
+    def test_what_cannot_be_removed_is_said(self):
+        out = self.path("set")
+        self.datagen("run", *self.NUMBERS, "--out", out)
+        os.truncate(f"{out}/data/part-00003.txt", 20)
+        os.remove(f"{out}/data/part-00008.txt")
+        os.makedirs(f"{out}/data/part-00008.txt/full")
+        said = self.datagen("verify", out, "--remove-bad", code=1)
+        self.assertIn("data/part-00008.txt could not be removed: Directory not empty", said)
+        self.assertIn("2 files are not what the manifest says: 1 of them could not be removed", said)
+        self.assertEqual((os.path.exists(f"{out}/data/part-00003.txt"), os.path.exists(f"{out}/data/part-00008.txt")),
+                         (False, True))
+
     def test_a_shard_that_was_cut_short_is_made_again(self):
         out = self.path("set")
         self.datagen("run", *self.NUMBERS, "--out", out)
