@@ -86,7 +86,7 @@ troupe::Result<PublishedShard> ShardFile::publish(const std::optional<Digest>& c
   PublishedShard out{.sha256 = hash_.finish(), .bytes = written_};
   const fs::path aside = place_.aside();
   if (::fsync(file_.get()) != 0) return file_error(errno, "cannot sync", aside);
-  if (committed && *committed != out.sha256) return NondeterministicError(place_.name, *committed, out.sha256);  // SFL-5
+  if (committed && *committed != out.sha256) return NondeterministicError(place_.name, *committed, out.sha256);
   const int code = take_free_name(aside, place_.file());
   if (code == EEXIST) return beside_existing(out, committed);
   if (code != 0) return file_error(code, "cannot rename to", place_.file());

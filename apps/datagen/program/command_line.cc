@@ -202,7 +202,8 @@ void add_seconds(CLI::App& app, const std::string& name, troupe::Duration& to, c
 
 void add_run_flags(CLI::App& app, RunSettings& settings) {
   add_number(app, "--workers", settings.workers, 1, 100'000, "Shards that are made at a time (one a CPU)");
-  add_number(app, "--retries", settings.retries, 0, 1000, "Attempts at a shard beside the first one")
+  add_number(app, "--retries", settings.retries, 0, 1000,
+             "Attempts at a shard beside the first one, and as many for want of memory")
       ->default_str(std::to_string(settings.retries));
   add_seconds(app, "--shard-timeout", settings.shard_timeout,
               "Seconds after which a shard counts as hanging, and is tried again (none)");

@@ -122,6 +122,8 @@ class DatasetRun::Impl {
   void end();
   void finish();
 
+  /// What the runtime begins of a task at most: `retries` after crashes and what is thrown, as many for want of memory.
+  [[nodiscard]] std::uint64_t attempts_a_try() const { return 2 * settings_.retries + 1; }
   [[nodiscard]] bool is_done(std::uint64_t shard) const { return (done_[shard / 64] >> (shard % 64) & 1) != 0; }
   [[nodiscard]] std::string shard_words(std::uint64_t shard) {
     return fmt::format("shard {} of {}, {}: ", shard, report_.shards, job_->format().shard_name(job_->shard(shard)));
@@ -204,7 +206,9 @@ void DatasetRun::Impl::begin() {
   task_ = troupe::task<&make_shard>.options(
       {.name = "make_shard",
        .resources = {.cpus = std::min(1.0, cpus / static_cast<double>(workers))},
-       .retry = {.max_retries = static_cast<int>(settings_.retries), .retry_error = &any_error},
+       .retry = {.max_retries = static_cast<int>(settings_.retries),
+                 .max_oom_retries = static_cast<int>(settings_.retries),
+                 .retry_error = &any_error},
        .timeout = settings_.shard_timeout});
 }
 
@@ -222,7 +226,8 @@ void DatasetRun::Impl::ask_nodes() {
     asked.push_back(node.node_id);
     answers.push_back(troupe::task<&answer_for_node>
                           .options({.resources = {.cpus = 0},
-                                    .scheduling = troupe::NodeAffinity{.node_id = node.node_id}})
+                                    .scheduling = troupe::NodeAffinity{.node_id = node.node_id},
+                                    .retry = {.max_oom_retries = static_cast<int>(settings_.retries)}})
                           .remote(place_ref_));
   }
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -281,7 +286,7 @@ void DatasetRun::Impl::send_shards() {
 
 void DatasetRun::Impl::send(std::uint64_t shard, std::uint64_t tries) {
   // The runtime numbers its attempts from 0 each time; names of temporaries tell them all apart.
-  const auto first = static_cast<std::uint32_t>(tries * (settings_.retries + 1));
+  const auto first = static_cast<std::uint32_t>(tries * attempts_a_try());
   const auto committed = committed_.find(shard);
   const ShardOrder order{.shard = shard,
                          .first_attempt = first,
@@ -363,7 +368,7 @@ void DatasetRun::Impl::take(OpenShard open) {
   const ShardRecord& record = outcome->record;
   window_->finished(outcome->seconds, record.bytes);
   report_.shard_seconds.push_back(static_cast<float>(outcome->seconds));
-  report_.retries += record.attempt - open.tries * (settings_.retries + 1);
+  report_.retries += record.attempt - open.tries * attempts_a_try();
   report_.wasted_shards += outcome->wasted;
   report_.wasted_rows += outcome->was_there ? record.rows : outcome->wasted * record.rows;
   if (outcome->travelled) ++report_.travelled;
