@@ -205,6 +205,18 @@ class EngineTest(ProgramCase):
         self.assertEqual((os.path.exists(f"{out}/data/part-00003.txt"), os.path.exists(f"{out}/data/part-00008.txt")),
                          (False, True))
 
+    def test_verify_tells_of_the_files_where_a_shard_cannot_be_made_again(self):
+        out, once = self.path("set"), self.path("once")
+        with open(once, "w", encoding="utf-8"):  # it throws when this is not there
+            pass
+        self.datagen("run", *self.faulty("throw", "--at", 42, "--once", once), "--out", out)
+        os.remove(f"{out}/data/part-00008.txt")
+        os.remove(once)
+        said = self.datagen("verify", out, "--regenerate", 10, code=1)
+        self.assertIn("bad: data/part-00008.txt: there is no file", said)
+        self.assertRegex(said, r"bad: data/part-00004\.txt: could not be made again: .*has had enough")
+        self.assertRegex(said, r"10 shards checked \(.*\), 9 made again, .*: not good")
+
     def test_a_shard_that_was_cut_short_is_made_again(self):
         out = self.path("set")
         self.datagen("run", *self.NUMBERS, "--out", out)

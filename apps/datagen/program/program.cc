@@ -204,7 +204,8 @@ int execute(const VerifyCommand& command) {
     ++kept;
     fmt::print("{} could not be removed: {}\n", bad.record.name, error.message());
   }
-  for (const BadShard& bad : report.nondeterministic) fmt::print("bad: {}: {}\n", bad.record.name, bad.what);
+  for (const auto* list : {&report.nondeterministic, &report.not_made_again})
+    for (const BadShard& bad : *list) fmt::print("bad: {}: {}\n", bad.record.name, bad.what);
   if (report.missing > 0)
     fmt::print("{} of {} shards are missing: 'datagen resume {}' makes them\n", report.missing, report.shards,
                out.string());

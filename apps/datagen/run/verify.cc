@@ -80,9 +80,17 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
     settings.progress(report.checked, all);
   }
   for (std::size_t i = 0; i < remade.size(); ++i) {
-    const std::string what = what_differs(troupe::get(remade[i]), *chosen[i]);
-    if (!what.empty()) report.nondeterministic.push_back({*chosen[i], what});
-    settings.progress(report.checked + ++report.made_again, all);
+    const auto again_made = troupe::try_get(remade[i]);
+    if (!again_made.ok()) {
+      const troupe::Error& error = again_made.error();
+      if (error.code() == troupe::ErrorCode::kCancelled) error.raise();
+      report.not_made_again.push_back({*chosen[i], fmt::format("could not be made again: {}", error.message())});
+    } else {
+      ++report.made_again;
+      const std::string what = what_differs(*again_made, *chosen[i]);
+      if (!what.empty()) report.nondeterministic.push_back({*chosen[i], what});
+    }
+    settings.progress(report.checked + i + 1, all);
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return report;
