@@ -98,6 +98,16 @@ class EngineTest(ProgramCase):
             self.assertIn(words, self.datagen(*arguments, code=2), arguments)
         self.assertFalse(os.path.exists(self.path("none")))
 
+    def test_a_finished_data_set_does_not_go_on_where_its_numbers_would_be_others(self):  # its check is of numbers, too
+        out = self.path("set")
+        self.datagen("run", *self.NUMBERS, "--out", out)
+        folder = self.environment["DATAGEN_TEST_MACHINE"] = self.path("machine")
+        os.mkdir(folder)
+        with open(f"{folder}/glibc", "w", encoding="utf-8") as file:
+            file.write("2.1")
+        said = self.datagen("resume", out, code=1)
+        self.assertRegex(said, "the data set is made with glibc .*, this machine has 2.1")
+
     def test_a_file_of_settings(self):
         with open(self.path("job.yaml"), "w", encoding="utf-8") as file:
             file.write("generator: numbers\nformat: lines\nsamples: 95\nseed: 3\nlabel: x\n")

@@ -161,6 +161,7 @@ void DatasetRun::Impl::begin() {
   job_.emplace(Job::make(dataset_.config).value());
   const Plan& plan = dataset_.config.plan;
   report_.shards = plan.shards();
+  check_machine(dataset_.config).value();  // this one makes the generator's check, also where no shard is left to make
   for (std::uint64_t shard = 0; shard < report_.shards; ++shard)
     folders_.insert(fs::path(job_->format().shard_name(job_->shard(shard))).parent_path().string());
   const std::string home = troupe::runtime_context().node_id;
