@@ -232,6 +232,22 @@ TEST(Journal, AnOlderEpochIsStale) {
   EXPECT_EQ(read(folder).size(), 4u);
 }
 
+/// Numbers that nobody counts to: they are no epochs, or there is none after them, which is said.
+TEST(Journal, NamesOfImpossibleEpochsAreNotFollowed) {
+  const TemporaryFolder folder;
+  take_over(folder);
+  for (const char* name : {"18446744073709551615.log", "9223372036854775807.log"})
+    test::put(folder / "manifest" / name, "x");
+  EXPECT_EQ(newest_epoch(folder / "manifest").value().epoch, 1u);
+  Journal::Opened next = take_over(folder);
+  EXPECT_EQ(next.journal.epoch(), 2u);
+  EXPECT_TRUE(next.journal.commit(records(0, 2)).ok());
+  test::put(file(folder, kEpochMax), "x");
+  const auto refused = Journal::take_over(folder / "manifest", {.owner = owner(), .run = 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
+}
+
 /// DJR-5: the next life of the same run follows itself, and nobody else.
 TEST(Journal, ALifeFollowsItsOwnRunOnly) {
   const TemporaryFolder folder;

@@ -33,7 +33,7 @@ std::uint64_t epoch_of(std::string_view name) {
   name.remove_suffix(kEnd.size());
   std::uint64_t out = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out);
-  return name.size() >= 6 && error == std::errc() && end == name.data() + name.size() ? out : 0;
+  return name.size() >= 6 && error == std::errc() && end == name.data() + name.size() && out <= kEpochMax ? out : 0;
 }
 
 /// In order. A missing folder has none.
@@ -228,6 +228,10 @@ troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const
     if (take.successor_of_itself && before->run != take.run && before->epoch != take.epoch_before)
       return troupe::RuntimeEnvError(fmt::format("another coordinator has taken over {}: this run is over there",
                                                  folder.parent_path().string()));
+    if (before->epoch >= kEpochMax)
+      return troupe::InvalidArgumentError(fmt::format("{}: no run has come to an epoch like that, and there is none "
+                                                      "after it: remove the file",
+                                                      file_of(folder, before->epoch).string()));
     if (troupe::Status status = add_older(folder, before->epoch, take.owner, before->manifest); !status.ok())
       return status.error_ptr();
     const JournalHead head{before->epoch + 1, take.run, take.owner.job, take.owner.shards};

@@ -61,7 +61,8 @@ class Journal {
     bool successor_of_itself = false;  ///< DJR-5: only where the last epoch is of this run, or still `epoch_before`
     std::uint64_t epoch_before = 0;    ///< the greatest one when the run began: no life of it has published then
   };
-  /// Begins the next epoch. When another one is quicker it tries anew, behind that one.
+  /// Begins the next epoch. When another one is quicker it tries anew, behind that one. InvalidArgumentError: there is
+  /// no next one (kEpochMax).
   static troupe::Result<Opened> take_over(const std::filesystem::path& folder, const TakeOver& take);
 
   [[nodiscard]] std::uint64_t epoch() const { return head_.epoch; }

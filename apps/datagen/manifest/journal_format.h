@@ -30,6 +30,8 @@ namespace datagen {
 
 inline constexpr std::uint32_t kJournalVersion = 1;
 inline constexpr std::size_t kJournalHead = 80;
+/// No run comes that far: a greater number in the name of a file is none of ours, and there is one after the greatest.
+inline constexpr std::uint64_t kEpochMax = std::uint64_t{1} << 62;
 
 struct JournalHead {
   std::uint64_t epoch = 0;
