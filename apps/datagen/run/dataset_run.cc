@@ -84,6 +84,10 @@ class DatasetRun::Impl {
       started_ = Clock::now();
       while (step()) {}
       report_.seconds = seconds_since(started_);
+      end();
+      const auto committed = Clock::now();
+      finish();
+      report_.finish_seconds = seconds_since(committed);
     } catch (const troupe::Error& error) {
       const troupe::ErrorPtr kept = troupe::Error::make(error.record());
       abandon();
@@ -93,10 +97,6 @@ class DatasetRun::Impl {
       abandon();
       throw;
     }
-    end();
-    const auto committed = Clock::now();
-    finish();
-    report_.finish_seconds = seconds_since(committed);
   }
   [[nodiscard]] const RunReport& report() const { return report_; }
 
@@ -396,7 +396,8 @@ void DatasetRun::Impl::take_answer() {
 
 /// After a failure or Ctrl-C: what is made is committed, as far as that goes, and nothing is left behind (DRN-1).
 void DatasetRun::Impl::abandon() {
-  if (started_ != Clock::time_point()) report_.seconds = seconds_since(started_);
+  if (started_ != Clock::time_point() && report_.shards_done() < report_.shards)
+    report_.seconds = seconds_since(started_);
   abandoning_ = true;
   try {
     for (const OpenShard& open : open_) troupe::cancel(open.ref, {.force = true});
