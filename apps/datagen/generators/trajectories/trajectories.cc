@@ -258,10 +258,11 @@ class Trajectories final : public Generator {
 
 troupe::Result<std::optional<LoadedPolicy>> load(const std::string& path) {
   if (path.empty()) return std::optional<LoadedPolicy>();
-  auto digest = file_sha256(path);
-  if (!digest.ok()) return digest.error_ptr();
   auto policy = rl::load_policy(path);
   if (!policy.ok()) return policy.error_ptr();
+  // Afterwards: of a file that was replaced in between the digest is not the one that the data set was begun with.
+  auto digest = file_sha256(path);
+  if (!digest.ok()) return digest.error_ptr();
   return std::optional(LoadedPolicy{std::move(*policy), hex(*digest)});
 }
 
