@@ -170,6 +170,12 @@ class EngineTest(ProgramCase):
         said = self.datagen("run", *self.faulty("short", "--at", 42), "--out", self.path("set"), code=1)
         self.assertIn("the generator faulty gave 9 samples of the 10 from 40 on", said)
 
+    def test_a_check_that_fails_does_not_fail_what_is_whole(self):
+        out = self.path("set")
+        said = self.datagen("run", *self.faulty("check"), "--out", out)
+        self.assertIn("the samples could not be checked: there is nothing to compare with", said)
+        self.assertEqual((self.result(out)["status"], self.digest(out)), ("done", self.result(out)["digest"]))
+
     def test_other_bytes_at_the_second_try_are_found(self):
         out = self.path("set")
         self.datagen("run", *self.faulty("unstable", "--at", 42), "--out", out)

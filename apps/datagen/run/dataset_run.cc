@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -120,6 +121,7 @@ class DatasetRun::Impl {
   void say(const std::string& text);
   void look_who_goes_on(const troupe::Error& failed);
   void end();
+  void or_note(const char* what, const std::function<void()>& make);
   void finish();
 
   /// What the runtime begins of a task at most: `retries` after crashes and what is thrown, as many for want of memory.
@@ -450,6 +452,17 @@ void DatasetRun::Impl::end() {
   if (interrupted) (*interrupted)->raise();
 }
 
+/// What is beside a data set that is whole: it would fail again whenever the data set goes on.
+void DatasetRun::Impl::or_note(const char* what, const std::function<void()>& make) {
+  std::string why;
+  try {
+    return make();
+  } catch (const troupe::CancelledError&) {
+    throw;
+  } catch (const std::exception& error) { why = error.what(); }
+  events_.note(fmt::format("{}: {}", what, why));
+}
+
 void DatasetRun::Impl::finish() {
   const ReadManifest read = read_shards(out_, dataset_, ShardNames::make(dataset_.config)).value();
   if (read.manifest.size() != report_.shards)
@@ -463,12 +476,14 @@ void DatasetRun::Impl::finish() {
   for (const ShardRecord& record : read.manifest.in_order())
     finished.shards.push_back({.name = record.name, .range = record.range, .rows = record.rows, .bytes = record.bytes});
   report_.files = job_->format().finish_dataset(finished).value();
-  const std::string picture = job_->generator().picture(job_->context()).value();
-  if (!picture.empty()) {
+  or_note("preview.png was not made", [&] {
+    const std::string picture = job_->generator().picture(job_->context()).value();
+    if (picture.empty()) return;
     apps::write_file(out_ / "preview.png", picture).value();
     report_.files.emplace_back("preview.png");
-  }
-  report_.check_line = job_->generator().check_line(job_->context()).value();
+  });
+  or_note("the samples could not be checked",
+          [&] { report_.check_line = job_->generator().check_line(job_->context()).value(); });
   report_.digest = hex(read.manifest.digest());
   remove_made(out_ / "manifest", report_.first_epoch);
   events_.progress(report_);

@@ -308,7 +308,7 @@ class TrajectoryOptions final : public GeneratorOptions {
     constexpr std::uint64_t kEpisodes = 16;
     auto made = make_trajectories(context);
     if (!made.ok()) return made.error_ptr();
-    return (*made)->returns_line(kEpisodes);
+    return (*made)->returns_line(std::min(kEpisodes, context.samples));
   }
 
  private:
