@@ -341,7 +341,8 @@ class TrajectoryOptions final : public GeneratorOptions {
     return {};
   }
 
-  /// The policy's own, and what the user set of it otherwise.
+  /// The policy's own, and what the user set of it otherwise. A configuration keeps values, not who chose them: a
+  /// default is nobody's choice.
   troupe::Result<rl::EnvSetup> setup_for(const std::optional<LoadedPolicy>& policy) {
     if (!policy) {
       if (settings_.env.id.empty())
