@@ -248,6 +248,17 @@ TEST(Journal, NamesOfImpossibleEpochsAreNotFollowed) {
   EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
 }
 
+/// DJR-4: a file with a hole says that it has more bytes than there is memory.
+TEST(Journal, NoMoreIsReadThanThePlanCanBe) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(take_over(folder).journal.commit(records(0, 3)).ok());
+  std::filesystem::resize_file(file(folder, 1), std::uintmax_t{1} << 43);
+  const ReadManifest read = read_manifest(folder / "manifest", owner()).value();
+  EXPECT_EQ(read.manifest.in_order(), records(0, 3));
+  EXPECT_EQ(read.notes.size(), 1u);
+  EXPECT_EQ(take_over(folder).before.manifest.in_order(), records(0, 3));
+}
+
 /// DJR-5: the next life of the same run follows itself, and nobody else.
 TEST(Journal, ALifeFollowsItsOwnRunOnly) {
   const TemporaryFolder folder;

@@ -11,7 +11,7 @@
 // DJR-2  Records that were committed (commit() returned well) are in every later epoch.
 // DJR-3  Once a newer epoch exists, commit() is a RuntimeEnvError that says so, and for readers nothing was added.
 // DJR-4  Readers take the greatest epoch alone. Damage keeps the good prefix and is reported; a newer version or
-//        another job is an InvalidArgumentError.
+//        another job is an InvalidArgumentError. Of a file no more is read than the plan's shards can be.
 // DJR-5  A later life of a coordinator goes on only where no other run has come between (`successor_of_itself`).
 #pragma once
 
