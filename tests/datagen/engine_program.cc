@@ -117,6 +117,7 @@ Machine test_machine() {
   std::string word;
   if (std::ifstream(std::filesystem::path(folder) / "isa") >> word) machine.isa = isa_of(word).value();
   if (std::ifstream(std::filesystem::path(folder) / "glibc") >> word) machine.glibc = word;
+  if (std::ifstream(std::filesystem::path(folder) / "libm") >> word) machine.libm = word;
   return machine;
 }
 

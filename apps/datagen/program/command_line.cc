@@ -184,7 +184,7 @@ void add_job_flags(CLI::App& app, Flags& flags, const ChosenSettings& settings) 
   add_number(app, "--seed", flags.seed, 0, kMost, "Another seed, another data set (0)");
   app.add_option("--isa", flags.isa,
                  "Instruction set that decides the last bits: auto, avx512, avx2, or portable: the same on every "
-                 "machine (auto)");
+                 "machine with FMA (auto)");
   app.add_option("--config", flags.config, "Settings from this YAML file; flags win over it");
   for (const NamedSetting& named : settings.named()) add_setting(app, named);
 }
