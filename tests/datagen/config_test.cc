@@ -70,7 +70,8 @@ TEST_F(ConfigTest, IsOneText) {
             R"({"format":{"libraries":{"lines":"1.0"},"name":"lines","settings":{},"version":1},)"
             R"("generator":{"identity":{"policy":"0123"},"name":"numbers","settings":{"label":"none","scale":1E0},)"
             R"("version":1},"glibc":")" + glibc_version() +
-                R"(","isa":"reference","plan":{"samples":95,"samples_per_shard":10},"seed":7,"version":1})");
+                R"(","isa":"reference","libm":")" + libm_numbers() +
+                R"(","plan":{"samples":95,"samples_per_shard":10},"seed":7,"version":1})");
   EXPECT_EQ(config.hash(), sha256(text));
   const JobConfig back = job_from(text).value();
   EXPECT_EQ(back.canonical(), text);
@@ -108,6 +109,7 @@ TEST_F(ConfigTest, EveryDifferenceIsNamed) {
   EXPECT_EQ(changed([](JobConfig& c) { c.isa = Isa::kAvx2; }), Lines{"isa: was \"reference\", now \"avx2\""});
   EXPECT_EQ(changed([](JobConfig& c) { c.glibc = "3.0"; }),
             Lines{"glibc: was \"" + glibc_version() + "\", now \"3.0\""});
+  EXPECT_EQ(changed([](JobConfig& c) { c.libm.clear(); }), Lines{"libm: was \"" + libm_numbers() + "\", now nothing"});
   EXPECT_EQ(changed([](JobConfig& c) { c.generator.version = 2; }), Lines{"generator.version: was 1, now 2"});
   EXPECT_EQ(changed([](JobConfig& c) { c.generator.settings["scale"] = 2.0; }),
             Lines{"generator.settings.scale: was 1E0, now 2E0"});
@@ -223,6 +225,9 @@ TEST_F(ConfigTest, AMachineThatMakesOtherBytesIsRefused) {
   config.isa = Isa::kReference;
   const std::string why = refused({.glibc = "1.0"});
   EXPECT_NE(why.find("glibc " + glibc_version() + ", this machine has 1.0"), std::string::npos) << why;
+  EXPECT_NE(refused({.libm = "0123"}).find("on this machine they give 0123"), std::string::npos);
+  config.libm.clear();
+  EXPECT_EQ(refused({.libm = "0123"}), "") << "begun before it was kept";
   EXPECT_EQ(Machine().isa, troupe::kernels::best_isa()) << "nobody has said otherwise";
 }
 

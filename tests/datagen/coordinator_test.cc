@@ -87,6 +87,25 @@ TEST(DatasetRun, AnExceptionOfWhoListensLeavesNothingBehind) {
   EXPECT_TRUE(again.report().finished());
 }
 
+/// A newer run that begins while this one writes what is beside the shards takes it away under its hands: that is said.
+TEST(DatasetRun, WhoIsTakenOverFromAtTheVeryEndSaysSo) {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "set";
+  const auto take_over = [&](const RunReport& report) {
+    if (report.shards_done() < report.shards || fs::exists(out / "manifest" / "000002.log")) return;
+    const Coordinator other({.config = config().canonical(), .out = out.string(), .run = 1, .epoch_before = 1});
+    fs::resize_file(out / "manifest" / "000002.log", kJournalHead);
+  };
+  DatasetRun run(out, open_dataset(out, config(), "").value(), {}, {.progress = take_over});
+  try {
+    run.run();
+    FAIL() << "the manifest has no shards";
+  } catch (const troupe::RuntimeEnvError& error) {
+    EXPECT_NE(std::string(error.what()).find("another run has taken over"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(run.report().taken_over);
+}
+
 }  // namespace
 }  // namespace datagen
 

@@ -92,6 +92,19 @@ TEST_F(DatasetFolderTest, GoesOnAfterWhoWasKilledWhileBeginningIt) {
   EXPECT_EQ(std::distance(fs::directory_iterator(out / "manifest"), {}), 1) << "what it left goes";
 }
 
+/// What `datagen show` prints would move the cursor.
+TEST_F(DatasetFolderTest, ANameThatNoneIsBegunWithIsDamage) {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "set", job = out / "manifest" / "job.json";
+  ASSERT_TRUE(open_dataset(out, config(7), "mine").ok());
+  std::string text = test::bytes_of(job);
+  text.replace(text.find("mine"), 4, "\\u001b[2J");
+  test::put(job, text);
+  const auto refused = read_dataset(out);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kSerialization);
+}
+
 TEST_F(DatasetFolderTest, AManifestOfSomethingElseIsRefused) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "manifest");

@@ -68,7 +68,7 @@ class FaultyOptions final : public GeneratorOptions {
     return {{.name = "fault",
              .help = "What goes wrong",
              .value = &settings_.fault,
-             .choices = {"none", "throw", "crash", "late-crash", "hang", "short", "unstable"}},
+             .choices = {"none", "throw", "crash", "late-crash", "hang", "short", "unstable", "check"}},
             {.name = "once", .help = "File by which it is known to have happened", .value = &settings_.once},
             {.name = "log", .help = "File with a line for each shard that was begun", .value = &settings_.log},
             {.name = "at", .help = "Sample at which it happens", .value = &settings_.at},
@@ -76,6 +76,10 @@ class FaultyOptions final : public GeneratorOptions {
   }
   [[nodiscard]] troupe::Result<std::unique_ptr<Generator>> make(const GeneratorContext& context) override {
     return std::unique_ptr<Generator>(std::make_unique<Faulty>(settings_, context.seed));
+  }
+  [[nodiscard]] troupe::Result<std::string> check_line(const GeneratorContext&) override {
+    if (settings_.fault == "check") throw std::runtime_error("there is nothing to compare with");
+    return std::string();
   }
 
  private:
@@ -113,6 +117,7 @@ Machine test_machine() {
   std::string word;
   if (std::ifstream(std::filesystem::path(folder) / "isa") >> word) machine.isa = isa_of(word).value();
   if (std::ifstream(std::filesystem::path(folder) / "glibc") >> word) machine.glibc = word;
+  if (std::ifstream(std::filesystem::path(folder) / "libm") >> word) machine.libm = word;
   return machine;
 }
 

@@ -98,6 +98,16 @@ class EngineTest(ProgramCase):
             self.assertIn(words, self.datagen(*arguments, code=2), arguments)
         self.assertFalse(os.path.exists(self.path("none")))
 
+    def test_a_finished_data_set_does_not_go_on_where_its_numbers_would_be_others(self):  # its check is of numbers, too
+        out = self.path("set")
+        self.datagen("run", *self.NUMBERS, "--out", out)
+        folder = self.environment["DATAGEN_TEST_MACHINE"] = self.path("machine")
+        os.mkdir(folder)
+        with open(f"{folder}/glibc", "w", encoding="utf-8") as file:
+            file.write("2.1")
+        said = self.datagen("resume", out, code=1)
+        self.assertRegex(said, "the data set is made with glibc .*, this machine has 2.1")
+
     def test_a_file_of_settings(self):
         with open(self.path("job.yaml"), "w", encoding="utf-8") as file:
             file.write("generator: numbers\nformat: lines\nsamples: 95\nseed: 3\nlabel: x\n")
@@ -160,6 +170,12 @@ class EngineTest(ProgramCase):
         said = self.datagen("run", *self.faulty("short", "--at", 42), "--out", self.path("set"), code=1)
         self.assertIn("the generator faulty gave 9 samples of the 10 from 40 on", said)
 
+    def test_a_check_that_fails_does_not_fail_what_is_whole(self):
+        out = self.path("set")
+        said = self.datagen("run", *self.faulty("check"), "--out", out)
+        self.assertIn("the samples could not be checked: there is nothing to compare with", said)
+        self.assertEqual((self.result(out)["status"], self.digest(out)), ("done", self.result(out)["digest"]))
+
     def test_other_bytes_at_the_second_try_are_found(self):
         out = self.path("set")
         self.datagen("run", *self.faulty("unstable", "--at", 42), "--out", out)
@@ -192,6 +208,30 @@ class EngineTest(ProgramCase):
         self.assertIn("2 shards of the manifest have no file", self.datagen("resume", out))
         self.assertIn("good", self.datagen("verify", out))
         self.assertEqual(self.digest(out), digest)
+
+    def test_what_cannot_be_removed_is_said(self):
+        out = self.path("set")
+        self.datagen("run", *self.NUMBERS, "--out", out)
+        os.truncate(f"{out}/data/part-00003.txt", 20)
+        os.remove(f"{out}/data/part-00008.txt")
+        os.makedirs(f"{out}/data/part-00008.txt/full")
+        said = self.datagen("verify", out, "--remove-bad", code=1)
+        self.assertIn("data/part-00008.txt could not be removed: Directory not empty", said)
+        self.assertIn("2 files are not what the manifest says: 1 of them could not be removed", said)
+        self.assertEqual((os.path.exists(f"{out}/data/part-00003.txt"), os.path.exists(f"{out}/data/part-00008.txt")),
+                         (False, True))
+
+    def test_verify_tells_of_the_files_where_a_shard_cannot_be_made_again(self):
+        out, once = self.path("set"), self.path("once")
+        with open(once, "w", encoding="utf-8"):  # it throws when this is not there
+            pass
+        self.datagen("run", *self.faulty("throw", "--at", 42, "--once", once), "--out", out)
+        os.remove(f"{out}/data/part-00008.txt")
+        os.remove(once)
+        said = self.datagen("verify", out, "--regenerate", 10, code=1)
+        self.assertIn("bad: data/part-00008.txt: there is no file", said)
+        self.assertRegex(said, r"bad: data/part-00004\.txt: could not be made again: .*has had enough")
+        self.assertRegex(said, r"10 shards checked \(.*\), 9 made again, .*: not good")
 
     def test_a_shard_that_was_cut_short_is_made_again(self):
         out = self.path("set")

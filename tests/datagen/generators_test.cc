@@ -245,6 +245,15 @@ TEST(CheckLines, SayHowRightTheNumbersAre) {
   EXPECT_EQ(line(blobs(), {}), "");
 }
 
+TEST(CheckLines, LookAtNoSamplesThatThereAreNot) {
+  const auto line = [](const GeneratorKind& kind, const Typed& typed) {
+    return options_of(kind, typed)->check_line({.seed = 1, .samples = 7}).value();
+  };
+  EXPECT_NE(line(option_prices(), {{"paths", "1000"}}).find("first 7 options"), std::string::npos);
+  EXPECT_NE(line(mm1_queue(), {{"customers", "3200"}}).find("first 7 queues"), std::string::npos);
+  EXPECT_NE(line(tabular(), {}).find("first 7 rows"), std::string::npos);
+}
+
 TEST(Builtin, AllAreRegisteredOnce) {
   ASSERT_TRUE(register_builtin_generators().ok());
   for (const GeneratorKind& kind : generator_kinds()) {

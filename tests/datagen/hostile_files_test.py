@@ -170,6 +170,25 @@ class MinariTest(HostileCase):
                 self.replace(name, **how)
                 self.refused("SerializationError", "")
 
+    def test_many_names_of_one_array(self):
+        import numpy as np
+        episodes = 3000
+        def change(file):
+            file.create_dataset("big", data=np.zeros((100_001, 2), np.float32), chunks=(100_001, 2),
+                                compression="gzip")
+            group = file["episode_0"]
+            for name, array in (("actions", np.zeros(100_000, np.int64)), ("rewards", np.ones(100_000)),
+                                ("terminations", np.arange(100_000) == 99_999),
+                                ("truncations", np.zeros(100_000, bool))):
+                del group[name]
+                group.create_dataset(name, data=array, chunks=array.shape, compression="gzip")
+            del group["observations"]
+            group["observations"] = file["big"]
+            for episode in range(1, episodes):
+                file[f"episode_{episode}"] = group
+        self.write(change, {"total_episodes": episodes}, episodes=1)
+        self.refused("SerializationError", "more steps than files of this size hold")
+
     def test_every_cut_file(self):
         self.write()
         with open(f"{self.folder}/main_data.hdf5", "rb") as file:
@@ -255,6 +274,17 @@ class ParquetTest(HostileCase):
         del without["reward"]
         self.write(without)
         self.refused("InvalidArgumentError", "'reward'")
+
+    def test_columns_that_repeat_themselves(self):
+        import pyarrow as pa
+        steps, width = 20_000, 2000
+        space = {"observation_space": json.dumps(BOX | {"shape": [width], "low": [-9], "high": [9]})}
+        flat = pa.array([0.5] * width * 1000, pa.float32())
+        some = {"obs": pa.FixedSizeListArray.from_arrays(flat, width), "action": pa.array([1] * 1000, pa.int64()),
+                "reward": pa.array([1.0] * 1000, pa.float64()), "terminated": pa.array([True] * 1000),
+                "truncated": pa.array([False] * 1000)}
+        self.write({name: pa.chunked_array([array] * (steps // 1000)) for name, array in some.items()}, space)
+        self.refused("SerializationError", "more steps than files of this size hold")
 
     def test_a_tensor_whose_words_say_another_shape(self):
         import pyarrow as pa

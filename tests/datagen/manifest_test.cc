@@ -232,6 +232,33 @@ TEST(Journal, AnOlderEpochIsStale) {
   EXPECT_EQ(read(folder).size(), 4u);
 }
 
+/// Numbers that nobody counts to: they are no epochs, or there is none after them, which is said.
+TEST(Journal, NamesOfImpossibleEpochsAreNotFollowed) {
+  const TemporaryFolder folder;
+  take_over(folder);
+  for (const char* name : {"18446744073709551615.log", "9223372036854775807.log"})
+    test::put(folder / "manifest" / name, "x");
+  EXPECT_EQ(newest_epoch(folder / "manifest").value().epoch, 1u);
+  Journal::Opened next = take_over(folder);
+  EXPECT_EQ(next.journal.epoch(), 2u);
+  EXPECT_TRUE(next.journal.commit(records(0, 2)).ok());
+  test::put(file(folder, kEpochMax), "x");
+  const auto refused = Journal::take_over(folder / "manifest", {.owner = owner(), .run = 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
+}
+
+/// DJR-4: a file with a hole says that it has more bytes than there is memory.
+TEST(Journal, NoMoreIsReadThanThePlanCanBe) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(take_over(folder).journal.commit(records(0, 3)).ok());
+  std::filesystem::resize_file(file(folder, 1), std::uintmax_t{1} << 43);
+  const ReadManifest read = read_manifest(folder / "manifest", owner()).value();
+  EXPECT_EQ(read.manifest.in_order(), records(0, 3));
+  EXPECT_EQ(read.notes.size(), 1u);
+  EXPECT_EQ(take_over(folder).before.manifest.in_order(), records(0, 3));
+}
+
 /// DJR-5: the next life of the same run follows itself, and nobody else.
 TEST(Journal, ALifeFollowsItsOwnRunOnly) {
   const TemporaryFolder folder;

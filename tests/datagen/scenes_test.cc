@@ -128,4 +128,16 @@ TEST(Scenes, TheContactSheetIsAPng) {
   EXPECT_TRUE(png.starts_with("\x89PNG\r\n"));
 }
 
+/// Of the samples that there are, and of no more than make a sheet of a moment's work.
+TEST(Scenes, TheContactSheetIsBounded) {
+  const auto across = [](const char* width, const char* height, std::uint64_t samples) {
+    const std::string png =
+        options_of(scenes(), {{"width", width}, {"height", height}})->picture({.seed = 1, .samples = samples}).value();
+    return static_cast<unsigned char>(png.at(18)) << 8 | static_cast<unsigned char>(png.at(19));  // of its head
+  };
+  EXPECT_EQ(across("16", "16", 100), 2 + 8 * (16 + 2));
+  EXPECT_EQ(across("16", "16", 3), 2 + 3 * (16 + 2));
+  EXPECT_EQ(across("1024", "1024", 100), 2 + 2 * (1024 + 2));
+}
+
 }  // namespace

@@ -125,6 +125,21 @@ TEST(ShardFile, CommittedBytesTakeADamagedFilesPlace) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "data"), {}), 1);
 }
 
+/// SFL-5: with the size that was committed they would pass for the shard ever after.
+TEST(ShardFile, OtherBytesThanTheCommittedOnesDoNotTakeAFreeName) {
+  const TemporaryFolder folder;
+  {
+    ShardFile other = create(folder);
+    other.write(bytes("other"));
+    const auto refused = other.publish(sha256("first"));
+    ASSERT_FALSE(refused.ok());
+    const auto told = NondeterministicError::of(refused.error());
+    ASSERT_TRUE(told.has_value());
+    EXPECT_EQ(told->was(), hex(sha256("first")));
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path() / "data"));
+}
+
 /// SFL-4, SFL-3: no room.
 TEST(ShardFile, AFullDiskIsTyped) {
   const TemporaryFolder folder;

@@ -302,6 +302,8 @@ TEST_F(TrajectoriesTest, TheCheckLineSaysReturns) {
                                                        {"mixture", "expert,random"}})->check_line({.seed = 1}).value();
   EXPECT_NE(line.find("expert"), std::string::npos);
   EXPECT_NE(line.find("random"), std::string::npos);
+  const auto short_one = options_of(trajectories(), {{"policy", saved(some_policy("CartPole-v1"))}});
+  EXPECT_NE(short_one->check_line({.seed = 1, .samples = 3}).value().find("first 3 episodes"), std::string::npos);
 }
 
 /// Counts to ten; throws at its third step as often as it is told, in all environments together.

@@ -82,7 +82,8 @@ troupe::Result<JobConfig> configure(const JobChoices& choices) {
                 .seed = choices.seed,
                 .plan = {.samples = choices.samples, .samples_per_shard = choices.samples_per_shard},
                 .isa = *isa,
-                .glibc = this_machine().glibc};
+                .glibc = this_machine().glibc,
+                .libm = *isa == troupe::kernels::Isa::kReference ? this_machine().libm : ""};
   if (out.plan.samples_per_shard == 0)
     out.plan.samples_per_shard = find_generator(choices.generator)->samples_per_shard;
   if (troupe::Status plan = out.plan.check(); !plan.ok()) return plan.error_ptr();

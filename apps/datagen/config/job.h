@@ -45,7 +45,9 @@ class Job {
   [[nodiscard]] static troupe::Result<Job> make(const JobConfig& config);
 
   [[nodiscard]] const JobConfig& config() const { return config_; }
-  [[nodiscard]] GeneratorContext context() const { return {.seed = config_.seed, .isa = config_.isa}; }
+  [[nodiscard]] GeneratorContext context() const { 
+    return {.seed = config_.seed, .isa = config_.isa, .samples = config_.plan.samples};
+  }
   [[nodiscard]] GeneratorOptions& generator() { return *generator_; }
   [[nodiscard]] FormatOptions& format() { return *format_; }
   [[nodiscard]] ShardInfo shard(std::uint64_t index) const {

@@ -69,13 +69,15 @@ Machine& counted_as() {
 std::string canonical_text(const json::value& value) { return json::serialize(sorted(value)); }
 
 json::object JobConfig::to_json() const {
-  return {{"version", kJobVersion},
-          {"generator", part_json(generator, "identity")},
-          {"format", part_json(format, "libraries")},
-          {"seed", seed},
-          {"plan", {{"samples", plan.samples}, {"samples_per_shard", plan.samples_per_shard}}},
-          {"isa", std::string(kernels::isa_name(isa))},
-          {"glibc", glibc}};
+  json::object out{{"version", kJobVersion},
+                   {"generator", part_json(generator, "identity")},
+                   {"format", part_json(format, "libraries")},
+                   {"seed", seed},
+                   {"plan", {{"samples", plan.samples}, {"samples_per_shard", plan.samples_per_shard}}},
+                   {"isa", std::string(kernels::isa_name(isa))},
+                   {"glibc", glibc}};
+  if (!libm.empty()) out["libm"] = libm;  // data sets begun before it was kept have none
+  return out;
 }
 
 std::string JobConfig::canonical() const { return canonical_text(to_json()); }
@@ -102,6 +104,7 @@ troupe::Result<JobConfig> job_from(std::string_view canonical) {
     if (at == kernels::kAllIsas.end())
       return troupe::InvalidArgumentError(fmt::format("no configuration of a data set: its isa is {}", isa));
     out.isa = *at;
+    if (const json::value* libm = object.if_contains("libm")) out.libm = std::string(libm->as_string());
     if (troupe::Status plan = out.plan.check(); !plan.ok()) return plan.error_ptr();
     return out;
   } catch (const std::exception& error) {
@@ -156,6 +159,11 @@ troupe::Status check_machine(const JobConfig& config, const Machine& machine) {
         fmt::format("the data set is made with glibc {}, this machine has {}: its mathematical functions may give "
                     "other numbers. Use machines with the same one, or begin the data set anew", config.glibc,
                     machine.glibc));
+  if (!config.libm.empty() && config.libm != machine.libm)
+    return troupe::RuntimeEnvError(
+        fmt::format("the data set is made where glibc's mathematical functions give {}, on this machine they give {}: "
+                    "glibc chooses them by the processor (FMA, AVX2). Use machines with the same ones, or begin the "
+                    "data set anew", config.libm, machine.libm));
   return {};
 }
 

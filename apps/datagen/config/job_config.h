@@ -2,7 +2,7 @@
 //
 //   {"format":{"libraries":{},"name":"jsonl","settings":{...},"version":1},"generator":{"identity":{},"name":...,
 //    "settings":{...},"version":1},"glibc":"2.36","isa":"avx2","plan":{"samples":10000,"samples_per_shard":1000},
-//    "seed":7,"version":1}
+//    "seed":7,"version":1}      and "libm":"0123456789abcdef" where isa is "reference"
 //
 // Plain value; any thread.
 //
@@ -21,6 +21,7 @@
 
 #include <troupe/result.h>
 
+#include "apps/datagen/config/libm_numbers.h"
 #include "apps/datagen/config/plan.h"
 #include "apps/datagen/files/sha256.h"
 #include "kernels/cpu/isa/isa.h"
@@ -44,6 +45,7 @@ struct JobConfig {
   Plan plan = {};
   troupe::kernels::Isa isa = troupe::kernels::Isa::kReference;
   std::string glibc = {};  ///< its mathematical functions are in what is generated
+  std::string libm = {};   ///< what they give: where the ISA, as the portable one, does not say which are chosen
   friend bool operator==(const JobConfig&, const JobConfig&) = default;
 
   [[nodiscard]] boost::json::object to_json() const;
@@ -63,6 +65,7 @@ struct JobConfig {
 struct Machine {
   troupe::kernels::Isa isa = troupe::kernels::best_isa();  ///< it has this one and all before it
   std::string glibc = glibc_version();
+  std::string libm = libm_numbers();
 };
 /// This machine, or what count_as() said.
 [[nodiscard]] const Machine& this_machine();
@@ -73,7 +76,8 @@ void count_as(Machine machine);
 /// "auto", "avx512", "avx2", "portable" (and "reference", its other name). InvalidArgumentError: another word, or one
 /// that this machine cannot run.
 [[nodiscard]] troupe::Result<troupe::kernels::Isa> isa_of(std::string_view word);
-/// RuntimeEnvError, with what to do: the machine cannot make what `config` asks for (its ISA, its glibc).
+/// RuntimeEnvError, with what to do: the machine cannot make what `config` asks for (its ISA, its glibc and what that
+/// gives).
 [[nodiscard]] troupe::Status check_machine(const JobConfig& config, const Machine& machine = this_machine());
 
 }  // namespace datagen

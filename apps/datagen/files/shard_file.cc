@@ -86,6 +86,7 @@ troupe::Result<PublishedShard> ShardFile::publish(const std::optional<Digest>& c
   PublishedShard out{.sha256 = hash_.finish(), .bytes = written_};
   const fs::path aside = place_.aside();
   if (::fsync(file_.get()) != 0) return file_error(errno, "cannot sync", aside);
+  if (committed && *committed != out.sha256) return NondeterministicError(place_.name, *committed, out.sha256);
   const int code = take_free_name(aside, place_.file());
   if (code == EEXIST) return beside_existing(out, committed);
   if (code != 0) return file_error(code, "cannot rename to", place_.file());
@@ -99,7 +100,7 @@ troupe::Result<PublishedShard> ShardFile::beside_existing(const PublishedShard& 
   if (!existing.ok()) return existing.error_ptr();
   if (existing->sha256 == ours.sha256)
     return PublishedShard{.sha256 = ours.sha256, .bytes = ours.bytes, .was_there = true};
-  if (committed != ours.sha256) return NondeterministicError(place_.name, existing->sha256, ours.sha256);
+  if (!committed) return NondeterministicError(place_.name, existing->sha256, ours.sha256);
   if (::rename(place_.aside().c_str(), place_.file().c_str()) != 0)
     return file_error(errno, "cannot rename to", place_.file());
   file_.reset();

@@ -11,7 +11,8 @@
 //        dropped; others are a NondeterministicError, which names shard and digests.
 // SFL-3  An unpublished file is removed when its ShardFile goes, whatever went wrong.
 // SFL-4  No room is an OutOfDiskError, another failure of the file system a RuntimeEnvError.
-// SFL-5  Bytes that were committed take the place of a file with other ones: it was damaged since.
+// SFL-5  Bytes that were committed take the place of a file with other ones: it was damaged since. Others than those do
+//        not get the name, whether there is a file or not.
 // SFL-6  The file aside is made anew: what lies under its name, a link as well, is removed and not written to.
 #pragma once
 

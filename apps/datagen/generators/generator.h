@@ -51,6 +51,7 @@ class Generator {
 struct GeneratorContext {
   std::uint64_t seed = 0;
   troupe::kernels::Isa isa = troupe::kernels::Isa::kReference;  ///< what kernels are called with: GEN-2
+  std::uint64_t samples = ~std::uint64_t{0};  ///< of the data set: picture() and check_line() look at no others
 };
 
 /// The settings of one generator, with their defaults until flags or a file change them.
@@ -63,7 +64,8 @@ class GeneratorOptions {
   [[nodiscard]] virtual troupe::Result<boost::json::object> identity() { return boost::json::object(); }
   /// InvalidArgumentError for settings that do not fit each other, NotFoundError for a file that is not there, ...
   [[nodiscard]] virtual troupe::Result<std::unique_ptr<Generator>> make(const GeneratorContext& context) = 0;
-  /// A picture of a finished data set's first samples, where there is something to see: PNG. Default: none.
+  /// A picture of a finished data set's first samples, where there is something to see: PNG. Default: none. What goes
+  /// wrong here and in check_line() is told, and the run ends well: the data set is whole without them.
   [[nodiscard]] virtual troupe::Result<std::string> picture(const GeneratorContext&) { return std::string(); }
   /// A line about how right the numbers are (a known closed form), where there is one. Default: none.
   [[nodiscard]] virtual troupe::Result<std::string> check_line(const GeneratorContext&) { return std::string(); }

@@ -116,7 +116,8 @@ class OptionPricesOptions final : public GeneratorOptions {
     constexpr std::uint64_t kMostRows = 256, kMostPaths = 2'000'000;
     auto made = make(context);
     if (!made.ok()) return made.error_ptr();
-    const std::uint64_t rows = std::clamp<std::uint64_t>(kMostPaths / settings_.paths, 1, kMostRows);
+    const std::uint64_t rows =
+        std::min(context.samples, std::clamp<std::uint64_t>(kMostPaths / settings_.paths, 1, kMostRows));
     double squares = 0, largest = 0;
     std::uint64_t counted = 0;
     (*made)->generate({0, rows}, [&](const Table& table) {

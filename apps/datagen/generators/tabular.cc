@@ -142,14 +142,14 @@ class TabularOptions final : public GeneratorOptions {
 
   /// How often the nearest centre is the row's own.
   troupe::Result<std::string> check_line(const GeneratorContext& context) override {
-    constexpr std::uint64_t kRows = 1000;
+    const std::uint64_t rows = std::min<std::uint64_t>(1000, context.samples);
     auto made = make(context);
     if (!made.ok()) return made.error_ptr();
     std::vector<std::vector<float>> centres;
     const std::uint64_t compared = std::min<std::uint64_t>(settings_.clusters, 256);
     for (std::uint64_t k = 0; k < compared; ++k) centres.push_back(centre_of(settings_, context.seed, k));
     std::uint64_t right = 0;
-    (*made)->generate({0, kRows}, [&](const Table& table) {
+    (*made)->generate({0, rows}, [&](const Table& table) {
       for (std::size_t row = 0; row < table.rows(); ++row) {
         const auto distance = [&](const std::vector<float>& centre) {
           double sum = 0;
@@ -163,8 +163,8 @@ class TabularOptions final : public GeneratorOptions {
         right += table.column(settings_.columns + 1).values<std::int32_t>()[row] == nearest ? 1 : 0;
       }
     });
-    return fmt::format("first {} rows: the nearest of {} centres is the row's own in {:.1f} %", kRows, compared,
-                       100.0 * static_cast<double>(right) / kRows);
+    return fmt::format("first {} rows: the nearest of {} centres is the row's own in {:.1f} %", rows, compared,
+                       100.0 * static_cast<double>(right) / static_cast<double>(rows));
   }
 
  private:

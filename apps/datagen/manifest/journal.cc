@@ -33,7 +33,7 @@ std::uint64_t epoch_of(std::string_view name) {
   name.remove_suffix(kEnd.size());
   std::uint64_t out = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out);
-  return name.size() >= 6 && error == std::errc() && end == name.data() + name.size() ? out : 0;
+  return name.size() >= 6 && error == std::errc() && end == name.data() + name.size() && out <= kEpochMax ? out : 0;
 }
 
 /// In order. A missing folder has none.
@@ -88,15 +88,21 @@ struct Latest {
   JournalContents contents;
 };
 
+/// What the journal of such a plan can be: each shard is in it once. A file says it is larger than it is for nothing.
+std::uint64_t bytes_of_journal(std::uint64_t shards) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  return shards < kMost / kRecordMax - 1 ? kJournalHead + shards * kRecordMax : kMost;
+}
+
 /// The greatest epoch's. Its file may be removed by a successor while we look: then that one's is read.
-troupe::Result<Latest> read_latest(const fs::path& folder) {
+troupe::Result<Latest> read_latest(const fs::path& folder, std::uint64_t shards) {
   std::uint64_t gone = 0;
   while (true) {
     const auto epochs = epochs_in(folder);
     if (!epochs.ok()) return epochs.error_ptr();
     if (epochs->empty()) return Latest{};
     const std::uint64_t epoch = epochs->back();
-    const auto bytes = read_from(file_of(folder, epoch), 0);
+    const auto bytes = read_from(file_of(folder, epoch), 0, bytes_of_journal(shards));
     if (!bytes.ok()) {
       if (bytes.error().code() != troupe::ErrorCode::kNotFound || epoch <= gone) return bytes.error_ptr();
       gone = epoch;
@@ -145,7 +151,7 @@ troupe::Status add_older(const fs::path& folder, std::uint64_t latest, const Jou
   if (!epochs.ok()) return epochs.error_ptr();
   for (const std::uint64_t epoch : *epochs) {
     if (epoch >= latest) break;
-    const auto bytes = read_from(file_of(folder, epoch), 0);
+    const auto bytes = read_from(file_of(folder, epoch), 0, bytes_of_journal(owner.shards));
     if (!bytes.ok()) continue;  // removed meanwhile: the later one has what was in it
     auto contents = parse_journal(*bytes);
     if (!contents.ok() || !contents->head || contents->head->job != owner.job) continue;
@@ -194,7 +200,7 @@ troupe::Result<std::optional<apps::Descriptor>> publish(const fs::path& folder, 
 }  // namespace
 
 troupe::Result<ReadManifest> read_manifest(const fs::path& folder, const JournalOwner& owner) {
-  auto latest = read_latest(folder);
+  auto latest = read_latest(folder, owner.shards);
   if (!latest.ok()) return latest.error_ptr();
   return checked(folder, *std::move(latest), owner);
 }
@@ -220,7 +226,7 @@ troupe::Result<NewestEpoch> newest_epoch(const fs::path& folder) {
 troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const TakeOver& take) {
   if (troupe::Status made = make_folder(folder); !made.ok()) return made.error_ptr();
   while (true) {
-    auto latest = read_latest(folder);
+    auto latest = read_latest(folder, take.owner.shards);
     if (!latest.ok()) return latest.error_ptr();
     const std::uint64_t good_bytes = latest->contents.good_bytes;
     auto before = checked(folder, *std::move(latest), take.owner);
@@ -228,6 +234,10 @@ troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const
     if (take.successor_of_itself && before->run != take.run && before->epoch != take.epoch_before)
       return troupe::RuntimeEnvError(fmt::format("another coordinator has taken over {}: this run is over there",
                                                  folder.parent_path().string()));
+    if (before->epoch >= kEpochMax)
+      return troupe::InvalidArgumentError(fmt::format("{}: no run has come to an epoch like that, and there is none "
+                                                      "after it: remove the file",
+                                                      file_of(folder, before->epoch).string()));
     if (troupe::Status status = add_older(folder, before->epoch, take.owner, before->manifest); !status.ok())
       return status.error_ptr();
     const JournalHead head{before->epoch + 1, take.run, take.owner.job, take.owner.shards};
@@ -247,7 +257,7 @@ troupe::Result<Journal::Opened> Journal::take_over(const fs::path& folder, const
 /// DJR-2: what the one before committed after it was read, and before this epoch was there to see.
 troupe::Status Journal::take_late_records(std::uint64_t good_bytes, ReadManifest& before) {
   if (before.run == 0) return {};
-  const auto more = read_from(file_of(folder_, before.epoch), good_bytes);
+  const auto more = read_from(file_of(folder_, before.epoch), good_bytes, bytes_of_journal(head_.shards));
   if (!more.ok()) return {};  // a later successor has removed it: this journal is over, as its first commit will find
   JournalContents late;
   parse_records(*more, before.epoch, good_bytes, late);

@@ -11,7 +11,7 @@
 // DJR-2  Records that were committed (commit() returned well) are in every later epoch.
 // DJR-3  Once a newer epoch exists, commit() is a RuntimeEnvError that says so, and for readers nothing was added.
 // DJR-4  Readers take the greatest epoch alone. Damage keeps the good prefix and is reported; a newer version or
-//        another job is an InvalidArgumentError.
+//        another job is an InvalidArgumentError. Of a file no more is read than the plan's shards can be.
 // DJR-5  A later life of a coordinator goes on only where no other run has come between (`successor_of_itself`).
 #pragma once
 
@@ -61,7 +61,8 @@ class Journal {
     bool successor_of_itself = false;  ///< DJR-5: only where the last epoch is of this run, or still `epoch_before`
     std::uint64_t epoch_before = 0;    ///< the greatest one when the run began: no life of it has published then
   };
-  /// Begins the next epoch. When another one is quicker it tries anew, behind that one.
+  /// Begins the next epoch. When another one is quicker it tries anew, behind that one. InvalidArgumentError: there is
+  /// no next one (kEpochMax).
   static troupe::Result<Opened> take_over(const std::filesystem::path& folder, const TakeOver& take);
 
   [[nodiscard]] std::uint64_t epoch() const { return head_.epoch; }

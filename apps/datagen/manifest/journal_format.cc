@@ -37,6 +37,7 @@ Digest digest_at(std::span<const std::byte> bytes, std::size_t at) {
 }
 
 constexpr std::size_t padded(std::size_t size) { return (size + 7) / 8 * 8; }
+static_assert(kRecordMax == kFrame + kFixed + padded(kNameMax));
 
 std::uint64_t checksum_of(std::span<const std::byte> record, std::uint64_t epoch) {
   // Size and kind, then everything behind the checksum: as one piece, with the checksum's place taken out.

@@ -30,6 +30,11 @@ namespace datagen {
 
 inline constexpr std::uint32_t kJournalVersion = 1;
 inline constexpr std::size_t kJournalHead = 80;
+/// No run comes that far: a greater number in the name of a file is none of ours, and there is one after the greatest.
+inline constexpr std::uint64_t kEpochMax = std::uint64_t{1} << 62;
+
+/// A record has no more bytes.
+inline constexpr std::size_t kRecordMax = 4184;
 
 struct JournalHead {
   std::uint64_t epoch = 0;

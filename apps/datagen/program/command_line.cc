@@ -184,7 +184,7 @@ void add_job_flags(CLI::App& app, Flags& flags, const ChosenSettings& settings) 
   add_number(app, "--seed", flags.seed, 0, kMost, "Another seed, another data set (0)");
   app.add_option("--isa", flags.isa,
                  "Instruction set that decides the last bits: auto, avx512, avx2, or portable: the same on every "
-                 "machine (auto)");
+                 "machine with FMA (auto)");
   app.add_option("--config", flags.config, "Settings from this YAML file; flags win over it");
   for (const NamedSetting& named : settings.named()) add_setting(app, named);
 }
@@ -202,7 +202,8 @@ void add_seconds(CLI::App& app, const std::string& name, troupe::Duration& to, c
 
 void add_run_flags(CLI::App& app, RunSettings& settings) {
   add_number(app, "--workers", settings.workers, 1, 100'000, "Shards that are made at a time (one a CPU)");
-  add_number(app, "--retries", settings.retries, 0, 1000, "Attempts at a shard beside the first one")
+  add_number(app, "--retries", settings.retries, 0, 1000,
+             "Attempts at a shard beside the first one, and as many for want of memory")
       ->default_str(std::to_string(settings.retries));
   add_seconds(app, "--shard-timeout", settings.shard_timeout,
               "Seconds after which a shard counts as hanging, and is tried again (none)");

@@ -194,14 +194,18 @@ int execute(const VerifyCommand& command) {
     return failed(error);
   }
   for (const std::string& note : report.notes) fmt::print("{}\n", note);
-  std::size_t unreadable = 0;
+  std::size_t unreadable = 0, kept = 0;
   for (const BadShard& bad : report.bad) {
     fmt::print("bad: {}: {}\n", bad.record.name, bad.what);
     std::error_code error;
     unreadable += bad.unreadable ? 1 : 0;
     if (command.remove_bad && !bad.unreadable) fs::remove(out / bad.record.name, error);
+    if (!error) continue;
+    ++kept;
+    fmt::print("{} could not be removed: {}\n", bad.record.name, error.message());
   }
-  for (const BadShard& bad : report.nondeterministic) fmt::print("bad: {}: {}\n", bad.record.name, bad.what);
+  for (const auto* list : {&report.nondeterministic, &report.not_made_again})
+    for (const BadShard& bad : *list) fmt::print("bad: {}: {}\n", bad.record.name, bad.what);
   if (report.missing > 0)
     fmt::print("{} of {} shards are missing: 'datagen resume {}' makes them\n", report.missing, report.shards,
                out.string());
@@ -209,8 +213,9 @@ int execute(const VerifyCommand& command) {
     fmt::print("{} files could not be read and are left as they are: what is wrong may not be in them\n", unreadable);
   if (report.bad.size() > unreadable)
     fmt::print("{} files are not what the manifest says: {}\n", report.bad.size() - unreadable,
-               command.remove_bad ? "they were removed, 'datagen resume' makes them again"
-                                  : "'datagen verify --remove-bad', then 'datagen resume', makes them again");
+               !command.remove_bad ? "'datagen verify --remove-bad', then 'datagen resume', makes them again"
+               : kept > 0 ? fmt::format("{} of them could not be removed, 'datagen resume' makes the rest again", kept)
+                          : "they were removed, 'datagen resume' makes them again");
   fmt::print("{}: {} shards checked ({}), {} made again, {:.2f} s: {}\n", out.string(), report.checked,
              megabytes(static_cast<double>(report.bytes)), report.made_again, report.seconds,
              report.good() ? "good" : "not good");

@@ -1,6 +1,7 @@
 #include "apps/datagen/read/episodes_builder.h"
 
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include <boost/algorithm/string/replace.hpp>
@@ -63,8 +64,18 @@ EpisodesBuilder::EpisodesBuilder(const std::string& what, std::string env, const
       observation_space_(space_of(observation_space, what + ", observations")),
       action_space_(space_of(action_space, what + ", actions")) {}
 
+void EpisodesBuilder::allow(std::uint64_t file_bytes) {
+  const std::uint64_t most = std::numeric_limits<std::uint64_t>::max() - allowed_;
+  allowed_ += file_bytes < most / kDenseMax ? file_bytes * kDenseMax : most;
+}
+
 void EpisodesBuilder::add(const StepArrays& steps, const std::string& what) {
   const std::size_t count = steps.reward.steps;
+  std::uint64_t bytes = 0;
+  for (const StepArray* array : {&steps.obs, &steps.action, &steps.reward, &steps.terminated, &steps.truncated})
+    bytes += array->bytes.size();
+  if (bytes > allowed_) troupe::SerializationError(what + ": more steps than files of this size hold").raise();
+  allowed_ -= bytes;
   check_element(steps.obs, observation_space_, count, what + ", observations");
   check_element(steps.action, action_space_, count, what + ", actions");
   const bool is_double = steps.reward.type == Type::kFloat64;

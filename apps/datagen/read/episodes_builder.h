@@ -2,6 +2,7 @@
 // thrown.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,10 @@ class EpisodesBuilder {
   EpisodesBuilder(const std::string& what, std::string env, const std::string& observation_space,
                   const std::string& action_space);
 
-  /// `what`: for messages. SerializationError when an array is not of its space, or has another number of steps.
+  /// A file of so many bytes is read: of arrays it may give kDenseMax times as many.
+  void allow(std::uint64_t file_bytes);
+  /// `what`: for messages. SerializationError when an array is not of its space or has another number of steps, or when
+  /// there are more bytes than allow() said, as where many names lead to one array (RDM-3).
   void add(const StepArrays& steps, const std::string& what);
   /// The last step that was added ends an episode, whatever its flags say: the recording ended there.
   void end_episode();
@@ -37,10 +41,13 @@ class EpisodesBuilder {
   [[nodiscard]] rl::Demonstrations finish(const std::string& what);
 
  private:
+  static constexpr std::uint64_t kDenseMax = 1032;  // by which deflate makes bytes less, at best
+
   std::string env_;
   rl::Space observation_space_, action_space_;
   std::vector<std::byte> obs_, action_;
   std::vector<float> reward_;
+  std::uint64_t allowed_ = 0;
   std::vector<std::uint8_t> terminated_, truncated_;
 };
 

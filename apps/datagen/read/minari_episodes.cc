@@ -83,6 +83,13 @@ rl::Demonstrations minari_episodes(const std::filesystem::path& folder, std::spa
   const EpisodesFile whole{.file = folder / "main_data.hdf5", .begin = 0, .end = words.episodes};
   if (files.empty()) files = {&whole, 1};
   EpisodesBuilder episodes((folder / "metadata.json").string(), words.env, words.observation_space, words.action_space);
+  // Links lead to files beside, so what all of them have is in one of the folder's.
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code failed;
+    if (!at->is_regular_file(failed)) continue;
+    if (const std::uintmax_t size = at->file_size(failed); !failed) episodes.allow(size);
+  }
   for (const EpisodesFile& part : files) {
     apps::open_input(part.file).value();  // HDF5 would wait for a pipe
     const auto opened = plugin->open(part.file);

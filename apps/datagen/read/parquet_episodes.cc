@@ -55,6 +55,7 @@ rl::Demonstrations parquet_episodes(std::span<const std::filesystem::path> files
                        env_id_of(word_or_none(schema, "env_spec"), word_or_none(schema, "env"), file.stem().string()),
                        word(schema, "observation_space", file), word(schema, "action_space", file));
     }
+    episodes->allow(std::filesystem::file_size(file));
     Table table(reader->schema());
     while (reader->next(table))
       episodes->add({.obs = step_array(table, "obs", file),

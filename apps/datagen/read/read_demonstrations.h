@@ -8,7 +8,7 @@
 // RDM-2  What it gives can be learned from (DEM-1). A missing data set is a NotFoundError; one that is unfinished, of
 //        another format, or without episodes an InvalidArgumentError; a damaged one a SerializationError.
 // RDM-3  It may be anybody's: it is not read beyond its own folder, memory is bounded by the sizes of its files, and
-//        what is no plain file is not waited for.
+//        what is no plain file is not waited for. All episodes together are no more than files of this size can hold.
 #pragma once
 
 #include <filesystem>

@@ -153,7 +153,9 @@ troupe::Result<DatasetFolder> read_dataset(const fs::path& out) {
   auto parsed = job_from(json::serialize(*config));
   if (!parsed.ok()) return parsed.error_ptr();
   if (hex(parsed->hash()) != std::string_view(hash->get_string())) return damaged("another hash");
-  return DatasetFolder{*std::move(parsed), std::string(name->get_string())};
+  DatasetFolder found{*std::move(parsed), std::string(name->get_string())};
+  if (!check_name(found.name).ok()) return damaged("a name that none is begun with");
+  return found;
 }
 
 troupe::Result<ReadManifest> read_shards(const fs::path& out, const DatasetFolder& dataset,

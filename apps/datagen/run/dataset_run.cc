@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -84,6 +85,10 @@ class DatasetRun::Impl {
       started_ = Clock::now();
       while (step()) {}
       report_.seconds = seconds_since(started_);
+      end();
+      const auto committed = Clock::now();
+      finish();
+      report_.finish_seconds = seconds_since(committed);
     } catch (const troupe::Error& error) {
       const troupe::ErrorPtr kept = troupe::Error::make(error.record());
       abandon();
@@ -93,10 +98,6 @@ class DatasetRun::Impl {
       abandon();
       throw;
     }
-    end();
-    const auto committed = Clock::now();
-    finish();
-    report_.finish_seconds = seconds_since(committed);
   }
   [[nodiscard]] const RunReport& report() const { return report_; }
 
@@ -120,8 +121,11 @@ class DatasetRun::Impl {
   void say(const std::string& text);
   void look_who_goes_on(const troupe::Error& failed);
   void end();
+  void or_note(const char* what, const std::function<void()>& make);
   void finish();
 
+  /// What the runtime begins of a task at most: `retries` after crashes and what is thrown, as many for want of memory.
+  [[nodiscard]] std::uint64_t attempts_a_try() const { return 2 * settings_.retries + 1; }
   [[nodiscard]] bool is_done(std::uint64_t shard) const { return (done_[shard / 64] >> (shard % 64) & 1) != 0; }
   [[nodiscard]] std::string shard_words(std::uint64_t shard) {
     return fmt::format("shard {} of {}, {}: ", shard, report_.shards, job_->format().shard_name(job_->shard(shard)));
@@ -159,6 +163,7 @@ void DatasetRun::Impl::begin() {
   job_.emplace(Job::make(dataset_.config).value());
   const Plan& plan = dataset_.config.plan;
   report_.shards = plan.shards();
+  check_machine(dataset_.config).value();  // this one makes the generator's check, also where no shard is left to make
   for (std::uint64_t shard = 0; shard < report_.shards; ++shard)
     folders_.insert(fs::path(job_->format().shard_name(job_->shard(shard))).parent_path().string());
   const std::string home = troupe::runtime_context().node_id;
@@ -204,7 +209,9 @@ void DatasetRun::Impl::begin() {
   task_ = troupe::task<&make_shard>.options(
       {.name = "make_shard",
        .resources = {.cpus = std::min(1.0, cpus / static_cast<double>(workers))},
-       .retry = {.max_retries = static_cast<int>(settings_.retries), .retry_error = &any_error},
+       .retry = {.max_retries = static_cast<int>(settings_.retries),
+                 .max_oom_retries = static_cast<int>(settings_.retries),
+                 .retry_error = &any_error},
        .timeout = settings_.shard_timeout});
 }
 
@@ -222,7 +229,8 @@ void DatasetRun::Impl::ask_nodes() {
     asked.push_back(node.node_id);
     answers.push_back(troupe::task<&answer_for_node>
                           .options({.resources = {.cpus = 0},
-                                    .scheduling = troupe::NodeAffinity{.node_id = node.node_id}})
+                                    .scheduling = troupe::NodeAffinity{.node_id = node.node_id},
+                                    .retry = {.max_oom_retries = static_cast<int>(settings_.retries)}})
                           .remote(place_ref_));
   }
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -281,7 +289,7 @@ void DatasetRun::Impl::send_shards() {
 
 void DatasetRun::Impl::send(std::uint64_t shard, std::uint64_t tries) {
   // The runtime numbers its attempts from 0 each time; names of temporaries tell them all apart.
-  const auto first = static_cast<std::uint32_t>(tries * (settings_.retries + 1));
+  const auto first = static_cast<std::uint32_t>(tries * attempts_a_try());
   const auto committed = committed_.find(shard);
   const ShardOrder order{.shard = shard,
                          .first_attempt = first,
@@ -363,7 +371,7 @@ void DatasetRun::Impl::take(OpenShard open) {
   const ShardRecord& record = outcome->record;
   window_->finished(outcome->seconds, record.bytes);
   report_.shard_seconds.push_back(static_cast<float>(outcome->seconds));
-  report_.retries += record.attempt - open.tries * (settings_.retries + 1);
+  report_.retries += record.attempt - open.tries * attempts_a_try();
   report_.wasted_shards += outcome->wasted;
   report_.wasted_rows += outcome->was_there ? record.rows : outcome->wasted * record.rows;
   if (outcome->travelled) ++report_.travelled;
@@ -390,7 +398,8 @@ void DatasetRun::Impl::take_answer() {
 
 /// After a failure or Ctrl-C: what is made is committed, as far as that goes, and nothing is left behind (DRN-1).
 void DatasetRun::Impl::abandon() {
-  if (started_ != Clock::time_point()) report_.seconds = seconds_since(started_);
+  if (started_ != Clock::time_point() && report_.shards_done() < report_.shards)
+    report_.seconds = seconds_since(started_);
   abandoning_ = true;
   try {
     for (const OpenShard& open : open_) troupe::cancel(open.ref, {.force = true});
@@ -443,6 +452,17 @@ void DatasetRun::Impl::end() {
   if (interrupted) (*interrupted)->raise();
 }
 
+/// What is beside a data set that is whole: it would fail again whenever the data set goes on.
+void DatasetRun::Impl::or_note(const char* what, const std::function<void()>& make) {
+  std::string why;
+  try {
+    return make();
+  } catch (const troupe::CancelledError&) {
+    throw;
+  } catch (const std::exception& error) { why = error.what(); }
+  events_.note(fmt::format("{}: {}", what, why));
+}
+
 void DatasetRun::Impl::finish() {
   const ReadManifest read = read_shards(out_, dataset_, ShardNames::make(dataset_.config)).value();
   if (read.manifest.size() != report_.shards)
@@ -456,12 +476,14 @@ void DatasetRun::Impl::finish() {
   for (const ShardRecord& record : read.manifest.in_order())
     finished.shards.push_back({.name = record.name, .range = record.range, .rows = record.rows, .bytes = record.bytes});
   report_.files = job_->format().finish_dataset(finished).value();
-  const std::string picture = job_->generator().picture(job_->context()).value();
-  if (!picture.empty()) {
+  or_note("preview.png was not made", [&] {
+    const std::string picture = job_->generator().picture(job_->context()).value();
+    if (picture.empty()) return;
     apps::write_file(out_ / "preview.png", picture).value();
     report_.files.emplace_back("preview.png");
-  }
-  report_.check_line = job_->generator().check_line(job_->context()).value();
+  });
+  or_note("the samples could not be checked",
+          [&] { report_.check_line = job_->generator().check_line(job_->context()).value(); });
   report_.digest = hex(read.manifest.digest());
   remove_made(out_ / "manifest", report_.first_epoch);
   events_.progress(report_);

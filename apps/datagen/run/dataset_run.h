@@ -9,7 +9,8 @@
 // DRN-1  run() returns when every shard is committed. When it throws, what was committed stays, no task of it is left,
 //        and no temporary: another run goes on from there.
 // DRN-2  The group that was sent and not answered when a coordinator died is sent again to its next life.
-// DRN-3  A shard is given up after `retries` attempts beside the first one.
+// DRN-3  A shard is given up after `retries` attempts beside the first one; those that the kernel ended for want of
+//        memory are counted by themselves, up to as many.
 // DRN-4  A coordinator that does not answer within `commit_timeout`, at the start or to a commit, is ended, and its
 //        next life is asked again. From then on it has twice the time, and so on: a slow disk is not a process that
 //        stands still.

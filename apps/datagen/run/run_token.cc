@@ -20,6 +20,7 @@
 
 #include "apps/common/output_file.h"
 #include "apps/datagen/files/file_error.h"
+#include "apps/datagen/manifest/journal_format.h"
 
 namespace datagen {
 namespace {
@@ -41,7 +42,7 @@ std::uint64_t epoch_of(std::string_view name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out);
   if (error != std::errc()) return 0;
   const std::string_view rest(end, static_cast<std::size_t>(name.data() + name.size() - end));
-  return rest == kEnd || rest.starts_with(fmt::format("{}.tmp.", kEnd)) ? out : 0;
+  return out <= kEpochMax && (rest == kEnd || rest.starts_with(fmt::format("{}.tmp.", kEnd))) ? out : 0;
 }
 
 struct Token {

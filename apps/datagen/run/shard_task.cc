@@ -56,7 +56,7 @@ void write_memory(Maker& maker, std::uint64_t shard, std::uint32_t attempt, Shar
   out.record.rows = maker.write(shard, sink).rows;
   out.record.bytes = sink.written();
   out.record.sha256 = sha256(sink.bytes());
-  out.wasted = attempt;
+  out.wasted = attempt;  // of the runtime's: those of the driver's tries before it has counted
   out.travelled = true;
   troupe::ArrayBuilder<std::uint8_t> memory(sink.bytes().size());
   std::ranges::copy(sink.bytes(), std::as_writable_bytes(memory.span()).begin());
@@ -89,7 +89,7 @@ ShardOutcome make_shard(const RunPlace& place, const ShardOrder& order) {
       throw;
     }
   } else {
-    write_memory(*maker, order.shard, attempt, out);
+    write_memory(*maker, order.shard, attempt - order.first_attempt, out);
   }
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return out;

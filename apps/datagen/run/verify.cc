@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kBytesATask = 64 << 20;
 constexpr std::size_t kShardsATask = 1024;
+constexpr int kRetriesForMemory = 3;
 
 /// Records in groups of about the same number of bytes.
 std::vector<std::vector<ShardRecord>> groups_of(const std::vector<ShardRecord>& records) {
@@ -62,9 +63,10 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
   const std::uint64_t again = std::min<std::uint64_t>(settings.regenerate, records.size());
   std::vector<troupe::ObjectRef<RemadeShard>> remade;
   std::vector<const ShardRecord*> chosen;
+  const auto remake = troupe::task<&make_again>.options({.retry = {.max_oom_retries = kRetriesForMemory}});
   for (std::uint64_t i = 0; i < again; ++i) {
     chosen.push_back(&records[again == 1 ? 0 : i * (records.size() - 1) / (again - 1)]);
-    remade.push_back(troupe::task<&make_again>.remote(place, *plan.shard_of(chosen.back()->range)));
+    remade.push_back(remake.remote(place, *plan.shard_of(chosen.back()->range)));
   }
   const std::uint64_t all = records.size() + again;
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -78,9 +80,17 @@ VerifyReport verify(const fs::path& out, const DatasetFolder& dataset, const Ver
     settings.progress(report.checked, all);
   }
   for (std::size_t i = 0; i < remade.size(); ++i) {
-    const std::string what = what_differs(troupe::get(remade[i]), *chosen[i]);
-    if (!what.empty()) report.nondeterministic.push_back({*chosen[i], what});
-    settings.progress(report.checked + ++report.made_again, all);
+    const auto again_made = troupe::try_get(remade[i]);
+    if (!again_made.ok()) {
+      const troupe::Error& error = again_made.error();
+      if (error.code() == troupe::ErrorCode::kCancelled) error.raise();
+      report.not_made_again.push_back({*chosen[i], fmt::format("could not be made again: {}", error.message())});
+    } else {
+      ++report.made_again;
+      const std::string what = what_differs(*again_made, *chosen[i]);
+      if (!what.empty()) report.nondeterministic.push_back({*chosen[i], what});
+    }
+    settings.progress(report.checked + i + 1, all);
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   return report;

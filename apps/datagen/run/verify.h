@@ -1,7 +1,8 @@
 // Is a data set what its manifest says? Inside of troupe::run; reads, and changes nothing.
 //
 // VRF-1  Every file is read whole and its digest compared; a shard that is made again gives the digest of the manifest,
-//        or its generator is named as nondeterministic.
+//        or its generator is named as nondeterministic. One that cannot be made again is named with the error: what the
+//        files gave is reported beside it.
 // VRF-2  A file that the system does not let us read is told apart from one with other bytes: it may be good.
 #pragma once
 
@@ -31,10 +32,13 @@ struct VerifyReport {
   std::uint64_t checked = 0, made_again = 0, bytes = 0;
   std::vector<BadShard> bad = {};              ///< files that are not what the manifest says
   std::vector<BadShard> nondeterministic = {};
+  std::vector<BadShard> not_made_again = {};   ///< nobody knows whether they would be the same
   std::vector<std::string> notes = {};
   std::string digest = {};                     ///< of the manifest
   double seconds = 0;
-  [[nodiscard]] bool good() const { return missing == 0 && bad.empty() && nondeterministic.empty(); }
+  [[nodiscard]] bool good() const {
+    return missing == 0 && bad.empty() && nondeterministic.empty() && not_made_again.empty();
+  }
 };
 
 [[nodiscard]] VerifyReport verify(const std::filesystem::path& out, const DatasetFolder& dataset,

@@ -96,20 +96,23 @@ class Scenes final : public RowsGenerator {
   std::vector<std::int16_t> solid_;
 };
 
-/// Pictures in rows, with a border around each.
+/// Pictures in rows, with a border around each: as many as there are, and as make a sheet of a moment's work.
 class ContactSheet {
  public:
-  static constexpr std::size_t kAcross = 8, kDown = 5, kBorder = 2;
-
-  explicit ContactSheet(const SceneSettings& settings)
-      : width_(settings.width),
+  ContactSheet(const SceneSettings& settings, std::uint64_t samples)
+      : count_(std::min<std::uint64_t>(
+            samples, std::clamp<std::uint64_t>(kPixels / (settings.width * settings.height), 1, kAcross * kDown))),
+        across_(std::min(count_, kAcross)),
+        width_(settings.width),
         height_(settings.height),
-        sheet_(static_cast<int>(kBorder + kAcross * (width_ + kBorder)),
-               static_cast<int>(kBorder + kDown * (height_ + kBorder)), {255, 255, 255}) {}
+        sheet_(static_cast<int>(kBorder + across_ * (width_ + kBorder)),
+               static_cast<int>(kBorder + (count_ + across_ - 1) / across_ * (height_ + kBorder)), {255, 255, 255}) {}
+
+  [[nodiscard]] std::size_t count() const { return count_; }
 
   void place(std::size_t index, std::span<const std::uint8_t> image) {
-    const std::size_t left = kBorder + index % kAcross * (width_ + kBorder);
-    const std::size_t top = kBorder + index / kAcross * (height_ + kBorder);
+    const std::size_t left = kBorder + index % across_ * (width_ + kBorder);
+    const std::size_t top = kBorder + index / across_ * (height_ + kBorder);
     for (std::size_t row = 0; row < height_; ++row)
       std::copy_n(image.data() + 3 * row * width_, 3 * width_,
                   sheet_.rgb.data() + 3 * ((top + row) * static_cast<std::size_t>(sheet_.width) + left));
@@ -117,7 +120,10 @@ class ContactSheet {
   [[nodiscard]] troupe::Result<std::string> png() const { return rl::png_bytes(sheet_); }
 
  private:
-  std::size_t width_, height_;
+  static constexpr std::size_t kAcross = 8, kDown = 5, kBorder = 2;
+  static constexpr std::uint64_t kPixels = 2 << 20;
+
+  std::size_t count_, across_, width_, height_;
   rl::Frame sheet_;
 };
 
@@ -133,10 +139,10 @@ class SceneOptions final : public GeneratorOptions {
     return std::unique_ptr<Generator>(std::make_unique<Scenes>(settings_, context));
   }
   troupe::Result<std::string> picture(const GeneratorContext& context) override {
-    ContactSheet sheet(settings_);
+    ContactSheet sheet(settings_, context.samples);
     const std::size_t size = 3 * settings_.width * settings_.height;
     std::size_t index = 0;
-    Scenes(settings_, context).generate({0, ContactSheet::kAcross * ContactSheet::kDown}, [&](const Table& table) {
+    Scenes(settings_, context).generate({0, sheet.count()}, [&](const Table& table) {
       for (std::size_t row = 0; row < table.rows(); ++row)
         sheet.place(index++, table.column(kImage).values<std::uint8_t>().subspan(row * size, size));
     });

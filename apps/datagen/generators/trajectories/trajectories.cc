@@ -258,10 +258,11 @@ class Trajectories final : public Generator {
 
 troupe::Result<std::optional<LoadedPolicy>> load(const std::string& path) {
   if (path.empty()) return std::optional<LoadedPolicy>();
-  auto digest = file_sha256(path);
-  if (!digest.ok()) return digest.error_ptr();
   auto policy = rl::load_policy(path);
   if (!policy.ok()) return policy.error_ptr();
+  // Afterwards: of a file that was replaced in between the digest is not the one that the data set was begun with.
+  auto digest = file_sha256(path);
+  if (!digest.ok()) return digest.error_ptr();
   return std::optional(LoadedPolicy{std::move(*policy), hex(*digest)});
 }
 
@@ -307,7 +308,7 @@ class TrajectoryOptions final : public GeneratorOptions {
     constexpr std::uint64_t kEpisodes = 16;
     auto made = make_trajectories(context);
     if (!made.ok()) return made.error_ptr();
-    return (*made)->returns_line(kEpisodes);
+    return (*made)->returns_line(std::min(kEpisodes, context.samples));
   }
 
  private:
@@ -340,7 +341,8 @@ class TrajectoryOptions final : public GeneratorOptions {
     return {};
   }
 
-  /// The policy's own, and what the user set of it otherwise.
+  /// The policy's own, and what the user set of it otherwise. A configuration keeps values, not who chose them: a
+  /// default is nobody's choice.
   troupe::Result<rl::EnvSetup> setup_for(const std::optional<LoadedPolicy>& policy) {
     if (!policy) {
       if (settings_.env.id.empty())
