@@ -59,6 +59,14 @@ Generator<troupe::Array<double>> arrays(int n, int size) {
   }
 }
 Generator<ObjectRef<int>> refs(int n) { for (int i = 0; i < n; ++i) co_yield troupe::put(i); }
+/// Goes on after it was interrupted, when `gate` is there.
+Generator<int> stubborn(std::string gate, std::string told) {
+  co_yield 0;
+  try { rt::wait_for_file(gate); }
+  catch (const troupe::Error&) { rt::touch(told); }
+  rt::wait_for_file(gate);
+  co_yield 100;
+}
 Generator<std::string> nothing() { co_return; }
 Generator<int> doubles(ObjectRef<int> base, int n) { for (int i = 0; i < n; ++i) co_yield get(base) * i; }
 
@@ -242,6 +250,27 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 300; ++i, ++at, ++bt) CHECK_EQ(get(*at) + get(*bt), 2 * i);
       CHECK(at == a.end() && bt == b.end());
       CHECK_EQ(get(task<&sum_stream>.remote(1000)), 499500);
+    }},
+    {"what a late producer still makes goes to no other stream", [] {
+      rt::Folder dir;
+      {
+        auto late = task<&stubborn>.options({.timeout = 1s, .name = "late"}).remote(dir / "gate", dir / "told");
+        auto at = late.begin();
+        CHECK_EQ(get(*at), 0);
+        ++at;
+        CHECK_THROWS(troupe::DeadlineExceededError, get(*at));
+      }
+      auto stream = task<&gated>.remote(dir / "gate2");  // at 737bcd8 it had the memory of the one before
+      auto at = stream.begin();
+      CHECK_EQ(get(*at), 1);
+      CHECK(rt::eventually([&] { return rt::exists(dir / "told"); }, 20));
+      rt::touch(dir / "gate");
+      CHECK(rt::eventually([] { return troupe::list_tasks({.filter = {{"name", "late"}}}).empty(); }, 20));
+      rt::touch(dir / "gate2");
+      ++at;
+      CHECK_EQ(get(*at), 2);
+      ++at;
+      CHECK(at == stream.end());
     }},
     {"items may be arrays and refs, and arguments refs", [] {
       int n = 0;
