@@ -73,7 +73,9 @@ ErrorPtr CallRunner::invoke(IncomingCall& call, HostedActor* actor, CallContext&
     record.type_name = "troupe::Error";
     return error_in_context(runtime_, std::move(record), call, context);
   } catch (...) {
-    return error_of_exception(call, context);
+    ErrorPtr error = error_of_exception(call, context);
+    invocation.generator.reset();  // what its locals do as they end belongs to the call
+    return error;
   }
 }
 

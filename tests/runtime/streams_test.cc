@@ -67,6 +67,16 @@ Generator<int> stubborn(std::string gate, std::string told) {
   rt::wait_for_file(gate);
   co_yield 100;
 }
+Generator<char> letters(const std::string& text) { for (char letter : text) co_yield letter; }
+struct TellsCall {
+  explicit TellsCall(std::string file) : file(std::move(file)) {}
+  ~TellsCall() { rt::write(file, "ended in '" + troupe::runtime_context().task_name + "'"); }
+  std::string file;
+};
+Generator<int> tells_call(std::string told) {
+  TellsCall local(told);
+  for (int i = 0;; ++i) co_yield i;
+}
 Generator<std::string> nothing() { co_return; }
 Generator<int> doubles(ObjectRef<int> base, int n) { for (int i = 0; i < n; ++i) co_yield get(base) * i; }
 
@@ -77,6 +87,7 @@ class Source {
     Local local(destroyed);
     for (int i = 0;; ++i) co_yield i;
   }
+  Generator<char> letters(const std::string& text) { for (char letter : text) co_yield letter; }
   int ping() { return 1; }
 
  private:
@@ -271,6 +282,25 @@ int main(int argc, char** argv) {
       CHECK_EQ(get(*at), 2);
       ++at;
       CHECK(at == stream.end());
+    }},
+    {"a generator may take its arguments by reference, and be a closure with captures", [] {
+      const std::string text = "a text that is too long to stand in the string itself";
+      auto made = all(task<&letters>.remote(text));
+      CHECK_EQ(std::string(made.begin(), made.end()), text);
+      auto source = actor<Source>.remote();
+      made = all(source.call<&Source::letters>(text));
+      CHECK_EQ(std::string(made.begin(), made.end()), text);
+      const int from = 1000, step = 3;
+      auto closure = [from, step](const int& n) -> Generator<int> {
+        for (int i = 0; i < n; ++i) co_yield from + i * step;
+      };
+      CHECK(all(troupe::submit(closure, 4)) == std::vector<int>({1000, 1003, 1006, 1009}));
+    }},
+    {"the locals of a generator that is interrupted before its next item end within its call", [] {
+      rt::Folder dir;
+      auto stream = task<&tells_call>.options({.timeout = 200ms, .name = "the call"}).remote(dir / "told");
+      CHECK(rt::eventually([&] { return rt::exists(dir / "told"); }, 20));
+      CHECK_EQ(rt::read(dir / "told"), "ended in 'the call'");
     }},
     {"items may be arrays and refs, and arguments refs", [] {
       int n = 0;
