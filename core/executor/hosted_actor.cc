@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/exception.h"
 #include "core/base/log.h"
@@ -33,7 +34,8 @@ HostedActor::HostedActor(Host& host, wire::ConstructActor message)
       restarts_(message.restarts) {
   if (message.checkpoint) checkpoints().set_last(std::move(message.checkpoint));
   if (!message.gpu_ids.empty()) extras().gpu_ids = std::move(message.gpu_ids);
-  default_group_.limit = std::max(1, spec_->threads) * std::max(1, spec_->max_concurrency);
+  const std::int64_t limit = std::int64_t(std::max(1, spec_->threads)) * std::max(1, spec_->max_concurrency);
+  default_group_.limit = int(std::min<std::int64_t>(limit, std::numeric_limits<int>::max()));
   for (auto& [name, limit] : spec_->concurrency_groups) extras().groups[name].limit = limit;
   caller_key_ = host_.next_run() << 20 | 2;
 }

@@ -2,6 +2,7 @@
 // cancelling, casts, light actors, handles and bad input.
 #include <cmath>
 #include <future>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -183,6 +184,10 @@ int main(int argc, char** argv) {
       for (auto& one : others) CHECK(get(one, {.timeout = 30s}) >= 1);  // at f0736ec half of them waited behind it
       rt::touch(dir / "gate");
       CHECK_EQ(get(spinning, {.timeout = 30s}), 1);
+    }},
+    {"as many calls at once as one likes, on several threads", [] {
+      auto a = actor<Log>.options({.max_concurrency = std::numeric_limits<int>::max(), .threads = 2}).remote();
+      CHECK_EQ(get(a.call<&Log::add>(1), {.timeout = 30s}), 1);  // at 737bcd8 no call ever began
     }},
     {"max_pending_calls refuses what is over it, and recovers", [] {
       rt::Folder dir;
