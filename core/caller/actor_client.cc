@@ -78,7 +78,8 @@ void ActorClient::found_direct(ProcessId host) {
 
 void ActorClient::submit(detail::OutgoingCall outgoing, CallKind kind, const CallOptions* options,
                          detail::ObjectPtr* returns, StreamState* stream) {
-  if (desc_.max_pending_calls >= 0 && open_ >= std::size_t(desc_.max_pending_calls))
+  const bool counts = kind != CallKind::kStop;  // an actor whose calls do not end can be stopped all the same
+  if (counts && desc_.max_pending_calls >= 0 && open_ >= std::size_t(desc_.max_pending_calls))
     throw PendingCallsLimitError(fmt::format("actor {} ({}) has {} open calls of this process, its limit",
                                              to_string(id()), desc_.class_name, open_));
   PendingCall& call = make_call(std::move(outgoing), kind, options, returns, stream);

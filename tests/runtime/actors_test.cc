@@ -189,6 +189,15 @@ int main(int argc, char** argv) {
       auto a = actor<Log>.options({.max_concurrency = std::numeric_limits<int>::max(), .threads = 2}).remote();
       CHECK_EQ(get(a.call<&Log::add>(1), {.timeout = 30s}), 1);  // at 737bcd8 no call ever began
     }},
+    {"an actor that has max_pending_calls open can be stopped", [] {
+      rt::Folder dir;
+      auto a = actor<Log>.options({.max_pending_calls = 1}).remote();
+      auto open = a.call<&Log::hold>(dir / "s", dir / "gate");
+      troupe::stop(a);
+      rt::touch(dir / "gate");
+      CHECK_EQ(get(open, {.timeout = 30s}), 1);
+      CHECK(get(troupe::monitor(a), {.timeout = 30s}).cause == troupe::DeathCause::kFinished);
+    }},
     {"max_pending_calls refuses what is over it, and recovers", [] {
       rt::Folder dir;
       auto a = actor<Log>.options({.max_pending_calls = 3}).remote();
