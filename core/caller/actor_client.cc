@@ -173,7 +173,9 @@ void ActorClient::take_reply(PendingCall& call, const ReplyHead& head, FrameRead
     if (record.ok() && record->outcome == Outcome::kNotExecuted && call.attempt > 0)
       record->outcome = Outcome::kUnknown;  // CAC-5: this attempt was not
     const ErrorPtr error = record.ok() ? Error::make(*record) : record.error_ptr();
-    table().fail(call, error);
+    const bool never_was = life_.dead() && !life_.ever_alive();  // what was sent behind its construction fails like it
+    if (head.index == kNotBegun && never_was) calls_.refuse(call, end_by(life_.death()));
+    else table().fail(call, error);
     if (construction) die(error);
     return;
   }
@@ -230,7 +232,8 @@ detail::ObjectPtr ActorClient::monitor() {
   const detail::ObjectPtr ref = detail::ObjectPtr::adopt(objects.make_owned());
   auto died = [&objects, ref, &home = home_, id = id()](Result<ActorDeath> death) {
     if (!death.ok()) return objects.fail(entry_of(ref), death.error_ptr());
-    if (const detail::Ptr<ActorClient> client = home.find(id)) client->heard_dead(death->message);
+    const bool was_alive = death->cause != DeathCause::kConstructorFailed;  // else its construction answers with why
+    if (const detail::Ptr<ActorClient> client = home.find(id); client && was_alive) client->heard_dead(death->message);
     detail::Value value;
     const std::vector<std::byte> bytes = wire::encode_message(*death);
     value.body = detail::Bytes(bytes.data(), bytes.size());
