@@ -96,6 +96,8 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
           if (call.dropped) return;
           if (!read || (window.may_make() && !host_.is_held(call.source))) break;
           scope.check();
+          // It has gone on after its interruption, and its reader has its end already: nobody gives it credit.
+          if (current_context()->cancelled) throw CancelledError("the call was cancelled");
         }
         scope.wait(exec::kNever);  // for the reader's credit, its dropping the stream, or its death
       }

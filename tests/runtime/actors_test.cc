@@ -36,6 +36,15 @@ class Log {
     }
     return "no";
   }
+  /// Goes on when it is interrupted once.
+  int waits_twice(std::string started, std::string interrupted, std::string ended) {
+    rt::touch(started);
+    try { troupe::sleep_for(1h); }
+    catch (const troupe::CancelledError&) { rt::touch(interrupted); }
+    try { troupe::sleep_for(1h); }
+    catch (const troupe::Error& e) { rt::write(ended, troupe::error_name(e.code())); }
+    return 1;
+  }
   int spin(std::string started, std::string gate) {
     rt::touch(started);
     while (!rt::exists(gate)) {}
@@ -223,6 +232,17 @@ int main(int argc, char** argv) {
         CHECK(rt::eventually([&] { return rt::read(dir / ("told" + n)) == "DeadlineExceededError"; }, 20));
         CHECK_EQ(get(a.call<&Log::add>(2), {.timeout = 30s}), 1);
       }
+    }},
+    {"kill ends a method that was cancelled and went on", [] {
+      rt::Folder dir;
+      auto a = actor<Log>.options({.isolation = troupe::Isolation::kLight}).remote();
+      auto call = a.call<&Log::waits_twice>(dir / "started", dir / "interrupted", dir / "ended");
+      CHECK(rt::eventually([&] { return rt::exists(dir / "started"); }, 20));
+      troupe::cancel(call);
+      CHECK_THROWS(troupe::CancelledError, get(call, {.timeout = 30s}));
+      CHECK(rt::eventually([&] { return rt::exists(dir / "interrupted"); }, 20));
+      troupe::kill(a);
+      CHECK(rt::eventually([&] { return rt::read(dir / "ended") == "ActorDiedError"; }, 20));  // at 737bcd8 it slept on
     }},
     {"cancel of calls: queued dropped, running interrupted, force refused, the actor goes on", [] {
       rt::Folder dir;

@@ -88,6 +88,11 @@ class Source {
     for (int i = 0;; ++i) co_yield i;
   }
   Generator<char> letters(const std::string& text) { for (char letter : text) co_yield letter; }
+  Generator<int> goes_on() {
+    try { troupe::sleep_for(1h); }
+    catch (const troupe::Error&) {}
+    for (int i = 0; i < 1000; ++i) co_yield i;
+  }
   int ping() { return 1; }
 
  private:
@@ -265,7 +270,7 @@ int main(int argc, char** argv) {
     {"what a late producer still makes goes to no other stream", [] {
       rt::Folder dir;
       {
-        auto late = task<&stubborn>.options({.timeout = 1s, .name = "late"}).remote(dir / "gate", dir / "told");
+        auto late = task<&stubborn>.options({.name = "late", .timeout = 1s}).remote(dir / "gate", dir / "told");
         auto at = late.begin();
         CHECK_EQ(get(*at), 0);
         ++at;
@@ -298,9 +303,17 @@ int main(int argc, char** argv) {
     }},
     {"the locals of a generator that is interrupted before its next item end within its call", [] {
       rt::Folder dir;
-      auto stream = task<&tells_call>.options({.timeout = 200ms, .name = "the call"}).remote(dir / "told");
+      auto stream = task<&tells_call>.options({.name = "the call", .timeout = 200ms}).remote(dir / "told");
       CHECK(rt::eventually([&] { return rt::exists(dir / "told"); }, 20));
       CHECK_EQ(rt::read(dir / "told"), "ended in 'the call'");
+    }},
+    {"a generator that goes on after its timeout ends where it would wait for its reader", [] {
+      for (auto isolation : {troupe::Isolation::kProcess, troupe::Isolation::kLight}) {
+        auto source = actor<Source>.options({.isolation = isolation}).remote();
+        auto stream = source.options({.timeout = 200ms}).call<&Source::goes_on>();
+        CHECK_THROWS(troupe::DeadlineExceededError, get(*stream.begin(), {.timeout = 20s}));
+        CHECK_EQ(get(source.call<&Source::ping>(), {.timeout = 20s}), 1);  // at 737bcd8 its actor did nothing more
+      }
     }},
     {"items may be arrays and refs, and arguments refs", [] {
       int n = 0;
