@@ -78,7 +78,8 @@ void ActorClient::found_direct(ProcessId host) {
 
 void ActorClient::submit(detail::OutgoingCall outgoing, CallKind kind, const CallOptions* options,
                          detail::ObjectPtr* returns, StreamState* stream) {
-  if (desc_.max_pending_calls >= 0 && open_ >= std::size_t(desc_.max_pending_calls))
+  const bool counts = kind != CallKind::kStop;  // an actor whose calls do not end can be stopped all the same
+  if (counts && desc_.max_pending_calls >= 0 && open_ >= std::size_t(desc_.max_pending_calls))
     throw PendingCallsLimitError(fmt::format("actor {} ({}) has {} open calls of this process, its limit",
                                              to_string(id()), desc_.class_name, open_));
   PendingCall& call = make_call(std::move(outgoing), kind, options, returns, stream);
@@ -172,7 +173,9 @@ void ActorClient::take_reply(PendingCall& call, const ReplyHead& head, FrameRead
     if (record.ok() && record->outcome == Outcome::kNotExecuted && call.attempt > 0)
       record->outcome = Outcome::kUnknown;  // CAC-5: this attempt was not
     const ErrorPtr error = record.ok() ? Error::make(*record) : record.error_ptr();
-    table().fail(call, error);
+    const bool never_was = life_.dead() && !life_.ever_alive();  // what was sent behind its construction fails like it
+    if (head.index == kNotBegun && never_was) calls_.refuse(call, end_by(life_.death()));
+    else table().fail(call, error);
     if (construction) die(error);
     return;
   }
@@ -229,7 +232,8 @@ detail::ObjectPtr ActorClient::monitor() {
   const detail::ObjectPtr ref = detail::ObjectPtr::adopt(objects.make_owned());
   auto died = [&objects, ref, &home = home_, id = id()](Result<ActorDeath> death) {
     if (!death.ok()) return objects.fail(entry_of(ref), death.error_ptr());
-    if (const detail::Ptr<ActorClient> client = home.find(id)) client->heard_dead(death->message);
+    const bool was_alive = death->cause != DeathCause::kConstructorFailed;  // else its construction answers with why
+    if (const detail::Ptr<ActorClient> client = home.find(id); client && was_alive) client->heard_dead(death->message);
     detail::Value value;
     const std::vector<std::byte> bytes = wire::encode_message(*death);
     value.body = detail::Bytes(bytes.data(), bytes.size());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/caller/actor_client.h"
 #include "core/caller/lease_pool.h"
 #include "core/runtime/context.h"
@@ -142,7 +144,8 @@ void CallTable::fail_results(PendingCall& call, const ErrorPtr& error) {
   call.for_each_result([&](ObjectEntry& entry) { owner_.objects().fail(entry, error); });
   call.single = nullptr;
   call.several.clear();
-  if (call.stream) call.stream->fail(error);
+  // Its reader may drop it from now on, and the call can stay for its reply.
+  if (StreamState* stream = std::exchange(call.stream, nullptr)) stream->fail(error);
 }
 
 void CallTable::fail(PendingCall& call, const ErrorPtr& error) {

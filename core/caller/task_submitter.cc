@@ -228,7 +228,7 @@ void TaskSubmitter::start_deadline(PendingCall& call) {
     if (late->state == PendingCall::State::kBackoff)
       record.message += ": it was to be tried again when the time was over";
     if (late->state == PendingCall::State::kQueued) record.message += ": it waited for a lease to be tried again";
-    cancel(*late, {.recursive = false}, Error::make(std::move(record)));
+    cancel(*late, {}, Error::make(std::move(record)));
   });
 }
 

@@ -73,7 +73,9 @@ ErrorPtr CallRunner::invoke(IncomingCall& call, HostedActor* actor, CallContext&
     record.type_name = "troupe::Error";
     return error_in_context(runtime_, std::move(record), call, context);
   } catch (...) {
-    return error_of_exception(call, context);
+    ErrorPtr error = error_of_exception(call, context);
+    invocation.generator.reset();  // what its locals do as they end belongs to the call
+    return error;
   }
 }
 
@@ -94,6 +96,8 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
           if (call.dropped) return;
           if (!read || (window.may_make() && !host_.is_held(call.source))) break;
           scope.check();
+          // It has gone on after its interruption, and its reader has its end already: nobody gives it credit.
+          if (current_context()->cancelled) throw CancelledError("the call was cancelled");
         }
         scope.wait(exec::kNever);  // for the reader's credit, its dropping the stream, or its death
       }

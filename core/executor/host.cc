@@ -256,11 +256,7 @@ void Host::forget_sources(const AreDead& dead) {
 void Host::shutdown() {
   ending_ = true;
   for (const auto& call : running_)
-    if (call->running) {
-      interrupt(*call->running, make_error<CancelledError>("the job ends"));
-      // one that was cancelled before
-      if (runtime_.is_cut_off() && call->running->waiting) call->running->waiting->notify();
-    }
+    if (call->running) interrupt(*call->running, make_error<CancelledError>("the job ends"));
   executors_.stop();
 }
 
@@ -440,7 +436,7 @@ void Host::not_constructed(IncomingCall& construction, ErrorPtr why) {
 void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const ErrorPtr& begun) {
   drop_admitted([&](const IncomingCall& call) { return call.head.actor == actor.id(); }, unbegun);
   for (const auto& call : running_)
-    if (call->running && call->running->actor == &actor) interrupt(*call->running, begun);
+    if (call->running && call->running->actor == &actor) interrupt_anew(*call->running, begun);
 }
 
 void Host::handles_gone(ActorId id) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/base/exception.h"
 #include "core/base/log.h"
@@ -33,7 +34,8 @@ HostedActor::HostedActor(Host& host, wire::ConstructActor message)
       restarts_(message.restarts) {
   if (message.checkpoint) checkpoints().set_last(std::move(message.checkpoint));
   if (!message.gpu_ids.empty()) extras().gpu_ids = std::move(message.gpu_ids);
-  default_group_.limit = std::max(1, spec_->threads) * std::max(1, spec_->max_concurrency);
+  const std::int64_t limit = std::int64_t(std::max(1, spec_->threads)) * std::max(1, spec_->max_concurrency);
+  default_group_.limit = int(std::min<std::int64_t>(limit, std::numeric_limits<int>::max()));
   for (auto& [name, limit] : spec_->concurrency_groups) extras().groups[name].limit = limit;
   caller_key_ = host_.next_run() << 20 | 2;
 }
@@ -181,7 +183,7 @@ void HostedActor::constructed(ErrorPtr error) {
     else error = ended_error(extras().message);  // whatever the interrupted constructor made of it
     report_end(error);
     if (construction_) host_.replies().error(*construction_, error);
-    fail_queued(killed_ ? error->message() : "its constructor failed: " + error->message());
+    fail_queued(error);
     return host_.actor_ended(*this);
   }
   if (const wire::Checkpoint* last = last_checkpoint(); last && !last->keys.empty()) {
@@ -297,12 +299,12 @@ bool HostedActor::drop_queued(ProcessId source, std::uint64_t call_id, const Err
 
 // -------------------------------------------------------------------------------------------------------------- ending
 
-void HostedActor::fail_queued(const std::string& why) {
+void HostedActor::fail_queued(const ErrorPtr& error) {
   for_each_group([&](CallGroup& group) {
-    while (!group.queue.empty()) host_.replies().not_begun(*group.queue.pop_front(), ended_error(why));
+    while (!group.queue.empty()) host_.replies().not_begun(*group.queue.pop_front(), error);
   });
   if (extras_ && extras_->keyed)
-    for (auto& call : extras_->keyed->take_all_waiting()) host_.replies().not_begun(*call, ended_error(why));
+    for (auto& call : extras_->keyed->take_all_waiting()) host_.replies().not_begun(*call, error);
   if (stopping()) host_.replies().values(*std::exchange(extras_->stop, nullptr), {}, 0);
 }
 
@@ -317,7 +319,7 @@ void HostedActor::kill(DeathCause cause, const std::string& message) {
   extras().message = message;
   if (state_ == State::kAlive) return begin_end(cause, message);
   if (state_ != State::kConstructing) return;
-  fail_queued(message);
+  fail_queued(ended_error(message));
   if (constructing_) interrupt(*constructing_, ended_error(message));
 }
 
@@ -325,7 +327,7 @@ void HostedActor::begin_end(DeathCause cause, const std::string& message) {
   state_ = State::kEnding;
   cause_ = cause;
   extras().message = message;
-  fail_queued(message);
+  fail_queued(ended_error(message));
   if (killed_) host_.interrupt_calls(*this, ended_error(message), ended_error(message, Outcome::kUnknown));
   end_if_idle();
 }
@@ -364,7 +366,8 @@ void HostedActor::destroy_and_report() {
 }
 
 void HostedActor::report_end(const ErrorPtr& error) {
-  if (direct_) return host_.light_report().ended(id_);
+  if (direct_ && cause_ != DeathCause::kConstructorFailed) return host_.light_report().ended(id_);
+  if (direct_) host_.light_report().send();  // that it began; how it ended is told for itself
   wire::ActorExited exited{id_, restarts_, host_.runtime().self(), cause_, error ? error->message() : extras().message,
                            {}};
   if (error) exited.error = error->record();

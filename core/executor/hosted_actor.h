@@ -120,7 +120,7 @@ class HostedActor {
   void admit();
   void admit_from(CallGroup& group);
   void begin(IncomingPtr call);
-  void fail_queued(const std::string& why);
+  void fail_queued(const ErrorPtr& error);
   void begin_end(DeathCause cause, const std::string& message);
   void end_if_idle();
   void destroy_and_report();

@@ -40,7 +40,12 @@ bool WaitScope::wait(exec::Deadline deadline) {
 }
 
 void interrupt(CallContext& context, ErrorPtr error) {
-  if (context.cancelled.exchange(true)) return;
+  if (!context.cancelled) return interrupt_anew(context, std::move(error));
+  if (context.waiting) context.waiting->notify();  // what it waits for may have changed with this
+}
+
+void interrupt_anew(CallContext& context, ErrorPtr error) {
+  context.cancelled = true;
   context.interrupt = std::move(error);
   if (context.waiting) context.waiting->notify();
 }

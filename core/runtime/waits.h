@@ -28,7 +28,9 @@ class WaitScope {
   bool blocked_ = false;
 };
 
-/// Interrupts a running context: its wait throws `error`. Lock held.
+/// Interrupts a running context: its wait throws `error`. One that was interrupted before only looks again. Lock held.
 void interrupt(CallContext& context, ErrorPtr error);
+/// The same of one that may have been interrupted before and have gone on: its actor is killed. Lock held.
+void interrupt_anew(CallContext& context, ErrorPtr error);
 
 }  // namespace troupe::worker

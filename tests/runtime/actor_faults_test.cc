@@ -317,10 +317,12 @@ int main(int argc, char** argv) {
       CHECK_THROWS(troupe::InvalidArgumentError, get(troupe::submit([] { troupe::exit_actor(); })));
     }},
     {"constructor errors come out of ready, of every call, and of the monitor", [] {
-      for (int restarts : {0, 2}) {
-        auto a =
-            actor<BadConstructor>.options({.max_restarts = restarts, .restart_backoff = kQuick})
-                .remote(std::string("because"));
+      // The third is a light actor that this process makes in its host directly.
+      for (const ActorOptions& options : {ActorOptions{.restart_backoff = kQuick},
+                                          ActorOptions{.max_restarts = 2, .restart_backoff = kQuick},
+                                          ActorOptions{.isolation = troupe::Isolation::kLight},
+                                          ActorOptions{.max_restarts = 2, .isolation = troupe::Isolation::kLight}}) {
+        auto a = actor<BadConstructor>.options(options).remote(std::string("because"));
         auto early = a.call<&BadConstructor::ping>();
         auto death = troupe::monitor(a);
         auto error = CHECK_THROWS(troupe::TaskError, get(a.ready(), {.timeout = 20s}));

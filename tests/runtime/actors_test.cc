@@ -2,6 +2,7 @@
 // cancelling, casts, light actors, handles and bad input.
 #include <cmath>
 #include <future>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -34,6 +35,15 @@ class Log {
       throw;
     }
     return "no";
+  }
+  /// Goes on when it is interrupted once.
+  int waits_twice(std::string started, std::string interrupted, std::string ended) {
+    rt::touch(started);
+    try { troupe::sleep_for(1h); }
+    catch (const troupe::CancelledError&) { rt::touch(interrupted); }
+    try { troupe::sleep_for(1h); }
+    catch (const troupe::Error& e) { rt::write(ended, troupe::error_name(e.code())); }
+    return 1;
   }
   int spin(std::string started, std::string gate) {
     rt::touch(started);
@@ -184,6 +194,19 @@ int main(int argc, char** argv) {
       rt::touch(dir / "gate");
       CHECK_EQ(get(spinning, {.timeout = 30s}), 1);
     }},
+    {"as many calls at once as one likes, on several threads", [] {
+      auto a = actor<Log>.options({.max_concurrency = std::numeric_limits<int>::max(), .threads = 2}).remote();
+      CHECK_EQ(get(a.call<&Log::add>(1), {.timeout = 30s}), 1);  // at 737bcd8 no call ever began
+    }},
+    {"an actor that has max_pending_calls open can be stopped", [] {
+      rt::Folder dir;
+      auto a = actor<Log>.options({.max_pending_calls = 1}).remote();
+      auto open = a.call<&Log::hold>(dir / "s", dir / "gate");
+      troupe::stop(a);
+      rt::touch(dir / "gate");
+      CHECK_EQ(get(open, {.timeout = 30s}), 1);
+      CHECK(get(troupe::monitor(a), {.timeout = 30s}).cause == troupe::DeathCause::kFinished);
+    }},
     {"max_pending_calls refuses what is over it, and recovers", [] {
       rt::Folder dir;
       auto a = actor<Log>.options({.max_pending_calls = 3}).remote();
@@ -209,6 +232,17 @@ int main(int argc, char** argv) {
         CHECK(rt::eventually([&] { return rt::read(dir / ("told" + n)) == "DeadlineExceededError"; }, 20));
         CHECK_EQ(get(a.call<&Log::add>(2), {.timeout = 30s}), 1);
       }
+    }},
+    {"kill ends a method that was cancelled and went on", [] {
+      rt::Folder dir;
+      auto a = actor<Log>.options({.isolation = troupe::Isolation::kLight}).remote();
+      auto call = a.call<&Log::waits_twice>(dir / "started", dir / "interrupted", dir / "ended");
+      CHECK(rt::eventually([&] { return rt::exists(dir / "started"); }, 20));
+      troupe::cancel(call);
+      CHECK_THROWS(troupe::CancelledError, get(call, {.timeout = 30s}));
+      CHECK(rt::eventually([&] { return rt::exists(dir / "interrupted"); }, 20));
+      troupe::kill(a);
+      CHECK(rt::eventually([&] { return rt::read(dir / "ended") == "ActorDiedError"; }, 20));  // at 737bcd8 it slept on
     }},
     {"cancel of calls: queued dropped, running interrupted, force refused, the actor goes on", [] {
       rt::Folder dir;

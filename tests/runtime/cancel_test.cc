@@ -223,6 +223,16 @@ int main(int argc, char** argv) {
         rt::touch(dir / "gate");
       }
     }},
+    {"a timeout cancels the children too", [] {
+      rt::Folder dir;
+      auto never = task<&hold>.remote(dir / "held", dir / "gate");
+      auto a = task<&parent>.options({.timeout = 1s})
+                   .remote(dir / "child", dir / "told", dir / "mine", ObjectRef<int>(never));
+      CHECK_THROWS(DeadlineExceededError, get(a, {.timeout = 20s}));
+      // at 737bcd8 it slept on; one that had yet to begin does not begin
+      CHECK(rt::eventually([&] { return rt::exists(dir / "told") || !rt::exists(dir / "child"); }, 20));
+      rt::touch(dir / "gate");
+    }},
     {"a borrower may cancel", [] {
       rt::Folder dir;
       auto a = task<&hold>.remote(dir / "a", dir / "gate");

@@ -59,6 +59,24 @@ Generator<troupe::Array<double>> arrays(int n, int size) {
   }
 }
 Generator<ObjectRef<int>> refs(int n) { for (int i = 0; i < n; ++i) co_yield troupe::put(i); }
+/// Goes on after it was interrupted, when `gate` is there.
+Generator<int> stubborn(std::string gate, std::string told) {
+  co_yield 0;
+  try { rt::wait_for_file(gate); }
+  catch (const troupe::Error&) { rt::touch(told); }
+  rt::wait_for_file(gate);
+  co_yield 100;
+}
+Generator<char> letters(const std::string& text) { for (char letter : text) co_yield letter; }
+struct TellsCall {
+  explicit TellsCall(std::string file) : file(std::move(file)) {}
+  ~TellsCall() { rt::write(file, "ended in '" + troupe::runtime_context().task_name + "'"); }
+  std::string file;
+};
+Generator<int> tells_call(std::string told) {
+  TellsCall local(told);
+  for (int i = 0;; ++i) co_yield i;
+}
 Generator<std::string> nothing() { co_return; }
 Generator<int> doubles(ObjectRef<int> base, int n) { for (int i = 0; i < n; ++i) co_yield get(base) * i; }
 
@@ -68,6 +86,12 @@ class Source {
   Generator<int> endless(std::string destroyed) {
     Local local(destroyed);
     for (int i = 0;; ++i) co_yield i;
+  }
+  Generator<char> letters(const std::string& text) { for (char letter : text) co_yield letter; }
+  Generator<int> goes_on() {
+    try { troupe::sleep_for(1h); }
+    catch (const troupe::Error&) {}
+    for (int i = 0; i < 1000; ++i) co_yield i;
   }
   int ping() { return 1; }
 
@@ -242,6 +266,54 @@ int main(int argc, char** argv) {
       for (int i = 0; i < 300; ++i, ++at, ++bt) CHECK_EQ(get(*at) + get(*bt), 2 * i);
       CHECK(at == a.end() && bt == b.end());
       CHECK_EQ(get(task<&sum_stream>.remote(1000)), 499500);
+    }},
+    {"what a late producer still makes goes to no other stream", [] {
+      rt::Folder dir;
+      {
+        auto late = task<&stubborn>.options({.name = "late", .timeout = 1s}).remote(dir / "gate", dir / "told");
+        auto at = late.begin();
+        CHECK_EQ(get(*at), 0);
+        ++at;
+        CHECK_THROWS(troupe::DeadlineExceededError, get(*at));
+      }
+      auto stream = task<&gated>.remote(dir / "gate2");  // at 737bcd8 it had the memory of the one before
+      auto at = stream.begin();
+      CHECK_EQ(get(*at), 1);
+      CHECK(rt::eventually([&] { return rt::exists(dir / "told"); }, 20));
+      rt::touch(dir / "gate");
+      CHECK(rt::eventually([] { return troupe::list_tasks({.filter = {{"name", "late"}}}).empty(); }, 20));
+      rt::touch(dir / "gate2");
+      ++at;
+      CHECK_EQ(get(*at), 2);
+      ++at;
+      CHECK(at == stream.end());
+    }},
+    {"a generator may take its arguments by reference, and be a closure with captures", [] {
+      const std::string text = "a text that is too long to stand in the string itself";
+      auto made = all(task<&letters>.remote(text));
+      CHECK_EQ(std::string(made.begin(), made.end()), text);
+      auto source = actor<Source>.remote();
+      made = all(source.call<&Source::letters>(text));
+      CHECK_EQ(std::string(made.begin(), made.end()), text);
+      const int from = 1000, step = 3;
+      auto closure = [from, step](const int& n) -> Generator<int> {
+        for (int i = 0; i < n; ++i) co_yield from + i * step;
+      };
+      CHECK(all(troupe::submit(closure, 4)) == std::vector<int>({1000, 1003, 1006, 1009}));
+    }},
+    {"the locals of a generator that is interrupted before its next item end within its call", [] {
+      rt::Folder dir;
+      auto stream = task<&tells_call>.options({.name = "the call", .timeout = 200ms}).remote(dir / "told");
+      CHECK(rt::eventually([&] { return rt::exists(dir / "told"); }, 20));
+      CHECK_EQ(rt::read(dir / "told"), "ended in 'the call'");
+    }},
+    {"a generator that goes on after its timeout ends where it would wait for its reader", [] {
+      for (auto isolation : {troupe::Isolation::kProcess, troupe::Isolation::kLight}) {
+        auto source = actor<Source>.options({.isolation = isolation}).remote();
+        auto stream = source.options({.timeout = 200ms}).call<&Source::goes_on>();
+        CHECK_THROWS(troupe::DeadlineExceededError, get(*stream.begin(), {.timeout = 20s}));
+        CHECK_EQ(get(source.call<&Source::ping>(), {.timeout = 20s}), 1);  // at 737bcd8 its actor did nothing more
+      }
     }},
     {"items may be arrays and refs, and arguments refs", [] {
       int n = 0;

@@ -8,6 +8,7 @@
 #pragma once
 #include <concepts>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -253,9 +254,9 @@ template <class R> void store_result(Invocation& in, R&& result) {
   }
 }
 
-/// Calls `function` with the decoded arguments, moved where the parameter takes them by value or by &&.
-template <class S, class Function> void invoke_decoded(Invocation& in, std::size_t skip, Function&& function) {
-  auto values = decode_arguments(in, skip, static_cast<typename S::Decayed*>(nullptr));
+/// Calls `function` with `values`, moved where the parameter takes them by value or by &&.
+template <class S, class Function>
+void invoke_with(Invocation& in, typename S::Decayed& values, Function&& function) {
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     auto call = [&]() -> decltype(auto) {
       return function(static_cast<std::tuple_element_t<I, typename S::Parameters>&&>(std::get<I>(values))...);
@@ -263,6 +264,19 @@ template <class S, class Function> void invoke_decoded(Invocation& in, std::size
     if constexpr (std::is_void_v<typename S::Return>) call();
     else store_result(in, call());
   }(std::make_index_sequence<S::kArity>{});
+}
+
+/// Calls `function` with the decoded arguments. A generator reads those that it takes by reference as long as it runs.
+template <class S, class Function> void invoke_decoded(Invocation& in, std::size_t skip, Function&& function) {
+  using Values = typename S::Decayed;
+  if constexpr (Returns<typename S::Return>::kStream) {
+    auto values = std::make_shared<Values>(decode_arguments(in, skip, static_cast<Values*>(nullptr)));
+    invoke_with<S>(in, *values, function);
+    if (in.generator) in.generator->keep(std::move(values));
+  } else {
+    auto values = decode_arguments(in, skip, static_cast<Values*>(nullptr));
+    invoke_with<S>(in, values, function);
+  }
 }
 
 // --------------------------------------------------------------------------------------------------------- the entries
@@ -277,11 +291,21 @@ template <auto F> struct FunctionEntry {
 template <class L> struct ClosureEntry {
   using S = SignatureOf<decltype(&L::operator())>;
   static constexpr std::size_t kSize = std::is_empty_v<L> ? 0 : sizeof(L);
+  struct Memory { alignas(L) std::byte bytes[sizeof(L)] = {}; };
   static void invoke(Invocation& in) {
-    alignas(L) std::byte memory[sizeof(L)] = {};
+    if constexpr (Returns<typename S::Return>::kStream) {  // a generator reads its captures as long as it runs
+      auto memory = std::make_shared<Memory>();
+      invoke_in(in, *memory);
+      if (in.generator) in.generator->keep(std::move(memory));
+    } else {
+      Memory memory;
+      invoke_in(in, memory);
+    }
+  }
+  static void invoke_in(Invocation& in, Memory& memory) {
     if (in.body.size() < kSize) throw SerializationError("a closure that is cut off");
-    if constexpr (kSize > 0) std::memcpy(memory, in.body.data(), kSize);
-    invoke_decoded<S>(in, kSize, *std::launder(reinterpret_cast<L*>(memory)));
+    if constexpr (kSize > 0) std::memcpy(memory.bytes, in.body.data(), kSize);
+    invoke_decoded<S>(in, kSize, *std::launder(reinterpret_cast<L*>(memory.bytes)));
   }
   static const char* pretty() { return __PRETTY_FUNCTION__; }  // at class scope the macro has no name
   static inline FunctionNode node{FunctionKind::kClosure, &invoke, pretty()};

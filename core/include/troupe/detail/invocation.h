@@ -19,6 +19,11 @@ class GeneratorBase {
   virtual ~GeneratorBase() = default;
   /// Encodes the next item into `item`; false at the end. User exceptions pass.
   virtual bool next(Value& item) = 0;
+  /// What the coroutine refers to, its arguments and its closure, outlives it.
+  void keep(std::shared_ptr<void> what) { kept_.push_back(std::move(what)); }
+
+ private:
+  std::vector<std::shared_ptr<void>> kept_;  // destroyed after the coroutine, which is a derived class's
 };
 
 struct Invocation {
