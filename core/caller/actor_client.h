@@ -58,6 +58,8 @@ class ActorClient final : public detail::HandleBase {
   bool holds_gpu() const { return (desc_.flags & wire::kHandleHoldsGpu) != 0; }
   const ActorLife& life() const { return life_; }
   HeldHandle& held() { return held_; }
+  /// The process that this handle is in.
+  Runtime& runtime() { return home_.parts().runtime; }
 
   // ---- its creation, by this process
   /// The head is to be asked to create it, as soon as its arguments are there.
@@ -109,7 +111,6 @@ class ActorClient final : public detail::HandleBase {
   void last_released() noexcept override { home_.drop(*this); }
 
  private:
-  Runtime& runtime() { return home_.parts().runtime; }
   Owner& owner() { return home_.parts().owner; }
   CallTable& table() { return home_.parts().calls; }
   ActorEnd end_by(const ErrorPtr& why) const { return {id(), desc_.class_name, why, life_.ever_alive()}; }
