@@ -623,6 +623,51 @@ TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {
   EXPECT_EQ(bench.core.objects().live(), 0u);
 }
 
+/// A handle of an actor that the head has agreed to create.
+detail::HandlePtr created_actor(Bench& bench) {
+  static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Victim]"};
+  detail::OutgoingCall construction;
+  construction.function = &constructor;
+  const ActorOptions options;
+  detail::HandlePtr handle = bench.core.caller().creation().create(std::move(construction), &options, "Victim");
+  const SentFrame creation = bench.take(wire::Method::kCreateActor);
+  bench.respond(creation, wire::CreateActorReply{wire::handle_of(creation.decode<wire::ActorSpec>()), false});
+  return handle;
+}
+
+/// A failure of kill() is its caller's to know, and a wait for it can be interrupted like any other.
+TEST(Kill, WhoKillsInVainIsTold) {
+  const auto endpoint = net::Endpoint::create({.self = Bench::kSelf}).value();
+  for (const bool interrupted : {false, true}) {
+    Bench bench(wire::Role::kWorker, endpoint.get());
+    detail::HandlePtr handle = created_actor(bench);
+    CallContext context;
+    ErrorCode told{};
+    std::thread killer([&] {
+      set_current_context(&context);
+      try {
+        bench.core.actors().kill(handle, false);
+      } catch (const Error& error) { told = error.code(); }
+      set_current_context(nullptr);
+    });
+    SentFrame asked;
+    while (!asked.is(wire::Method::kKillActor)) {
+      std::this_thread::yield();
+      CoreLock lock(bench.core);
+      if (bench.count(wire::Method::kKillActor) > 0) asked = bench.take(wire::Method::kKillActor);
+    }
+    if (interrupted) {
+      CoreLock lock(bench.core);
+      interrupt(context, make_error<CancelledError>("by its caller"));
+    } else {
+      bench.respond(asked, NodeDiedError("the head is gone").record(), true);
+    }
+    killer.join();
+    EXPECT_EQ(told, interrupted ? ErrorCode::kCancelled : ErrorCode::kNodeDied);
+    handle = {};
+  }
+}
+
 TEST(LentCpus, ALeaseThatHasThemBackGoesOnUnderANewNumber) {
   Bench bench;
   const auto first = bench.submit();
