@@ -76,7 +76,19 @@ detail::HandlePtr ActorClients::held_by_head(const wire::HandleDesc& desc) {
   return found;
 }
 
+void ActorClients::give_up(ActorClient& client, DeathCause cause, const ErrorPtr& why) {
+  if (client.held_back()) counts_.drop(client.id());  // the head waits for it
+  client.give_up(cause, why);
+}
+
 void ActorClients::kill(const detail::HandlePtr& handle, bool restart) {
+  {
+    CoreLock lock(runtime_);
+    if (ActorClient& client = client_of(handle); client.held_back()) {  // CAC-10
+      if (!restart) give_up(client, DeathCause::kKilled, make_error<ActorDiedError>("it was killed by kill()"));
+      return;
+    }
+  }
   struct Asked {
     std::optional<Result<wire::Empty>> reply;
     exec::Waiter* waiter = nullptr;
