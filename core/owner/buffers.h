@@ -95,9 +95,9 @@ class BufferTable {
   detail::BufferPtr arrived(const wire::BufferDesc& desc, std::uint64_t arrival);
   /// Is the memory of all buffers of this value here? Any thread.
   static bool all_here(const detail::Value& value);
-  /// Waits until it is. Lock not held. False when the deadline passed; ObjectLostError when memory is gone, another error
-  /// when it could not be brought here now (OB-3). A wait like any other (WaitScope): throws what interrupts the caller,
-  /// and gives the CPUs of a task back.
+  /// Waits until it is. Lock not held. False when the deadline passed; ObjectLostError when memory is gone, another
+  /// error when it could not be brought here now (OB-3). A wait like any other (WaitScope): throws what interrupts the
+  /// caller, and gives the CPUs of a task back.
   Result<bool> fetch_all(const detail::Value& value, exec::Deadline deadline);
   /// Likewise without waiting: `done` is called under the lock, now or later, with null or the error. Lock held.
   void fetch_then(const detail::Value& value, std::function<void(const ErrorPtr&)> done);
