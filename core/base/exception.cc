@@ -69,23 +69,8 @@ template <class E> void add_nested(const E& exception, ErrorRecord& record, int 
   }
 }
 
-}  // namespace
-
-std::string demangle(const char* mangled) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
-                                                         &std::free);
-  if (status != 0 || !name) return mangled;
-  // Users do not write the marks that the library puts on its own names.
-  constexpr std::pair<std::string_view, std::string_view> kMarks[] = {{"std::__cxx11::", "std::"}, {"[abi:cxx11]", ""}};
-  std::string text = name.get();
-  for (const auto& [mark, plain] : kMarks) {
-    for (std::size_t at; (at = text.find(mark)) != std::string::npos;) text.replace(at, mark.size(), plain);
-  }
-  return text;
-}
-
-ErrorRecord describe_current_exception() {
+/// describe_current_exception but for the length of its message.
+ErrorRecord describe_whole() {
   const std::type_info* type = thrown_type(abi::__cxa_current_exception_type());
   try {
     throw;
@@ -109,6 +94,38 @@ ErrorRecord describe_current_exception() {
   } catch (...) {
     return task_record(type);
   }
+}
+
+}  // namespace
+
+void cut_message(std::string& message) {
+  if (message.size() <= kMessageMax) return;
+  const std::string note = " [... cut: the message had " + std::to_string(message.size()) + " bytes]";
+  std::size_t end = kMessageMax - note.size();
+  // Not inside of a UTF-8 character.
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
+  message.resize(end);
+  message += note;
+}
+
+std::string demangle(const char* mangled) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(abi::__cxa_demangle(mangled, nullptr, nullptr, &status),
+                                                         &std::free);
+  if (status != 0 || !name) return mangled;
+  // Users do not write the marks that the library puts on its own names.
+  constexpr std::pair<std::string_view, std::string_view> kMarks[] = {{"std::__cxx11::", "std::"}, {"[abi:cxx11]", ""}};
+  std::string text = name.get();
+  for (const auto& [mark, plain] : kMarks) {
+    for (std::size_t at; (at = text.find(mark)) != std::string::npos;) text.replace(at, mark.size(), plain);
+  }
+  return text;
+}
+
+ErrorRecord describe_current_exception() {
+  ErrorRecord record = describe_whole();
+  cut_message(record.message);
+  return record;
 }
 
 }  // namespace troupe

@@ -49,6 +49,18 @@ void ActorClient::creating() {
   held_.counted_by_creation();
 }
 
+void ActorClient::go_ahead() {
+  held_back_ = false;
+  for (const auto& ref : std::exchange(monitors_, {})) ask_for_death(ref);
+}
+
+void ActorClient::give_up(DeathCause cause, const ErrorPtr& why) {
+  held_back_ = false;
+  never_made_ = ActorDeath{.cause = cause, .message = why->message(), .node = {}};
+  for (const auto& ref : std::exchange(monitors_, {})) tell_death(ref, *never_made_);
+  die(why);
+}
+
 void ActorClient::construct_direct(detail::OutgoingCall construction) {
   life_.make_direct();
   held_.counted_by_creation();
@@ -228,20 +240,35 @@ void ActorClient::is_constructed() {
 }
 
 detail::ObjectPtr ActorClient::monitor() {
-  ObjectTable& objects = owner().objects();
-  const detail::ObjectPtr ref = detail::ObjectPtr::adopt(objects.make_owned());
-  auto died = [&objects, ref, &home = home_, id = id()](Result<ActorDeath> death) {
+  const detail::ObjectPtr ref = detail::ObjectPtr::adopt(owner().objects().make_owned());
+  if (never_made_) tell_death(ref, *never_made_);
+  else if (held_back_) monitors_.push_back(ref);
+  else ask_for_death(ref);
+  return ref;
+}
+
+namespace {
+void complete_with(ObjectTable& objects, const detail::ObjectPtr& ref, const ActorDeath& death) {
+  detail::Value value;
+  const std::vector<std::byte> bytes = wire::encode_message(death);
+  value.body = detail::Bytes(bytes.data(), bytes.size());
+  objects.complete(entry_of(ref), std::move(value));
+}
+}  // namespace
+
+void ActorClient::tell_death(const detail::ObjectPtr& ref, const ActorDeath& death) {
+  complete_with(owner().objects(), ref, death);
+}
+
+void ActorClient::ask_for_death(const detail::ObjectPtr& ref) {
+  auto died = [&objects = owner().objects(), ref, &home = home_, id = id()](Result<ActorDeath> death) {
     if (!death.ok()) return objects.fail(entry_of(ref), death.error_ptr());
     const bool was_alive = death->cause != DeathCause::kConstructorFailed;  // else its construction answers with why
     if (const detail::Ptr<ActorClient> client = home.find(id); client && was_alive) client->heard_dead(death->message);
-    detail::Value value;
-    const std::vector<std::byte> bytes = wire::encode_message(*death);
-    value.body = detail::Bytes(bytes.data(), bytes.size());
-    objects.complete(entry_of(ref), std::move(value));
+    complete_with(objects, ref, *death);
   };
   runtime().requests().send<ActorDeath>(kHead, wire::Method::kMonitorActor, wire::ResolveActor{id(), home()},
                                        std::move(died));
-  return ref;
 }
 
 // ------------------------------------------------------------------------------------------------------------ its life
@@ -355,6 +382,7 @@ void ActorClient::die(const ErrorPtr& why) {
 void ActorClient::clear(const ErrorPtr& why) {
   life_.stop_waiting();
   life_.process_is_over();
+  for (const auto& ref : std::exchange(monitors_, {})) owner().objects().fail(entry_of(ref), why);
   die(why);
 }
 

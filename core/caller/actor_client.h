@@ -7,9 +7,12 @@
 //   CAC-3  An open call keeps the actor's handle.
 //   CAC-8  Once kill() has returned here, or a monitor has told of the death, a new call fails with ActorDiedError,
 //          even while the actor's process has not heard of it.
+//   CAC-10 While its constructor's arguments are awaited the actor is this process's alone: a kill here ends it at
+//          once, and monitors wait here. The head is told that it will come, and keeps what others ask of it.
 // Thread rule: lock held, but for what the last handle's release does.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,10 +61,19 @@ class ActorClient final : public detail::HandleBase {
   bool holds_gpu() const { return (desc_.flags & wire::kHandleHoldsGpu) != 0; }
   const ActorLife& life() const { return life_; }
   HeldHandle& held() { return held_; }
+  /// The process that this handle is in.
+  Runtime& runtime() { return home_.parts().runtime; }
 
   // ---- its creation, by this process
   /// The head is to be asked to create it, as soon as its arguments are there.
   void creating();
+  /// They are not there yet. (CAC-10)
+  void hold_back() { held_back_ = true; }
+  bool held_back() const { return held_back_; }
+  /// The head has been asked: so it is for whoever monitors it.
+  void go_ahead();
+  /// The head will not be asked, or has not heard of it: monitors hear of that as of a death.
+  void give_up(DeathCause cause, const ErrorPtr& why);
   /// The head has answered: it agreed, or there is one of that name already.
   void created() { life_.created(); }
   /// What its constructor's arguments name is pinned for as long as it may be constructed again.
@@ -109,7 +121,6 @@ class ActorClient final : public detail::HandleBase {
   void last_released() noexcept override { home_.drop(*this); }
 
  private:
-  Runtime& runtime() { return home_.parts().runtime; }
   Owner& owner() { return home_.parts().owner; }
   CallTable& table() { return home_.parts().calls; }
   ActorEnd end_by(const ErrorPtr& why) const { return {id(), desc_.class_name, why, life_.ever_alive()}; }
@@ -125,6 +136,8 @@ class ActorClient final : public detail::HandleBase {
   void is_constructed();
   void not_located(const ErrorPtr& error);
   void await_death();
+  void ask_for_death(const detail::ObjectPtr& ref);
+  void tell_death(const detail::ObjectPtr& ref, const ActorDeath& death);
   void old_process_settled();
   void old_light_settled();
   void resend_or_fail();
@@ -135,6 +148,9 @@ class ActorClient final : public detail::HandleBase {
   HeldHandle held_;
   wire::HandleDesc desc_;
   std::vector<ObjectEntryPtr> ready_refs_;
+  std::vector<detail::ObjectPtr> monitors_;   // CAC-10
+  std::optional<ActorDeath> never_made_;
+  bool held_back_ = false;
   std::shared_ptr<Outgoing> keep_arguments_;  // the creator pins what the constructor's arguments name
   std::size_t open_ = 0;                      // calls of this process that have not ended
   int lookups_ = 0;

@@ -1,5 +1,7 @@
 #include "core/caller/actor_clients.h"
 
+#include <optional>
+
 #include "core/runtime/runtime.h"
 #include "core/runtime/waits.h"
 
@@ -74,17 +76,60 @@ detail::HandlePtr ActorClients::held_by_head(const wire::HandleDesc& desc) {
   return found;
 }
 
+void ActorClients::give_up(ActorClient& client, DeathCause cause, const ErrorPtr& why) {
+  if (client.held_back()) counts_.drop(client.id());  // the head waits for it
+  client.give_up(cause, why);
+}
+
 void ActorClients::kill(const detail::HandlePtr& handle, bool restart) {
-  wire::KillActor request{client_of(handle).id(), restart};
   {
     CoreLock lock(runtime_);
-    if (client_of(handle).life().dead()) return;
-    request.home = client_of(handle).home();
-    counts_.flush();  // a handle that this actor gave us must be counted before its own count goes
+    if (ActorClient& client = client_of(handle); client.held_back()) {  // CAC-10
+      if (!restart) give_up(client, DeathCause::kKilled, make_error<ActorDiedError>("it was killed by kill()"));
+      return;
+    }
   }
-  (void)runtime_.requests().call<wire::Empty>(kHead, wire::Method::kKillActor, request, kActorAnswerTimeout);
-  CoreLock lock(runtime_);
-  client_of(handle).heard_dead("it was killed by kill()");
+  struct Asked {
+    std::optional<Result<wire::Empty>> reply;
+    exec::Waiter* waiter = nullptr;
+  };
+  const auto asked = std::make_shared<Asked>();
+  exec::Waiter waiter(runtime_);
+  struct Unlist {
+    Runtime& runtime;
+    Asked& asked;
+    ~Unlist() {
+      CoreLock lock(runtime);
+      asked.waiter = nullptr;
+    }
+  } unlist{runtime_, *asked};
+  WaitScope scope(runtime_, waiter);
+  ActorClient& client = client_of(handle);
+  {
+    CoreLock lock(runtime_);
+    if (client.life().dead()) return;
+    wire::KillActor request{client.id(), restart, client.home()};
+    counts_.flush();  // a handle that this actor gave us must be counted before its own count goes
+    asked->waiter = &waiter;
+    runtime_.requests().send<wire::Empty>(kHead, wire::Method::kKillActor, request, [asked](Result<wire::Empty> reply) {
+      asked->reply.emplace(std::move(reply));
+      if (asked->waiter) asked->waiter->notify();
+    });
+  }
+  const exec::Deadline deadline = exec::deadline_after(kActorAnswerTimeout);
+  for (bool in_time = true;;) {
+    {
+      CoreLock lock(runtime_);
+      if (asked->reply) {
+        if (!asked->reply->ok()) asked->reply->error().raise();
+        return client.heard_dead("it was killed by kill()");
+      }
+      if (!in_time && exec::Deadline::clock::now() >= deadline)
+        throw GetTimeoutError("kill: the head did not answer: the actor " + to_string(client.id()) + " may live on");
+      scope.check();  // the head was asked already, whatever interrupts the caller
+    }
+    in_time = scope.wait(deadline);
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------- ends

@@ -30,7 +30,10 @@ class ActorClients final : private ActorHome {
   detail::HandlePtr held_by_head(const wire::HandleDesc& desc);
   const wire::HandleDesc& describe(const detail::HandlePtr& handle) { return client_of(handle).desc(); }
 
-  /// Waits for the head's answer: lock not held.
+  /// What this process was about to create will not be: its arguments failed, or it was killed before they came.
+  void give_up(ActorClient& client, DeathCause cause, const ErrorPtr& why);
+  /// Waits for the head's answer, and throws when it is an error or does not come; a wait like any other (WaitScope).
+  /// Lock not held.
   void kill(const detail::HandlePtr& handle, bool restart);
 
   void on_moved(const wire::ActorLocation& word);

@@ -128,7 +128,12 @@ std::shared_ptr<ActorCreation::Creation> ActorCreation::begin(detail::OutgoingCa
       if (--creation->unresolved == 0) start(creation);
     });
   }
-  if (creation->unresolved == 0) start(creation);
+  if (creation->unresolved == 0) {
+    start(creation);
+  } else {
+    creation->client->hold_back();
+    clients_.counts().begun(spec.id);
+  }
   return creation;
 }
 
@@ -167,10 +172,11 @@ detail::HandlePtr ActorCreation::existing_or_own(const std::shared_ptr<Creation>
 /// All arguments are there: asks the head.
 void ActorCreation::start(const std::shared_ptr<Creation>& creation) {
   ActorClient& client = *creation->client;
+  if (client.life().dead()) return;  // killed meanwhile (CAC-10)
   for (const auto& dependency : creation->dependencies)
     if (entry_of(dependency).state() == ObjectEntry::kFailed) {
       if (creation->waiter) creation->waiter->notify();
-      return client.die(entry_of(dependency).error);
+      return clients_.give_up(client, DeathCause::kConstructorFailed, entry_of(dependency).error);
     }
   // Buffers are pinned by the daemon when it passes the creation on; refs and handles are held here (UntakenArguments).
   const std::shared_ptr<Outgoing> named = describe_arguments(*creation);
@@ -184,6 +190,7 @@ void ActorCreation::start(const std::shared_ptr<Creation>& creation) {
       kHead, wire::Method::kCreateActor, creation->spec,
       [this, creation](Result<wire::CreateActorReply> reply) { answered(*creation, reply); });
   client.locate();
+  client.go_ahead();
 }
 
 /// The arguments travel as one value: the encoded call and, behind it, each dependency as a value of its own in the

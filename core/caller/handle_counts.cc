@@ -51,7 +51,7 @@ void HandleCounts::flush_soon() {
 }
 
 void HandleCounts::flush() {
-  wire::HandleCounts message{runtime_.self(), {}, {}};
+  wire::HandleCounts message{runtime_.self(), {}, {}, std::exchange(begun_, {})};
   std::map<ActorId, bool> later;
   for (auto [actor, held] : std::exchange(changes_, {})) {
     if (held) message.held.push_back(actor);
@@ -59,7 +59,7 @@ void HandleCounts::flush() {
     else later.emplace(actor, false);  // CAC-4
   }
   changes_ = std::move(later);
-  if (message.held.empty() && message.dropped.empty()) return;
+  if (message.held.empty() && message.dropped.empty() && message.begun.empty()) return;
   const std::vector<ActorId> held = message.held;
   runtime_.requests().send<wire::Empty>(kHead, wire::Method::kHandleCounts, message, [this, held](Result<wire::Empty>) {
     for (ActorId actor : held)

@@ -57,6 +57,11 @@ class HandleCounts {
   bool hold(ActorId actor, HeldHandle& handle, std::uint64_t arrival);
   /// The last handle of this actor is gone.
   void drop(ActorId actor);
+  /// This process is about to create it: others may have its handle and ask for it before that. drop() takes it back.
+  void begun(ActorId actor) {
+    begun_.push_back(actor);
+    flush_soon();
+  }
   /// Tells the head now.
   void flush();
   /// The head was asked for an actor by name, and has answered. (CAC-4)
@@ -71,6 +76,7 @@ class HandleCounts {
   HoldTable& holds_;
   std::function<HeldHandle*(ActorId)> find_;
   std::map<ActorId, bool> changes_;  // to be told to the head: held or dropped
+  std::vector<ActorId> begun_;       // likewise
   bool timer_ = false, soon_ = false;
   std::size_t names_asked_ = 0;      // CAC-4: answers that are awaited
 };

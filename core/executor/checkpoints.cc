@@ -100,9 +100,17 @@ void Checkpoints::send() {
         "the checkpoint of actor {} has refs to more than {} MiB of small values: {} are not kept with it and can be "
         "read only while their owners live",
         actor_.spec().class_name, ValueCodec::kRefBytesMax >> 20, refs.left_out);
-  hold_ = hold;  // the newest checkpoint's buffers and refs live as long as it is the newest
   message.keys = keys_;
-  host_.runtime().frames().notice(kHead, wire::Method::kCheckpoint, message);
+  if (!host_.runtime().frames().notice(kHead, wire::Method::kCheckpoint, message)) {
+    if (!std::exchange(warned_too_large_, true))
+      write_log(LogLevel::kWarn,
+                "the checkpoint of actor {}, with the results of its keyed calls, is larger than a message may be ({} "
+                "MiB): the one before it stays",
+                actor_.spec().class_name, net::kPayloadMax >> 20);
+    state_ = {};
+    return;
+  }
+  hold_ = hold;  // the newest checkpoint's buffers and refs live as long as it is the newest
   for (const auto& ref : refs.pending) await(ref);
   if (refs.pending.empty()) state_ = {};
 }

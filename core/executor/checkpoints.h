@@ -60,6 +60,7 @@ class Checkpoints {
   exec::Deadline taken_at_{};
   exec::Deadline not_before_{};                             // the open calls did not end when this was waited for
   bool changed_ = false, timer_ = false, in_progress_ = false, draining_ = false, warned_ = false;
+  bool warned_too_large_ = false;
   std::uint64_t drains_ = 0;
   std::uint64_t number_ = 0;
   std::shared_ptr<Outgoing> hold_;                          // the newest checkpoint's buffers and refs

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/exception.h"
 #include "core/caller/call_table.h"
 #include "core/owner/owner.h"
 #include "core/runtime/runtime.h"
@@ -26,7 +27,9 @@ void Replies::error(IncomingCall& call, const ErrorPtr& error, std::uint64_t ind
                     .index = index,
                     .status = ReplyStatus::kError,
                     .lent = call.lent});
-  const std::vector<std::byte> bytes = wire::encode_message(error->record());
+  ErrorRecord record = error->record();
+  cut_message(record.message);  // of one that was returned, not thrown
+  const std::vector<std::byte> bytes = wire::encode_message(record);
   out.bytes(bytes.data(), bytes.size());
   send(runtime_, call, wire::FrameKind::kReply, out);
 }

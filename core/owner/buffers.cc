@@ -13,6 +13,11 @@ namespace troupe::worker {
 namespace {
 /// A copy may be evicted before it is pinned here; so many times it is fetched again.
 constexpr int kFetchAttempts = 8;
+
+/// Does this error say that the memory is nowhere any more? Any other one may pass (OB-3).
+bool is_gone(ErrorCode code) {
+  return code == ErrorCode::kObjectLost || code == ErrorCode::kNodeDied || code == ErrorCode::kWorkerCrashed;
+}
 }  // namespace
 
 Result<detail::BufferPtr> BufferTable::allocate(std::size_t bytes) {
@@ -60,7 +65,7 @@ detail::BufferPtr BufferTable::arrived(const wire::BufferDesc& desc, std::uint64
       daemon_of(desc.node), wire::Method::kStoreHold, request, [this, pointer, arrival](Result<wire::Empty> reply) {
         BufferEntry& held = buffer_of(pointer);
         if (reply.ok()) held.held = true;
-        else if (held.state == BufferEntry::State::kRemote) lost(held, reply.error_ptr());
+        else if (held.state == BufferEntry::State::kRemote) failed(held, reply.error_ptr());
         holds_.confirmed(arrival);
       });
   return pointer;
@@ -75,6 +80,8 @@ bool BufferTable::pin_here(BufferEntry& entry, store::BufferId local) {
   if (whole) entry.set_memory(entry.pin.data(), entry.desc.size);
   return true;
 }
+
+Runtime& BufferEntry::runtime() const { return table_.runtime(); }
 
 void BufferEntry::last_released() noexcept { table_.drop(*this); }
 
@@ -113,7 +120,7 @@ void BufferTable::fetch(BufferEntry& entry, int attempt) {
       const wire::StoreHoldRequest copy{runtime_.self(), {reply->local}};
       runtime_.frames().notice(runtime_.daemon(), wire::Method::kStoreUnhold, copy);
     }
-    if (entry.state != BufferEntry::State::kLocal) lost(entry, reply.ok() ? nullptr : reply.error_ptr());
+    if (entry.state != BufferEntry::State::kLocal) failed(entry, reply.ok() ? nullptr : reply.error_ptr());
     fetched(entry);
   };
   runtime_.requests().send<wire::StoreFetchReply>(runtime_.daemon(), wire::Method::kStoreFetch,
@@ -167,8 +174,9 @@ class FetchWait {
 };
 }  // namespace
 
-void BufferTable::lost(BufferEntry& entry, const ErrorPtr& why) {
-  entry.state = BufferEntry::State::kLost;
+/// `why` null: there is no copy of it that could be pinned.
+void BufferTable::failed(BufferEntry& entry, const ErrorPtr& why) {
+  if (!why || is_gone(why->code())) entry.state = BufferEntry::State::kLost;
   if (!why) return;
   if (!entry.story) entry.story = std::make_unique<BufferEntry::Story>();
   entry.story->why = why;
@@ -192,12 +200,16 @@ void BufferTable::made_by(const detail::Value& value, const std::function<std::s
     for (const auto& buffer : value.attachments->buffers) tell(buffer);
 }
 
-/// ObjectLostError when one of these is lost; null else. Lock held.
-ErrorPtr BufferTable::lost_among(const std::vector<detail::BufferPtr>& buffers) const {
-  for (const auto& buffer : buffers)
-    if (const BufferEntry& entry = buffer_of(buffer); entry.state == BufferEntry::State::kLost)
-      return lost_error(entry);
-  return nullptr;
+/// ObjectLostError when one of these is lost, else the error of one that could not be fetched, else null. Lock held,
+/// and every one of them that was remote has been fetched.
+ErrorPtr BufferTable::error_among(const std::vector<detail::BufferPtr>& buffers) const {
+  ErrorPtr passing;
+  for (const auto& buffer : buffers) {
+    const BufferEntry& entry = buffer_of(buffer);
+    if (entry.state == BufferEntry::State::kLost) return lost_error(entry);
+    if (entry.state == BufferEntry::State::kRemote && entry.story && entry.story->why) passing = entry.story->why;
+  }
+  return passing;
 }
 
 /// Whose result it was, where it lay, and what became of that. (H.7)
@@ -249,7 +261,7 @@ Result<bool> BufferTable::fetch_all(const detail::Value& value, exec::Deadline d
       CoreLock lock(runtime_);
       scope.check();
       if (wait.over()) {
-        if (ErrorPtr lost = lost_among(missing)) return lost;
+        if (ErrorPtr error = error_among(missing)) return error;
         return true;
       }
     }
@@ -267,7 +279,7 @@ void BufferTable::fetch_then(const detail::Value& value, std::function<void(cons
     std::size_t left = 1;  // this function is one of those that are waited for
     std::function<void(const ErrorPtr&)> done;
     void one_less() {
-      if (--left == 0) done(table.lost_among(missing));
+      if (--left == 0) done(table.error_among(missing));
     }
   };
   auto open = std::make_shared<Open>(Open{*this, missing_of(value), 1, std::move(done)});

@@ -4,12 +4,15 @@
 //   OPEN --seal--> LOCAL                       made here
 //   REMOTE --hold asked--> HELD --fetch--> LOCAL(copy)   arrived from another node; the hold keeps the original there
 //   own node's, not to be pinned now: REMOTE --fetch, without a hold--> LOCAL
+//   REMOTE --fetch fails, not for good--> REMOTE
 //   LOST                                       the daemon says that it is gone: reading gives ObjectLostError
 //
 // Invariants
 //   OB-1  A buffer of this node is pinned before its frame is acknowledged, never other bytes.
 //   OB-2  A pin that fails is no proof: the daemon may have been stopped while it looked whether to free the buffer. It
 //         is asked, and only its word makes the buffer LOST.
+//   OB-3  A fetch that fails because there is no room here or the bytes did not come in time is no loss: those who wait
+//         for it get that error, and the next reading fetches again.
 // Thread rule: as each function says; data() and size() of an entry from any thread.
 #pragma once
 #include <cstdint>
@@ -53,7 +56,7 @@ class BufferEntry final : public detail::BufferBase {
   /// For the error, should the memory be lost; of memory on other nodes only.
   struct Story {
     std::string made_by;                 // "the task 'f'": whose result it is, where this process made the call
-    ErrorPtr why;                        // state kLost: what the daemon said
+    ErrorPtr why;                        // what the daemon said when it was last asked in vain
   };
   std::unique_ptr<Story> story;
 
@@ -62,6 +65,8 @@ class BufferEntry final : public detail::BufferBase {
     data_.store(data, std::memory_order_release);
   }
   void set_size(std::size_t size) { size_ = size; }
+  /// The process that this entry is of.
+  Runtime& runtime() const;
 
  protected:
   void last_released() noexcept override;
@@ -77,6 +82,7 @@ inline BufferEntry& buffer_of(const detail::BufferPtr& buffer) { return static_c
 class BufferTable {
  public:
   BufferTable(Runtime& runtime, HoldTable& holds) : runtime_(runtime), holds_(holds) {}
+  Runtime& runtime() const { return runtime_; }
 
   /// New writable memory; any thread, lock not held; may wait for room. ObjectStoreFullError when there is none.
   Result<detail::BufferPtr> allocate(std::size_t bytes);
@@ -89,10 +95,11 @@ class BufferTable {
   detail::BufferPtr arrived(const wire::BufferDesc& desc, std::uint64_t arrival);
   /// Is the memory of all buffers of this value here? Any thread.
   static bool all_here(const detail::Value& value);
-  /// Waits until it is. Lock not held. False when the deadline passed; ObjectLostError when memory is gone. A wait like
-  /// any other (WaitScope): throws what interrupts the caller, and gives the CPUs of a task back.
+  /// Waits until it is. Lock not held. False when the deadline passed; ObjectLostError when memory is gone, another
+  /// error when it could not be brought here now (OB-3). A wait like any other (WaitScope): throws what interrupts the
+  /// caller, and gives the CPUs of a task back.
   Result<bool> fetch_all(const detail::Value& value, exec::Deadline deadline);
-  /// Likewise without waiting: `done` is called under the lock, now or later, with null or ObjectLostError. Lock held.
+  /// Likewise without waiting: `done` is called under the lock, now or later, with null or the error. Lock held.
   void fetch_then(const detail::Value& value, std::function<void(const ErrorPtr&)> done);
   /// It is the result of this call (BufferEntry::Story). Lock held.
   void made_by(const detail::Value& value, const std::function<std::string()>& call);
@@ -107,8 +114,8 @@ class BufferTable {
   void fetch(BufferEntry& entry, int attempt);
   void fetched(BufferEntry& entry);
   bool pin_here(BufferEntry& entry, store::BufferId local);
-  void lost(BufferEntry& entry, const ErrorPtr& why);
-  ErrorPtr lost_among(const std::vector<detail::BufferPtr>& buffers) const;
+  void failed(BufferEntry& entry, const ErrorPtr& why);
+  ErrorPtr error_among(const std::vector<detail::BufferPtr>& buffers) const;
   ErrorPtr lost_error(const BufferEntry& entry) const;
 
   struct NodeDeath { ErrorPtr error; exec::Deadline at; };

@@ -25,6 +25,33 @@ const HandlePtr& checked(const HandlePtr& handle) {
   if (!handle) throw InvalidArgumentError("an empty actor handle");
   return handle;
 }
+/// What a run that is over made or read names nothing any more: in the run after it, or outside of all, the same names
+/// may be others'.
+void check_run(Runtime& of, const char* what) {
+  if (of.shutting_down() && &of != current_runtime()) [[unlikely]]
+    throw InvalidArgumentError(fmt::format("{} of a troupe::run that is over", what));
+}
+Core& running_core_of(const ObjectEntry& entry) {
+  check_run(entry.runtime(), "a reference");
+  return core_of(entry);
+}
+ActorClient& running_client(const HandlePtr& handle) {
+  ActorClient& client = client_of(checked(handle));
+  check_run(client.runtime(), "an actor handle");
+  return client;
+}
+/// Of what is about to be kept or sent.
+void check_run(const Value& value) {
+  if (!value.attachments) [[likely]] return;
+  for (const auto& object : value.attachments->objects) check_run(entry_of(object).runtime(), "a reference");
+  for (const auto& handle : value.attachments->handles) check_run(client_of(handle).runtime(), "an actor handle");
+  for (const auto& buffer : value.attachments->buffers)
+    if (buffer) check_run(buffer_of(buffer).runtime(), "an array");
+}
+void check_run(const OutgoingCall& call) {
+  check_run(call.arguments);
+  for (const auto& dependency : call.dependencies) check_run(entry_of(dependency).runtime(), "a reference");
+}
 void check_registered(const FunctionNode* function) {
   if (function && function->index == FunctionNode::kUnregistered)
     throw InvalidArgumentError("the function " + function_name(*function) +
@@ -77,6 +104,7 @@ ObjectPtr put_value(Value value, const PutOptions& options) {
     throw InvalidArgumentError("put: copies is 1, as no second copy of an object is kept on another node: put it there "
                                "by a task as well");
   Core& core = require_core();
+  check_run(value);
   CoreLock lock(core);
   if (core.shutting_down()) core.shutdown_reason()->raise();
   ObjectEntry* entry = core.objects().make_owned();
@@ -124,10 +152,10 @@ void await_all(const ObjectPtr* const* objects, std::size_t count, Duration time
   for (std::size_t i = 0; i < count; ++i) {
     ObjectEntry& entry = entry_of(checked(*objects[i]));
     const bool here = entry.state() == ObjectEntry::kFailed ||
-                      (entry.state() == ObjectEntry::kReady && !entry.value.large_body && !entry.value.attachments);
+                      (entry.state() == ObjectEntry::kReady && BufferTable::all_here(entry.value));
     if (here) continue;
     if (!std::exchange(deadline_known, true)) deadline = exec::deadline_after(timeout);
-    Core& core = core_of(entry);
+    Core& core = running_core_of(entry);
     bool arrived = await_one(core, entry, deadline);
     if (arrived && entry.state() == ObjectEntry::kReady) {
       Result<bool> fetched = core.owner().buffers().fetch_all(entry.value, deadline);
@@ -260,7 +288,7 @@ std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t
 }
 
 void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) (void)checked(*objects[i]);
+  for (std::size_t i = 0; i < count; ++i) (void)running_core_of(entry_of(checked(*objects[i])));
   {
     CoreLock lock(core);
     const std::uint32_t mark = core.objects().next_mark();
@@ -298,7 +326,7 @@ void call_when_here(Core& core, const ObjectPtr& object, std::function<void(cons
 
 void call_when_ready(const ObjectPtr& object, std::function<void(const ErrorPtr&)> callback) {
   ObjectEntry& entry = entry_of(checked(object));
-  Core& core = core_of(entry);
+  Core& core = running_core_of(entry);
   auto settled = [object, &core, callback = std::move(callback)] { call_when_here(core, object, callback); };
   CoreLock lock(core);
   if (entry.state() != ObjectEntry::kPending) return core.run_later(std::move(settled));
@@ -358,6 +386,7 @@ void admit(Core& core) {
 
 void submit_task(OutgoingCall call, const TaskOptions* options, ObjectPtr* returns) {
   Core& core = require_core();
+  check_run(call);
   admit(core);
   check_registered(call.function);
   if (options) check_resources(options->resources);
@@ -380,6 +409,7 @@ void refuse_key(const std::string& idempotency_key) {
 StreamPtr submit_stream(OutgoingCall call, const TaskOptions* options) {
   Core& core = require_core();
   if (options) refuse_key(options->idempotency_key);
+  check_run(call);
   admit(core);
   check_registered(call.function);
   if (options) check_resources(options->resources);
@@ -408,16 +438,19 @@ std::string class_name_of(const char* pretty) {
 
 HandlePtr create_actor(OutgoingCall construction, const ActorOptions* options, const char* pretty_class) {
   check_registered(construction.function);
+  check_run(construction);
   return require_core().caller().creation().create(std::move(construction), options, class_name_of(pretty_class));
 }
 
 void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options, ObjectPtr* returns) {
   Core& core = require_core();
+  ActorClient& client = running_client(handle);
+  check_run(call);
   admit(core);
   check_registered(call.function);
   {
     CoreLock lock(core);
-    client_of(checked(handle)).submit(std::move(call), CallKind::kActorCall, options, returns, nullptr);
+    client.submit(std::move(call), CallKind::kActorCall, options, returns, nullptr);
   }
   core.endpoint().try_drain(core.handler(), 64);
 }
@@ -425,22 +458,26 @@ void submit_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* 
 StreamPtr submit_stream_call(const HandlePtr& handle, OutgoingCall call, const CallOptions* options) {
   Core& core = require_core();
   if (options) refuse_key(options->idempotency_key);
+  ActorClient& client = running_client(handle);
+  check_run(call);
   admit(core);
   check_registered(call.function);
   auto* stream = new StreamState(core, core.caller(), 64);
   StreamPtr pointer(stream);
   CoreLock lock(core);
-  client_of(checked(handle)).submit(std::move(call), CallKind::kActorCall, options, nullptr, stream);
+  client.submit(std::move(call), CallKind::kActorCall, options, nullptr, stream);
   return pointer;
 }
 
 void submit_cast(const HandlePtr& handle, OutgoingCall call, const CallOptions* options) {
   Core& core = require_core();
+  ActorClient& client = running_client(handle);
+  check_run(call);
   admit(core);
   check_registered(call.function);
   {
     CoreLock lock(core);
-    client_of(checked(handle)).submit(std::move(call), CallKind::kCast, options, nullptr, nullptr);
+    client.submit(std::move(call), CallKind::kCast, options, nullptr, nullptr);
   }
   core.endpoint().try_drain(core.handler(), 64);
 }
@@ -450,27 +487,31 @@ Result<HandlePtr> find_actor(const std::string& name, const NameOptions& options
 }
 
 void kill_actor(const HandlePtr& handle, const KillOptions& options) {
-  require_core().actors().kill(checked(handle), options.restart);
+  (void)running_client(handle);
+  require_core().actors().kill(handle, options.restart);
 }
 
 void stop_actor(const HandlePtr& handle) {
   Core& core = require_core();
   OutgoingCall stop;
   stop.returns = 0;
+  ActorClient& client = running_client(handle);
   CoreLock lock(core);
-  client_of(checked(handle)).submit(std::move(stop), CallKind::kStop, nullptr, nullptr, nullptr);
+  client.submit(std::move(stop), CallKind::kStop, nullptr, nullptr, nullptr);
 }
 
 ObjectPtr monitor_actor(const HandlePtr& handle) {
   Core& core = require_core();
+  ActorClient& client = running_client(handle);
   CoreLock lock(core);
-  return client_of(checked(handle)).monitor();
+  return client.monitor();
 }
 
 ObjectPtr actor_ready(const HandlePtr& handle) {
   Core& core = require_core();
+  ActorClient& client = running_client(handle);
   CoreLock lock(core);
-  return client_of(checked(handle)).ready();
+  return client.ready();
 }
 
 std::string handle_id(const HandlePtr& handle) { return to_string(client_of(handle).id()); }

@@ -49,32 +49,32 @@ void Dispatcher::on_request(const net::FrameHeader& header, ByteView payload) {
   net::FrameHeader answer;
   answer.kind = std::uint8_t(wire::FrameKind::kResponse);
   answer.token = header.token;
+  const auto respond = [&](const auto& message) {
+    core_.frames().send(header.source, answer, wire::encode_message(message));
+  };
   if (wire::Method(header.arg0) == wire::Method::kQueryState) {
     wire::StateReply reply;
     if (Result<wire::StateQuery> query = wire::decode_message<wire::StateQuery>(payload); query.ok())
       describe_state(core_, *query, reply);
-    return core_.frames().send(header.source, answer, wire::encode_message(reply));
+    return respond(reply);
   }
   if (wire::Method(header.arg0) == wire::Method::kFlushOutput) {
     core_.mutex().without([] { flush_output(); });  // the pipe may be full
     report_metrics(core_);
-    return core_.frames().send(header.source, answer, wire::encode_message(wire::Empty{}));
+    return respond(wire::Empty{});
   }
   if (wire::Method(header.arg0) == wire::Method::kGroupWord) return group_word_arrived(core_, header, payload, true);
   const bool retire = wire::Method(header.arg0) == wire::Method::kProcessRetire;
   if (retire && !core_.is_driver() && core_.host().idle()) {
-    core_.frames().send(header.source, answer, wire::encode_message(wire::Empty{}));
+    respond(wire::Empty{});
     return core_.host().shutdown();
   }
   answer.arg0 = 1;
   if (retire) {
     const Error busy("it has work, or others hold what it owns");
-    return core_.frames().send(header.source, answer, wire::encode_message(busy.record()));
+    return respond(busy.record());
   }
-  core_.frames().send(
-      header.source, answer,
-      wire::encode_message(
-          InvalidArgumentError(fmt::format("a worker does not answer method {}", header.arg0)).record()));
+  respond(InvalidArgumentError(fmt::format("a worker does not answer method {}", header.arg0)).record());
 }
 
 void Dispatcher::on_notice(const net::FrameHeader& header, ByteView payload) {

@@ -1,5 +1,6 @@
 #include "core/runtime/frame_router.h"
 
+#include "core/base/log.h"
 #include "core/runtime/requests.h"
 #include "core/runtime/service_queue.h"
 
@@ -10,22 +11,30 @@ ProcessId FrameRouter::route(ProcessId destination) const {
   return by_daemon_.empty() || !by_daemon_.contains(destination) ? destination : daemon_;
 }
 
-void FrameRouter::send(ProcessId destination, net::FrameHeader header, ByteView payload) {
+bool FrameRouter::send(ProcessId destination, net::FrameHeader header, ByteView payload) {
+  if (destination != self_ && payload.size() > net::kPayloadMax) {  // CR-6
+    write_log(LogLevel::kError, "a frame of kind {} for process {} is not sent: {} bytes are more than one may have",
+              header.kind, to_string(destination), payload.size());
+    return false;
+  }
   header.source = self_;
   header.destination = destination;
   if (destination == self_) {
     header.payload_size = std::uint32_t(payload.size());
     local_.push_back({header, {payload.begin(), payload.end()}});
     if (!std::exchange(delivering_, true)) mutex_.defer([this] { deliver_local(); });
-    return;
+    return true;
   }
   const ProcessId ring = route(destination);
-  if (ring == daemon_) return send_by_daemon(destination, header, payload);
+  if (ring == daemon_) {
+    send_by_daemon(destination, header, payload);
+    return true;
+  }
   if (auto found = waiting_.find(ring); found != waiting_.end()) {
     found->second.push_back({header, {payload.begin(), payload.end()}});
-    return;
+    return true;
   }
-  if (transport_.send(ring, header, payload) || transport_.attached(ring) || dead_.contains(ring)) return;
+  if (transport_.send(ring, header, payload) || transport_.attached(ring) || dead_.contains(ring)) return true;
   waiting_[ring].push_back({header, {payload.begin(), payload.end()}});
   requests_.send<wire::ConnectReply>(daemon_, wire::Method::kConnect, wire::ConnectRequest{ring},
                                      [this, ring](Result<wire::ConnectReply> reply) {
@@ -33,6 +42,7 @@ void FrameRouter::send(ProcessId destination, net::FrameHeader header, ByteView 
                                        // the peer is dead (CR-3).
                                        if (!reply.ok() || reply->through_daemon) by_daemon(ring);
                                      });
+  return true;
 }
 
 /// One thread at a time, without the lock: the handler takes it.
@@ -111,7 +121,10 @@ void FrameRouter::count(Count what, ObjectId id, std::uint64_t grants) {
   header.kind = std::uint8_t(what == Count::kValueRequest ? wire::FrameKind::kValueRequest : wire::FrameKind::kControl);
   if (what != Count::kValueRequest)
     header.arg0 = std::uint64_t(what == Count::kRelease ? Control::kRelease : Control::kBorrow);
-  if (owner == self_ || (!held_.contains(owner) && may_go(owner))) return send(owner, header, payload);
+  if (owner == self_ || (!held_.contains(owner) && may_go(owner))) {
+    send(owner, header, payload);
+    return;
+  }
   if (is_dead(owner)) return;
   header.source = self_;
   header.destination = owner;

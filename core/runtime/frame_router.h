@@ -15,6 +15,7 @@
 //         others pass. Frames for the daemon itself (requests, leases, what it must know of deaths) never wait here.
 //   CR-5  Counts for the owner of an object (held_frames.h) wait here too while more than kOutboxMax waits for the ring
 //         to it, and are summed up meanwhile (HLF-2). They may be passed by other frames, never pass one.
+//   CR-6  A frame with more than net::kPayloadMax is refused by send, which says so; nothing of it leaves.
 // Thread rule: lock held, but for notice_daemon.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -55,15 +56,15 @@ class FrameRouter {
   /// Between two looks whether a ring has taken it.
   static constexpr Duration kLook = std::chrono::milliseconds(1);
 
-  /// Sends a frame; source is filled in.
-  void send(ProcessId destination, net::FrameHeader header, ByteView payload = {});
+  /// Sends a frame; source is filled in. False: it is refused, and logged (CR-6).
+  bool send(ProcessId destination, net::FrameHeader header, ByteView payload = {});
   void control(ProcessId destination, Control kind, std::uint64_t arg1 = 0, std::uint64_t arg2 = 0,
                ByteView payload = {});
-  template <class M> void notice(ProcessId destination, wire::Method method, const M& message) {
+  template <class M> bool notice(ProcessId destination, wire::Method method, const M& message) {
     net::FrameHeader header;
     header.kind = std::uint8_t(wire::FrameKind::kNotice);
     header.arg0 = std::uint64_t(method);
-    send(destination, header, wire::encode_message(message));
+    return send(destination, header, wire::encode_message(message));
   }
   /// Tells the owner of an object a count (CR-5). `grants`: of a release.
   void count(Count what, ObjectId id, std::uint64_t grants = 0);

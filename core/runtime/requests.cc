@@ -15,6 +15,12 @@ std::uint64_t Requests::send_bytes(ProcessId to, wire::Method method, const std:
     done(runtime_.shutdown_reason());
     return 0;
   }
+  if (bytes.size() > net::kPayloadMax) {  // CR-6
+    done(make_error<InvalidArgumentError>(
+        fmt::format("a message of {} bytes does not go to {}: {} MiB is the most", bytes.size(),
+                    to == kHead ? "the head" : "the node daemon", net::kPayloadMax >> 20)));
+    return 0;
+  }
   net::FrameHeader header;
   header.kind = std::uint8_t(wire::FrameKind::kRequest);
   header.token = ++last_;

@@ -23,7 +23,8 @@ WaitScope::~WaitScope() {
 }
 
 void WaitScope::check() {
-  if (runtime_.shutting_down() && !(context_ && context_->is_driver)) runtime_.shutdown_reason()->raise();
+  const bool drivers_own = context_ && context_->is_driver && context_->runtime == &runtime_;
+  if (runtime_.shutting_down() && !drivers_own) runtime_.shutdown_reason()->raise();
   if (context_ && context_->interrupt) std::exchange(context_->interrupt, nullptr)->raise();
 }
 

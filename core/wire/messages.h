@@ -403,7 +403,9 @@ struct ActorExited {
   ActorId actor; std::int32_t restarts = 0; ProcessId process; DeathCause cause = DeathCause::kFinished;
   std::string message; std::optional<ErrorRecord> error;
 };
-struct HandleCounts { ProcessId holder; std::vector<ActorId> held, dropped; };
+/// `begun`: actors that the holder is about to create, as soon as their arguments are there; one that it drops before
+/// it will not come.
+struct HandleCounts { ProcessId holder; std::vector<ActorId> held, dropped; std::vector<ActorId> begun = {}; };
 /// State after a checkpoint, with the table of idempotency keys whose replies are in it.
 /// It comes again with the same number when values of more of its refs are there.
 struct Checkpoint {

@@ -124,5 +124,21 @@ TEST(Exception, PassesTroupeErrorsThroughUnchanged) {
   }
 }
 
+TEST(Exception, AMessageThatIsTooLongForAFrameIsCutAndSaysSo) {
+  const std::string text = "first " + std::string(70 << 20, 'x');
+  TaskError e = caught([&] { throw std::runtime_error(text); });
+  EXPECT_EQ(e.message().size(), kMessageMax);
+  EXPECT_TRUE(e.message().starts_with("first xxx"));
+  EXPECT_TRUE(e.message().ends_with("x [... cut: the message had " + std::to_string(text.size()) + " bytes]"));
+  const TaskError again = caught([&] { e.raise(); });
+  EXPECT_EQ(again.message(), e.message()) << "once is enough";
+  e = caught([] { throw std::runtime_error(std::string(1 << 16, 'x')); });
+  EXPECT_EQ(e.message(), std::string(1 << 16, 'x'));
+  std::string umlauts = "a";
+  for (int i = 0; i < 1 << 16; ++i) umlauts += "\u00e4";
+  cut_message(umlauts);
+  EXPECT_TRUE(umlauts.find("\u00e4 [... cut") != std::string::npos || umlauts.find("a [... cut") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace troupe

@@ -90,7 +90,7 @@ TEST_F(ActorQuestionsTest, AQ3_WhatIsTakenInTimeIsNotAnswered) {
   EXPECT_TRUE(taken[1].restart);
   EXPECT_TRUE(questions_.take(kActor).empty());
   turn_.now += kUnknownGrace;
-  questions_.on_time(turn_);
+  questions_.on_time(turn_, [](ActorId) { return false; });
   EXPECT_TRUE(sent().empty());
   EXPECT_FALSE(questions_.next_deadline());
 }
@@ -101,10 +101,10 @@ TEST_F(ActorQuestionsTest, AQ3_WhatNobodyCreatesIsAnsweredAfterItsGrace) {
   questions_.park(turn_, kActor, {{kDriver, 9}, Method::kKillActor});
   ASSERT_EQ(questions_.next_deadline(), turn_.now + kUnknownGrace);
   turn_.now += kUnknownGrace - 1ns;
-  questions_.on_time(turn_);
+  questions_.on_time(turn_, [](ActorId) { return false; });
   EXPECT_TRUE(sent().empty());
   turn_.now += 1ns;
-  questions_.on_time(turn_);
+  questions_.on_time(turn_, [](ActorId) { return false; });
   const std::vector<Send> told = sent();
   ASSERT_EQ(told.size(), 3u);
   EXPECT_EQ(std::get<wire::ActorLocation>(told[0].body).state, wire::ActorState::kDead);
@@ -119,11 +119,28 @@ TEST_F(ActorQuestionsTest, AQ3_OneThatIsParkedAnewHasItsWholeGrace) {
   turn_.now += kUnknownGrace / 2;
   questions_.park(turn_, kActor, {{kDriver, 8}, Method::kResolveActor});
   turn_.now += kUnknownGrace / 2;
-  questions_.on_time(turn_);
+  questions_.on_time(turn_, [](ActorId) { return false; });
   EXPECT_TRUE(sent().empty()) << "that was the deadline of the first";
   turn_.now += kUnknownGrace / 2;
-  questions_.on_time(turn_);
+  questions_.on_time(turn_, [](ActorId) { return false; });
   EXPECT_EQ(sent().size(), 1u);
+}
+
+TEST_F(ActorQuestionsTest, AQ3_WhatIsAskedOfOneThatIsAboutToBeCreatedWaitsOn) {
+  const auto is_begun = [](ActorId actor) { return actor == kActor; };
+  for (const ActorId actor : {kActor, kAnother}) {
+    questions_.park(turn_, actor, {{kDriver, 7}, Method::kResolveActor});
+    questions_.park(turn_, actor, {{kDriver, 8}, Method::kKillActor, true});
+  }
+  turn_.now += kUnknownGrace;
+  questions_.on_time(turn_, is_begun);
+  EXPECT_EQ(sent().size(), 3u) << "all but one";
+  turn_.now += kUnknownGrace;
+  questions_.on_time(turn_, is_begun);
+  EXPECT_TRUE(sent().empty());
+  const auto left = questions_.take(kActor);
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].method, Method::kResolveActor);
 }
 
 }  // namespace

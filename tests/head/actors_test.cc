@@ -334,6 +334,39 @@ TEST_F(ActorsTest, QuestionsAboutAnActorThatIsNotKnownYetWaitForItsCreation) {
   EXPECT_FALSE(answer(borrower, monitor));
 }
 
+TEST_F(ActorsTest, AC5_QuestionsAboutAnActorThatItsMakerHasBegunWaitAsLongAsThatLives) {
+  const ProcessId borrower{1, 20}, maker{1, 21};
+  const auto begin = [&](ProcessId by, ActorId actor) {
+    ask<wire::Empty>(by, Method::kHandleCounts, wire::HandleCounts{by, {}, {}, {actor}});
+  };
+  wire::ActorSpec slow = spec(driver_, job_);
+  const ActorId killed{driver_, 990}, dropped{driver_, 991}, orphan{maker, 1}, foreign{driver_, 992};
+  for (ActorId actor : {slow.id, killed, dropped}) begin(driver_, actor);
+  begin(maker, orphan);
+  begin(maker, foreign);  // not its own: nothing is promised by that
+  std::map<ActorId, std::uint64_t> asked;
+  for (ActorId actor : {slow.id, killed, dropped, orphan, foreign})
+    asked[actor] = request(borrower, Method::kResolveActor, wire::ResolveActor{actor});
+  const std::uint64_t monitor = request(borrower, Method::kMonitorActor, wire::ResolveActor{slow.id});
+  const auto answered = [&](ActorId actor) { return answer(borrower, asked[actor]).has_value(); };
+  pass(4 * kUnknownGrace);
+  EXPECT_TRUE(answered(foreign));
+  for (ActorId actor : {slow.id, killed, dropped, orphan}) EXPECT_FALSE(answered(actor));
+  ask<wire::Empty>(borrower, Method::kKillActor, wire::KillActor{killed, false});
+  EXPECT_TRUE(answered(killed)) << "at once";
+  drop_handle(driver_, dropped);
+  crash(maker);
+  pass(kUnknownGrace);
+  EXPECT_TRUE(answered(dropped));
+  EXPECT_TRUE(answered(orphan));
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, slow);
+  EXPECT_TRUE(answered(slow.id));
+  EXPECT_FALSE(answer(borrower, monitor)) << "it lives";
+  wire::ActorSpec late = spec(driver_, job_);
+  late.id = killed;
+  EXPECT_EQ(ask_error(driver_, Method::kCreateActor, late).code, ErrorCode::kActorDied) << "AC-7";
+}
+
 TEST_F(ActorsTest, QuestionsAboutAnActorThatNobodyKnowsAreAnsweredByTheDeadline) {
   std::uint64_t resolve = request(driver_, Method::kResolveActor, wire::ResolveActor{{driver_, 999}});
   std::uint64_t kill = request(driver_, Method::kKillActor, wire::KillActor{{driver_, 998}, false});

@@ -4,6 +4,7 @@
 #include "core/node/daemon/workers/actor_hosts.h"
 #include "core/node/daemon/deaths/death_acks.h"
 #include "core/node/daemon/deaths/oom_kills.h"
+#include "core/node/daemon/workers/actor_starts.h"
 #include "core/node/daemon/workers/workers.h"
 #include "tests/node/fake_messenger.h"
 
@@ -169,6 +170,29 @@ TEST_F(WorkersTest, WK2_OneThatDoesNotAnswerOrDiesMeanwhileIsNoWorkerTwice) {
   EXPECT_EQ(leases_.queue().workers().state(silent), "IDLE");
   EXPECT_EQ(leases_.queue().workers().state(dying), "");
   EXPECT_EQ(leases_.queue().audit(), "");
+}
+
+/// A program that ends before run, say: its actors went round for ever, while its tasks were told.
+TEST_F(WorkersTest, AnActorOfAProgramThatStartsNoWorkerIsToldSoAfterAsManyFailuresAsATask) {
+  ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
+  jobs_.add(7);
+  for (const Isolation isolation : {Isolation::kProcess, Isolation::kLight}) {
+    launchers_.worker_ready(7);
+    for (int failures = 0; failures <= kLauncherFailuresMax; ++failures) {
+      wire::StartActor start;
+      start.spec.id = {{1, 9}, 1};
+      start.spec.job = 7;
+      start.spec.isolation = isolation;
+      messenger_.notices.clear();
+      starts.start(start);
+      starts.admitted({start.spec.id, 0}, {});
+      ASSERT_EQ(messenger_.notices.size(), 1u);
+      const auto failed = wire::decode_message<wire::StartActorFailed>(messenger_.notices[0].payload).value();
+      EXPECT_EQ(failed.retry_elsewhere, failures < kLauncherFailuresMax);
+      EXPECT_EQ(failed.error.code, ErrorCode::kRuntimeEnv);
+      launchers_.worker_failed(7);
+    }
+  }
 }
 
 }  // namespace

@@ -623,6 +623,128 @@ TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {
   EXPECT_EQ(bench.core.objects().live(), 0u);
 }
 
+/// An actor whose constructor's argument is not there yet, and that.
+struct HeldBack {
+  explicit HeldBack(Bench& bench) {
+    static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Patient]"};
+    detail::OutgoingCall construction;
+    construction.function = &constructor;
+    {
+      CoreLock lock(bench.core);
+      argument = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
+    }
+    construction.dependencies.push_back(argument);
+    const ActorOptions options;
+    handle = bench.core.caller().creation().create(std::move(construction), &options, "Patient");
+    id = client_of(handle).id();
+    EXPECT_EQ(bench.count(wire::Method::kCreateActor), 0u);
+    EXPECT_EQ(bench.take(wire::Method::kHandleCounts).decode<wire::HandleCounts>().begun, std::vector{id})
+        << "others may ask for it";
+  }
+  detail::ObjectPtr monitor(Bench& bench) const {
+    CoreLock lock(bench.core);
+    return client_of(handle).monitor();
+  }
+  /// The argument is there, or fails.
+  void settle(Bench& bench, const ErrorPtr& error = nullptr) const {
+    {
+      CoreLock lock(bench.core);
+      if (error) bench.core.objects().fail(entry_of(argument), error);
+      else bench.core.objects().complete(entry_of(argument), {});
+    }
+    bench.advance(1ms);
+  }
+  static DeathCause cause_of(const detail::ObjectPtr& monitor) {
+    const detail::Value& value = entry_of(monitor).value;
+    return wire::decode_message<ActorDeath>({value.body.data(), value.body.size()}).value().cause;
+  }
+  detail::ObjectPtr argument;
+  detail::HandlePtr handle;
+  ActorId id;
+};
+
+TEST(Creation, CAC10_AMonitorWaitsHereForTheArguments) {
+  Bench bench;
+  const HeldBack actor(bench);
+  const auto monitor = actor.monitor(bench);
+  EXPECT_EQ(bench.count(wire::Method::kMonitorActor), 0u) << "the head does not know it";
+  actor.settle(bench);
+  EXPECT_EQ(bench.count(wire::Method::kCreateActor), 1u);
+  bench.respond(bench.take(wire::Method::kMonitorActor), ActorDeath{DeathCause::kCrashed, "it fell", {}, 0, 0});
+  EXPECT_EQ(HeldBack::cause_of(monitor), DeathCause::kCrashed);
+}
+
+TEST(Creation, CAC10_AKillBeforeTheArgumentsAreThereIsItsDeath) {
+  Bench bench;
+  const HeldBack actor(bench);
+  const auto monitor = actor.monitor(bench), call = bench.call(actor.handle);
+  bench.core.actors().kill(actor.handle, false);
+  EXPECT_EQ(bench.count(wire::Method::kKillActor), 0u);
+  EXPECT_EQ(Bench::code_of(call), ErrorCode::kActorDied);
+  EXPECT_EQ(HeldBack::cause_of(monitor), DeathCause::kKilled);
+  EXPECT_EQ(HeldBack::cause_of(actor.monitor(bench)), DeathCause::kKilled);
+  bench.advance(1s);
+  EXPECT_EQ(bench.take(wire::Method::kHandleCounts).decode<wire::HandleCounts>().dropped, std::vector{actor.id});
+  actor.settle(bench);
+  EXPECT_EQ(bench.count(wire::Method::kCreateActor), 0u);
+}
+
+TEST(Creation, CAC10_ArgumentsThatFailAreItsDeath) {
+  Bench bench;
+  const HeldBack actor(bench);
+  const auto monitor = actor.monitor(bench), call = bench.call(actor.handle);
+  actor.settle(bench, task_error());
+  EXPECT_NE(Bench::code_of(call), ErrorCode{});
+  EXPECT_EQ(HeldBack::cause_of(monitor), DeathCause::kConstructorFailed);
+  bench.advance(1s);
+  EXPECT_EQ(bench.take(wire::Method::kHandleCounts).decode<wire::HandleCounts>().dropped, std::vector{actor.id});
+}
+
+/// A handle of an actor that the head has agreed to create.
+detail::HandlePtr created_actor(Bench& bench) {
+  static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Victim]"};
+  detail::OutgoingCall construction;
+  construction.function = &constructor;
+  const ActorOptions options;
+  detail::HandlePtr handle = bench.core.caller().creation().create(std::move(construction), &options, "Victim");
+  const SentFrame creation = bench.take(wire::Method::kCreateActor);
+  bench.respond(creation, wire::CreateActorReply{wire::handle_of(creation.decode<wire::ActorSpec>()), false});
+  return handle;
+}
+
+/// A failure of kill() is its caller's to know, and a wait for it can be interrupted like any other.
+TEST(Kill, WhoKillsInVainIsTold) {
+  const auto endpoint = net::Endpoint::create({.self = Bench::kSelf}).value();
+  for (const bool interrupted : {false, true}) {
+    Bench bench(wire::Role::kWorker, endpoint.get());
+    detail::HandlePtr handle = created_actor(bench);
+    CallContext context;
+    ErrorCode told{};
+    std::thread killer([&] {
+      set_current_context(&context);
+      try {
+        bench.core.actors().kill(handle, false);
+      } catch (const Error& error) { told = error.code(); }
+      set_current_context(nullptr);
+    });
+    SentFrame asked;
+    while (!asked.is(wire::Method::kKillActor)) {
+      std::this_thread::yield();
+      CoreLock lock(bench.core);
+      if (bench.count(wire::Method::kKillActor) > 0) asked = bench.take(wire::Method::kKillActor);
+    }
+    if (interrupted) {
+      CoreLock lock(bench.core);
+      interrupt(context, make_error<CancelledError>("by its caller"));
+    } else {
+      bench.respond(asked, NodeDiedError("the head is gone").record(), true);
+    }
+    killer.join();
+    EXPECT_EQ(told, interrupted ? ErrorCode::kCancelled : ErrorCode::kNodeDied);
+    handle = {};
+  }
+}
+
 TEST(LentCpus, ALeaseThatHasThemBackGoesOnUnderANewNumber) {
   Bench bench;
   const auto first = bench.submit();

@@ -158,6 +158,56 @@ TEST(Checkpoint, GoesAgainWhenARefInsideIsReady) {
   the_ref = {};
 }
 
+// An actor whose state is a ref as well while there is one, and this many bytes.
+std::size_t state_bytes = 0;
+void large_checkpoint(const void*, detail::Value& out) {
+  if (the_ref) ref_checkpoint(nullptr, out);
+  out.body = detail::Bytes(state_bytes);
+}
+const detail::ClassOperations with_large_checkpoint{&destroy, &large_checkpoint, nullptr};
+detail::FunctionNode large_constructor{detail::FunctionKind::kConstructor, &construct, "[with A = Large]",
+                                       &with_large_checkpoint};
+
+/// What fits no message is no checkpoint, and what the one before it names is kept. (CR-6)
+TEST(Checkpoint, OneThatFitsNoMessageLeavesTheOneBeforeIt) {
+  detail::freeze_registry();
+  Bench bench(wire::Role::kWorker);
+  ObjectId named;
+  {
+    CoreLock lock(bench.core);
+    the_ref = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
+    named = entry_of(the_ref).id;
+    bench.core.objects().complete(entry_of(the_ref), {});
+  }
+  wire::ConstructActor message;
+  message.spec.id = {kMaker, 3};
+  message.spec.constructor = large_constructor.index;
+  message.spec.max_restarts = 1;
+  message.spec.checkpoint_every = 1ns;
+  bench.notice(wire::Method::kConstructActor, message);
+  bench.do_work();
+  std::uint64_t calls = 0;
+  const auto checkpoint_of = [&](std::size_t bytes) {
+    state_bytes = bytes;
+    bench.advance(1ms);
+    call(bench, kOther, {.call_id = ++calls, .actor = message.spec.id, .returns = 1, .kind = CallKind::kActorCall});
+    bench.do_work();
+  };
+  checkpoint_of(1);
+  EXPECT_EQ(bench.take(wire::Method::kCheckpoint).decode<wire::Checkpoint>().refs.size(), 1u);
+  the_ref = {};
+  const auto kept = [&] {
+    CoreLock lock(bench.core);
+    return bool(bench.core.objects().find_owned(named));
+  };
+  checkpoint_of(net::kPayloadMax + 1);
+  EXPECT_EQ(bench.count(wire::Method::kCheckpoint), 0u);
+  EXPECT_TRUE(kept());
+  checkpoint_of(2);
+  EXPECT_EQ(bench.take(wire::Method::kCheckpoint).decode<wire::Checkpoint>().state.body.size(), 2u);
+  EXPECT_FALSE(kept());
+}
+
 void construct_with_ref(detail::Invocation& in) {
   in.constructed = &the_actor;
   the_ref = in.attachments->objects.at(0);

@@ -28,6 +28,25 @@ TEST(FrameRouter, AFrameWhoseRingIsRefusedGoesByTheDaemon) {
   EXPECT_EQ(bench.take(Control::kHoldAck).ring, Bench::kDaemon);
 }
 
+/// Who asks is told at once; of a notice the log tells, and who sent it.
+TEST(FrameRouter, CR6_WhatFitsNoFrameIsRefusedAndNotTakenForSent) {
+  Bench bench;
+  const wire::KvEntry entry{"key", std::string(net::kPayloadMax, 'x')};
+  ErrorCode told{};
+  {
+    CoreLock lock(bench.core);
+    bench.core.requests().send<wire::Empty>(kHead, wire::Method::kKvPut, entry, [&](Result<wire::Empty> reply) {
+      if (!reply.ok()) told = reply.error().code();
+    });
+    EXPECT_FALSE(bench.core.frames().notice(kHead, wire::Method::kKvPut, entry));
+    EXPECT_FALSE(bench.core.frames().notice(kPeer, wire::Method::kKvPut, entry)) << "nor does it wait for a ring";
+    EXPECT_TRUE(bench.core.frames().notice(kHead, wire::Method::kKvPut, wire::KvEntry{"key", "x"}));
+  }
+  EXPECT_EQ(told, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(bench.core.requests().open(), 0u);
+  EXPECT_EQ(bench.sent.size(), 1u);
+}
+
 /// REVIEW B.5: a process of another node that takes nothing costs its caller memory, and no other frame its way.
 TEST(FrameRouter, CR4_FramesForAProcessThatTakesNothingWaitAndOthersPassThem) {
   const ProcessId frozen{2, 7}, other{2, 8};

@@ -168,6 +168,30 @@ TEST_F(PinningTest, OB2_AMissIsNoLossBeforeTheDaemonSaysSo) {
   }
 }
 
+TEST(Fetching, OB3_AStoreWithoutRoomIsNoLossAndTheNextReaderFetchesAgain) {
+  Bench bench;
+  const detail::Value value = bench.remote_value();
+  std::vector<ErrorCode> told;
+  const auto read = [&] {
+    CoreLock lock(bench.core);
+    bench.core.owner().buffers().fetch_then(
+        value, [&](const ErrorPtr& error) { told.push_back(error ? error->code() : ErrorCode{}); });
+  };
+  for (const Error& error : {Error(ObjectStoreFullError("no room for a copy")), Error(DeadlineExceededError("late"))}) {
+    read();
+    read();
+    bench.respond(bench.take(wire::Method::kStoreFetch), error.record(), true);
+    EXPECT_EQ(bench.count(wire::Method::kStoreFetch), 0u) << "once for both";
+    EXPECT_EQ(told, std::vector(2, error.code()));
+    told.clear();
+  }
+  read();
+  bench.respond(bench.take(wire::Method::kStoreFetch), NodeDiedError("it went").record(), true);
+  read();
+  EXPECT_EQ(told, std::vector(2, ErrorCode::kObjectLost));
+  EXPECT_EQ(bench.count(wire::Method::kStoreFetch), 0u) << "it is gone";
+}
+
 // REVIEW A.5: at f0736ec nobody listened, and creation timed out beside memory that lay idle.
 TEST_F(PinningTest, AskedToTrimAProcessGivesBackWhatItKeepsForReuse) {
   { store::Pin dropped = client_->seal(*client_->allocate(1000)); }

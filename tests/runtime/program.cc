@@ -32,6 +32,37 @@ class Light {
   int one() { return 1; }
 };
 
+ObjectRef<int> never() { return task<&nap>.remote(3'600'000); }
+int read(ObjectRef<int> ref) { return get(ref); }
+std::size_t length(troupe::Array<int> array) { return array.size(); }
+
+/// What one run leaves to the next: names that may be others' by then.
+struct Leftovers {
+  ObjectRef<int> ready, pending;
+  troupe::Array<int> array;
+  troupe::ActorHandle<Pet> pet;
+  void make() {
+    ready = troupe::put(7);
+    pending = get(task<&never>.remote());
+    array = get(task<&::array>.remote(1));
+    pet = actor<Pet>.remote();
+    get(pet.call<&Pet::pid>());
+  }
+  void are_refused() {
+    using troupe::InvalidArgumentError;
+    CHECK_EQ(get(ready), 7);
+    CHECK_EQ(array[0], 1);
+    CHECK_THROWS(InvalidArgumentError, get(pending, {.timeout = 60s}));
+    CHECK_THROWS(InvalidArgumentError, troupe::wait(std::vector{pending}, {.timeout = 60s}));
+    CHECK_THROWS(InvalidArgumentError, (void)task<&read>.remote(ready));
+    CHECK_THROWS(InvalidArgumentError, (void)task<&square>.remote(ready));
+    CHECK_THROWS(InvalidArgumentError, (void)troupe::put(ready));
+    CHECK_THROWS(InvalidArgumentError, (void)task<&length>.remote(array));
+    CHECK_THROWS(InvalidArgumentError, (void)pet.call<&Pet::pid>());
+    CHECK_THROWS(InvalidArgumentError, (void)troupe::put(pet));
+  }
+};
+
 /// Everything at once, until killed.
 int busy(std::string ready) {
   std::vector<troupe::ActorHandle<Pet>> pets;
@@ -136,11 +167,15 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   if (mode == "twice") {  // run may be called again; refs of the first time are harmless
     troupe::ObjectRef<int> kept;
+    Leftovers left;
     for (int i = 0; i < 5; ++i) {
       const int code = troupe::run(argc, argv, {.cpus = 2}, [&] {
         auto next = task<&square>.remote(i);
         const int value = get(next);
+        if (i > 0) CHECK_EQ(get(kept), (i - 1) * (i - 1));
         kept = next;
+        if (i > 0) left.are_refused();
+        else left.make();
         return value;
       });
       if (code != i * i) return 100 + i;
@@ -150,6 +185,7 @@ int main(int argc, char** argv) {
       } catch (const troupe::InvalidArgumentError&) {
       }
     }
+    if (rt::failures > 0) return 51;
     std::printf("twice\n");
     return 0;
   }

@@ -438,9 +438,17 @@ void DatasetRun::Impl::look_who_goes_on(const troupe::Error& failed) {
 }
 
 void DatasetRun::Impl::end() {
-  if (coordinator_) troupe::kill(std::exchange(coordinator_, {}));
-  if (!token_) return;
   std::optional<troupe::ErrorPtr> interrupted;
+  try {
+    if (coordinator_) troupe::kill(std::exchange(coordinator_, {}));
+  } catch (const troupe::CancelledError& error) {  // it is killed all the same
+    interrupted = troupe::Error::make(error.record());
+  } catch (const troupe::GetTimeoutError&) {  // the head is gone, which keeps it
+  }
+  if (!token_) {
+    if (interrupted) (*interrupted)->raise();
+    return;
+  }
   try {
     if (!token_->close(kOwnTasks))
       say("a task of this run is still busy: the next run removes what it leaves");

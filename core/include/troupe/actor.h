@@ -229,7 +229,7 @@ template <class A> Result<ActorHandle<A>> try_get_actor(const std::string& name,
   return detail::make_handle<A>(*std::move(found));
 }
 
-/// Ends the actor at once; queued calls fail with ActorDiedError. With restart, it counts as a crash.
+/// Ends it at once; queued calls fail with ActorDiedError. With restart: a crash. GetTimeoutError: no word of the head.
 template <class A>
 void kill(const ActorHandle<A>& handle, KillOptions options = {}) {
   detail::kill_actor(detail::handle_of(handle), options);

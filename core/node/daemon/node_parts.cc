@@ -181,8 +181,9 @@ void NodeParts::actor_process_failed(NodeProcess& process, const ErrorRecord& er
 
 bool NodeParts::before_death(NodeProcess& process) {
   const std::string how = describe_wait_status(process.wait_status.value_or(-1));
-  return starts_.process_failed(
-      process, make_record(ErrorCode::kWorkerCrashed, "its process ended before it was ready: " + how), true);
+  const std::optional<ErrorRecord> hopeless = workers_.hopeless(process.job);
+  const ErrorRecord crashed = make_record(ErrorCode::kWorkerCrashed, "its process ended before it was ready: " + how);
+  return starts_.process_failed(process, hopeless.value_or(crashed), !hopeless);
 }
 
 void NodeParts::after_death(const NodeProcess& gone, const wire::ProcessDied& death, bool for_actor) {

@@ -67,14 +67,19 @@ void ActorQuestions::node_died(std::uint32_t node) {
   forget_monitors([&](ProcessId one) { return one.node == node; });
 }
 
-std::vector<ActorId> ActorQuestions::on_time(Turn& turn) {
+std::vector<ActorId> ActorQuestions::on_time(Turn& turn, const std::function<bool(ActorId)>& is_begun) {
   std::vector<ActorId> killed;
   for (; !deadlines_.empty() && deadlines_.front().first <= turn.now; deadlines_.pop_front()) {
     const auto [until, actor] = deadlines_.front();
     auto at = parked_.find(actor);
     if (at == parked_.end() || at->second.until != until) continue;  // taken, and perhaps parked anew
     bool is_killed = false;
+    const bool comes = is_begun(actor);
     for (const Question& question : take(actor)) {
+      if (comes && question.method != wire::Method::kKillActor) {
+        park(turn, actor, question);
+        continue;
+      }
       answer_unknown(turn, actor, question);
       is_killed |= question.method == wire::Method::kKillActor && !question.restart;
     }

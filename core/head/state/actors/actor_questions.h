@@ -2,7 +2,7 @@
 // not known yet.
 //
 //   question ----> PARKED ---- the actor becomes known: take() ----> asked again, in their order
-//                    | kUnknownGrace
+//                    | kUnknownGrace, unless its maker is about to create it
 //                    +----> answered: nobody knows the actor
 //
 // Pure and of one thread. Reports of different processes race, so that a question may overtake the creation that it is
@@ -11,7 +11,8 @@
 // Invariants
 //   AQ-1  A subscriber hears each move once, in their order, and the death as the last; it is no subscriber then.
 //   AQ-2  A monitor is answered once, when the actor is dead, unless its process has died before.
-//   AQ-3  A parked question is handed back once, or answered after kUnknownGrace: never both, never neither.
+//   AQ-3  A parked question is handed back once, or answered after kUnknownGrace: never both, never neither. About an
+//         actor that is about to be created it waits on, but for a kill.
 #pragma once
 #include <deque>
 #include <functional>
@@ -55,7 +56,8 @@ class ActorQuestions {
   void process_died(ProcessId process);
   void node_died(std::uint32_t node);
   /// Answers what has waited for long enough; the actors that were to be killed for good, and that nobody knows.
-  std::vector<ActorId> on_time(Turn& turn);
+  /// `is_begun`: is that one about to be created?
+  std::vector<ActorId> on_time(Turn& turn, const std::function<bool(ActorId)>& is_begun);
   std::optional<Time> next_deadline() const;
 
  private:

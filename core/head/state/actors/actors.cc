@@ -15,6 +15,11 @@ std::string seconds_text(Duration span) {
   return std::to_string(std::chrono::duration<double>(span).count()).substr(0, 6) + " s";
 }
 
+/// What was killed before anybody knew it.
+DeadActor killed_unknown(ActorId id) {
+  return {id, 0, {}, {}, {}, true, {DeathCause::kKilled, "it was killed by kill()", {}, 0, 0}, nullptr};
+}
+
 }  // namespace
 
 Actors::Actors(ActorsWorld world)
@@ -53,13 +58,14 @@ void Actors::create(Turn& turn, Caller caller, wire::ActorSpec spec) {
   std::optional<ErrorRecord> error = refusal(caller, spec);
   if (const DeadActor* dead = graveyard_.find(spec.id)) error = dead->call_error();  // AC-7
   if (error) {
-    keeping_.refused(turn, spec, caller.process.node);
+    refused(turn, spec, caller.process.node);
     turn.effects.respond(caller.process, caller.token, std::move(*error));
     return;
   }
   if (!spec.name.empty() && !take_name(turn, caller, spec)) return;
   const ActorId id = spec.id;
   Actor& actor = actors_.add(std::move(spec));
+  begun_.erase(id);
   holds_.created(id);
   keeping_.created(turn, actor.spec, caller.process.node);
   questions_.subscribe(caller.process, id);
@@ -67,6 +73,11 @@ void Actors::create(Turn& turn, Caller caller, wire::ActorSpec spec) {
   enqueue(turn, actor);
   answer_parked(turn, id);
   release(turn, id);
+}
+
+void Actors::refused(Turn& turn, const wire::ActorSpec& spec, std::uint32_t node) {
+  begun_.erase(spec.id);
+  keeping_.refused(turn, spec, node);
 }
 
 bool Actors::take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec) {
@@ -85,7 +96,7 @@ bool Actors::take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec) 
     holds_.hold(caller.process, holder.spec.id);
     turn.effects.respond(caller.process, caller.token, wire::CreateActorReply{wire::handle_of(holder.spec), true});
   }
-  keeping_.refused(turn, spec, caller.process.node);
+  refused(turn, spec, caller.process.node);
   return false;
 }
 
@@ -94,7 +105,7 @@ void Actors::free_name(Turn& turn, const Actor& actor) {
   ActorNames::Waiting waiting = names_.release({actor.spec.name_space, actor.spec.name}, actor.spec.id);
   for (auto& [caller, spec] : waiting.creations) {
     if (world_.liveness.alive(caller.process)) create(turn, caller, std::move(spec));
-    else keeping_.refused(turn, spec, caller.process.node);
+    else refused(turn, spec, caller.process.node);
   }
   for (auto& [caller, request] : waiting.look_ups)
     if (world_.liveness.alive(caller.process)) get_named(turn, caller, std::move(request));
@@ -304,6 +315,7 @@ void Actors::crash(Turn& turn, Actor& actor, const Crash& crash_info) {
 
 void Actors::on_process_died(Turn& turn, const wire::ProcessDied& died) {
   questions_.process_died(died.process);
+  std::erase_if(begun_, [&](ActorId actor) { return actor.maker == died.process; });
   names_.forget_look_ups([&](ProcessId asker) { return asker == died.process; });
   const std::vector<ActorId> held = holds_.drop_all(died.process);
   Crash info{died.out_of_memory ? DeathCause::kOutOfMemory : died.cause, died.reason, died.log_tail};
@@ -344,6 +356,7 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
   for (ActorId id : actors_.starting_on(node))
     if (Actor* actor = actors_.find(id)) process_gone(turn, *actor, {DeathCause::kNodeDied, text, {}});
   questions_.node_died(node);
+  std::erase_if(begun_, [&](ActorId actor) { return actor.maker.node == node; });
   names_.forget_look_ups([&](ProcessId asker) { return asker.node == node; });
   place_waiting(turn);
 }
@@ -354,7 +367,9 @@ void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
   if (known(request.actor) == Known::kNo && request.home.host != ProcessId{})
     add_light(turn, request.actor, request.home, false);
   const Known what = known(request.actor);
-  if (what == Known::kNo)
+  const bool begun = what == Known::kNo && !request.restart && begun_.erase(request.actor) > 0;
+  if (begun) buried(turn, killed_unknown(request.actor), Subscribers::kTell);  // AC-7: its creation will be refused
+  else if (what == Known::kNo)
     return questions_.park(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
   if (what == Known::kRecord) begin_kill(turn, *actors_.find(request.actor), request.restart);
   if (what == Known::kLight) {
@@ -449,7 +464,10 @@ wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& re
 void Actors::handle_counts(Turn& turn, ProcessId holder, const wire::HandleCounts& counts) {
   for (ActorId id : counts.held)
     if (!graveyard_.find(id)) holds_.hold(holder, id);
+  for (ActorId id : counts.begun)
+    if (id.maker == holder && known(id) == Known::kNo) begun_.insert(id);
   for (ActorId id : counts.dropped) {
+    if (id.maker == holder) begun_.erase(id);
     questions_.unsubscribe(holder, id);
     if (graveyard_.find(id)) continue;  // nobody holds it any more (HC-4)
     if (holds_.drop(holder, id)) release(turn, id);
@@ -680,9 +698,8 @@ void Actors::on_time(Turn& turn) {
     timers_.erase(timers_.begin());
     expired(turn, timer);
   }
-  for (ActorId id : questions_.on_time(turn))
-    buried(turn, {id, 0, {}, {}, {}, true, {DeathCause::kKilled, "it was killed by kill()", {}, 0, 0}, nullptr},
-           Subscribers::kTell);
+  for (ActorId id : questions_.on_time(turn, [this](ActorId actor) { return begun_.contains(actor); }))
+    buried(turn, killed_unknown(id), Subscribers::kTell);
 }
 
 void Actors::expired(Turn& turn, const Timer& timer) {

@@ -42,8 +42,7 @@ void ActorStarts::place(const ActorKey& key) {
   if (!job) return failed(key, make_record(ErrorCode::kRuntimeEnv, "its job is not known here"), true);
   if (spec.isolation == Isolation::kLight) return place_light(key, *job);
   const Workers::Found found = parts_.workers.find_or_fork(*job, sched::worker_kind(job->id, spec.env, start.gpu_ids));
-  if (!found.process)
-    return failed(key, make_record(ErrorCode::kRuntimeEnv, "no worker can be started on node " + node_id_), true);
+  if (!found.process) return no_process(key, job->id);
   found.process->actor = key;
   if (found.idle) construct_in(*found.process, key);
 }
@@ -62,7 +61,7 @@ void ActorStarts::place_light(const ActorKey& key, Job& job) {
   if (best) return construct_in(*best, key);
   if (starting) return;  // hosts_settled comes back to it
   const Workers::Found found = parts_.workers.find_or_fork(job, sched::worker_kind(job.id, {}));
-  if (!found.process) return failed(key, make_record(ErrorCode::kRuntimeEnv, "no process could be started"), true);
+  if (!found.process) return no_process(key, job.id);
   found.process->light_host = true;
   if (found.idle) construct_in(*found.process, key);
 }
@@ -105,6 +104,11 @@ void ActorStarts::hosts_settled(JobId job) {
     if (spec.isolation == Isolation::kLight && spec.job == job && start.admitted) placeable.push_back(key);
   }
   for (const ActorKey& key : placeable) place(key);
+}
+
+void ActorStarts::no_process(const ActorKey& key, JobId job) {
+  if (std::optional<ErrorRecord> why = parts_.workers.hopeless(job)) return failed(key, std::move(*why), false);
+  failed(key, make_record(ErrorCode::kRuntimeEnv, "no worker can be started on node " + node_id_), true);
 }
 
 void ActorStarts::failed(const ActorKey& key, ErrorRecord error, bool retry_elsewhere) {

@@ -2,7 +2,8 @@
 // construction is handed over.
 //
 //   kStartActor --> waits for resources --admitted--> waits for a process --ready--> kActorPlaced, kConstructActor
-//        `-- no room in time, no image, no process --> kStartActorFailed
+//        `-- no room in time, no image, no process --> kStartActorFailed: elsewhere, or again, unless the job's
+//            processes cannot be started at all
 //
 // Thread rule: the loop's thread.
 //
@@ -68,6 +69,7 @@ class ActorStarts {
   void place(const ActorKey& key);
   void place_light(const ActorKey& key, Job& job);
   void construct_in(NodeProcess& process, const ActorKey& key);
+  void no_process(const ActorKey& key, JobId job);
   void failed(const ActorKey& key, ErrorRecord error, bool retry_elsewhere);
   void give_back(const ActorKey& key);
 

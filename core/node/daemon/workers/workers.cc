@@ -102,9 +102,11 @@ void Workers::on_launcher_gone(std::uint32_t launcher, JobId job, const std::str
 void Workers::failed(ProcessId id, const std::string& error, bool environment) {
   NodeProcess* process = parts_.table.find(id);
   if (!process) return;
+  const bool for_actor = process->actor || process->light_host;
+  if (for_actor && parts_.launchers.given_up(process->job)) environment = true;
   const ErrorRecord record = make_record(environment ? ErrorCode::kRuntimeEnv : ErrorCode::kWorkerCrashed,
                                          "a worker could not be started: " + error);
-  if (process->actor || process->light_host) {
+  if (for_actor) {
     events_.actor_failed(*process, record, environment);
   } else {
     if (process->kind.plain()) stock_.failed(process->job);  // nobody may wait for what will not come
@@ -118,6 +120,13 @@ void Workers::failed(ProcessId id, const std::string& error, bool environment) {
   if (process->pid > 0) parts_.ends.kill(*process, {DeathCause::kCrashed, process->reason});
   else parts_.ends.never_was(id);
   parts_.leases.apply();
+}
+
+std::optional<ErrorRecord> Workers::hopeless(JobId job) const {
+  if (!parts_.launchers.given_up(job)) return std::nullopt;
+  std::string why = parts_.launchers.problem(job);
+  if (why.empty()) why = "no worker can be started on node " + node_id_ + "; see logs/ in the session folder";
+  return make_record(ErrorCode::kRuntimeEnv, std::move(why));
 }
 
 void Workers::ready(NodeProcess& process) {

@@ -11,6 +11,7 @@
 //   WK-2  A worker that was asked to retire either ends or refuses, and then is idle again.
 #pragma once
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -32,7 +33,7 @@ class Workers {
   struct Events {
     std::function<void(NodeProcess&)> forked;                 ///< it is in the table, with its channel: watch that
     std::function<void(NodeProcess&)> actor_ready;            ///< it was started for an actor, or as a light host
-    /// The same, but it did not start. `environment`: another node would fail as well.
+    /// The same, but it did not start. `environment`: another node, or the next time, would fail as well.
     std::function<void(NodeProcess&, const ErrorRecord&, bool environment)> actor_failed;
     std::function<void(JobId)> maybe_over;                    ///< something of an ended job is gone
   };
@@ -63,6 +64,8 @@ class Workers {
   };
   Found find_or_fork(Job& job, const sched::WorkerKind& kind);
   void needed(const sched::NeedWorkers& need);
+  /// Why no worker of this job will be started here any more; none: one may be.
+  std::optional<ErrorRecord> hopeless(JobId job) const;
   void ready(NodeProcess& process);
   /// A worker whose Hello was refused, or that could not be forked.
   void failed(ProcessId id, const std::string& error, bool environment);
