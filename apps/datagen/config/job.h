@@ -45,7 +45,7 @@ class Job {
   [[nodiscard]] static troupe::Result<Job> make(const JobConfig& config);
 
   [[nodiscard]] const JobConfig& config() const { return config_; }
-  [[nodiscard]] GeneratorContext context() const { 
+  [[nodiscard]] GeneratorContext context() const {
     return {.seed = config_.seed, .isa = config_.isa, .samples = config_.plan.samples};
   }
   [[nodiscard]] GeneratorOptions& generator() { return *generator_; }

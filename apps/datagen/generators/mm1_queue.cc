@@ -126,7 +126,7 @@ class QueueOptions final : public GeneratorOptions {
     constexpr std::uint64_t kMostRows = 64, kMostCustomers = 4'000'000;
     auto made = make(context);
     if (!made.ok()) return made.error_ptr();
-    const std::uint64_t rows = 
+    const std::uint64_t rows =
         std::min(context.samples, std::clamp<std::uint64_t>(kMostCustomers / settings_.customers, 1, kMostRows));
     double squares = 0, relative = 0;
     (*made)->generate({0, rows}, [&](const Table& table) {
