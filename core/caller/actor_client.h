@@ -7,8 +7,8 @@
 //   CAC-3  An open call keeps the actor's handle.
 //   CAC-8  Once kill() has returned here, or a monitor has told of the death, a new call fails with ActorDiedError,
 //          even while the actor's process has not heard of it.
-//   CAC-10 While its constructor's arguments are awaited the actor is this process's alone: a kill here ends it at
-//          once, and monitors wait here. The head is told that it will come, and keeps what others ask of it.
+//   CAC-10  While its constructor's arguments are awaited the actor is this process's alone: a kill here ends it at
+//           once, and monitors wait here. The head is told that it will come, and keeps what others ask of it.
 // Thread rule: lock held, but for what the last handle's release does.
 #pragma once
 #include <memory>

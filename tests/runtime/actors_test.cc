@@ -103,6 +103,17 @@ int call_many(ActorHandle<Log> log, int from, int n) {
 
 void end_it(const ActorHandle<Log>& actor) { troupe::kill(actor); }
 
+/// Made of an argument.
+class Given {
+ public:
+  explicit Given(int value) : value_(value) {}
+  int value() { return value_; }
+
+ private:
+  int value_;
+};
+int value_of(ActorHandle<Given> given) { return get(given.call<&Given::value>()); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -396,6 +407,21 @@ int main(int argc, char** argv) {
       CHECK_EQ(get(later.call<&Log::add>(1), {.timeout = 30s}), 1);
       CHECK_EQ(get(neighbour.call<&Log::add>(1), {.timeout = 30s}), 1);
       CHECK(rt::eventually([] { return troupe::list_actors({.filter = {{"state", "ALIVE"}}}).size() == 2; }));
+    }},
+    {"CAC-10: an actor whose argument is awaited is no dead one: it is passed on, monitored, called and killed", [] {
+      const rt::Folder folder;
+      const auto make = [&] { return actor<Given>.remote(task<&late>.remote(folder / "gate", 1)); };
+      auto kept = make(), killed = make();
+      auto read = task<&value_of>.remote(kept);
+      auto lives = troupe::monitor(kept), dies = troupe::monitor(killed);
+      auto queued = killed.call<&Given::value>();
+      troupe::kill(killed);
+      CHECK_THROWS(ActorDiedError, get(queued, {.timeout = 30s}));
+      CHECK(get(dies, {.timeout = 30s}).cause == troupe::DeathCause::kKilled);
+      rt::touch(folder / "gate");
+      CHECK_EQ(get(read, {.timeout = 30s}), 1);
+      troupe::kill(kept);
+      CHECK(get(lives, {.timeout = 30s}).cause == troupe::DeathCause::kKilled);
     }},
     {"bad options are typed errors", [] {
       CHECK_THROWS(InvalidArgumentError, actor<Log>.options({.lifetime = troupe::Lifetime::kDetached}).remote());

@@ -146,6 +146,8 @@ def exit_codes():
         check(code == 1 and "out_of_range" in err and "left the driver" in err, f"throw: {code} {err}")
         code, _, err = place.run("throw remote")
         check(code == 1 and "domain_error" in err and "far away" in err and "pid" in err, f"throw remote: {code} {err}")
+        code, _, err = place.run("no workers")
+        check(code == 5, f"an actor of a program that ends before run: {code} {err}")
         code, _, _ = place.run("unfinished")
         check(code == 4, f"unfinished: {code}")
         place.nothing_left("exit codes")

@@ -144,6 +144,13 @@ int driver(std::span<char* const> args) {
       }
     }
   }
+  if (mode == "no workers") {  // as main says
+    try {
+      get(actor<Pet>.remote().call<&Pet::pid>());
+    } catch (const troupe::RuntimeEnvError&) {
+      return 5;
+    }
+  }
   if (mode == "exit inside") ::exit(9);
   if (mode == "_exit inside") { (void)task<&spin>.remote(); get(task<&square>.remote(1)); ::_exit(9); }
   if (mode == "abort") { (void)actor<Pet>.remote(); get(task<&square>.remote(1)); std::abort(); }
@@ -165,6 +172,8 @@ int driver(std::span<char* const> args) {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
+  const char* role = std::getenv("TROUPE_INTERNAL_ROLE");
+  if (mode == "no workers" && role && std::string(role) == "launcher") return 3;  // before run
   if (mode == "twice") {  // run may be called again; refs of the first time are harmless
     troupe::ObjectRef<int> kept;
     Leftovers left;
