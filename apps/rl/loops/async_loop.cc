@@ -31,6 +31,12 @@ bool is_loss(const troupe::Error& error) {
   }
 }
 
+/// Of a fragment's rows, whose report is here: gone, or not here in time, or without room. There will be others.
+bool does_not_come(const troupe::Error& error) {
+  return is_loss(error) || error.code() == troupe::ErrorCode::kObjectStoreFull ||
+         error.code() == troupe::ErrorCode::kDeadlineExceeded;
+}
+
 }  // namespace
 
 AsyncLoop::AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed)
@@ -114,7 +120,7 @@ void AsyncLoop::leave_out_lost_fragments(const troupe::Error& error) {
   std::erase_if(open_.chosen, [](const Fragment& fragment) {
     const auto batch = troupe::try_get(fragment.batch);
     if (!batch.ok() && batch.error().code() == troupe::ErrorCode::kCancelled) batch.error().raise();
-    return !batch.ok() && is_loss(batch.error());
+    return !batch.ok() && does_not_come(batch.error());
   });
   if (open_.chosen.size() == before) error.raise();
   thrown_away_ += static_cast<std::int64_t>(before - open_.chosen.size());

@@ -16,7 +16,7 @@
 namespace troupe::head {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x314c4e4a50525454;  // "TTRPJNL1"
+constexpr std::uint64_t kMagic = 0x324c4e4a50525454;  // "TTRPJNL2": another one with each change of what frames hold
 constexpr std::size_t kIdentityFixed = 8 + 8 + 8 + 4, kRecordFixed = 1 + 8 + 8 + 8, kClusterIdMax = 256;
 
 ErrorPtr failed(const std::string& what, const std::string& path) {
@@ -97,7 +97,7 @@ Result<std::unique_ptr<Journal>> Journal::recover(const std::string& path, std::
 }
 
 Status Journal::read_identity() {
-  const Status broken = make_error<InvalidArgumentError>(path_ + " is not the journal of a head");
+  const Status broken = make_error<InvalidArgumentError>(path_ + " is not the journal of a head, or one of another version");
   std::byte fixed[kIdentityFixed];
   if (!read_at(file_.get(), fixed, sizeof fixed, 0) || load_little<std::uint64_t>(fixed) != kMagic) return broken;
   identity_.seed = load_little<std::uint64_t>(fixed + 8);
