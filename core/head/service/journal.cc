@@ -97,7 +97,8 @@ Result<std::unique_ptr<Journal>> Journal::recover(const std::string& path, std::
 }
 
 Status Journal::read_identity() {
-  const Status broken = make_error<InvalidArgumentError>(path_ + " is not the journal of a head, or one of another version");
+  const Status broken =
+      make_error<InvalidArgumentError>(path_ + " is not the journal of a head, or one of another version");
   std::byte fixed[kIdentityFixed];
   if (!read_at(file_.get(), fixed, sizeof fixed, 0) || load_little<std::uint64_t>(fixed) != kMagic) return broken;
   identity_.seed = load_little<std::uint64_t>(fixed + 8);
