@@ -122,6 +122,19 @@ const detail::ClassOperations with_checkpoint{&destroy, &ref_checkpoint, nullptr
 detail::FunctionNode saved_constructor{detail::FunctionKind::kConstructor, &construct, "[with A = Saved]",
                                        &with_checkpoint};
 
+constexpr ActorId kSaved{kMaker, 3};
+
+/// The actor is there, and keeps its state after each call.
+void construct_saved(Bench& bench, const detail::FunctionNode& constructor) {
+  wire::ConstructActor message;
+  message.spec.id = kSaved;
+  message.spec.constructor = constructor.index;
+  message.spec.max_restarts = 1;
+  message.spec.checkpoint_every = 1ns;
+  bench.notice(wire::Method::kConstructActor, message);
+  bench.do_work();
+}
+
 /// The head has the value of a ref inside a checkpoint as soon as there is one. (A.1)
 TEST(Checkpoint, GoesAgainWhenARefInsideIsReady) {
   detail::freeze_registry();
@@ -130,15 +143,9 @@ TEST(Checkpoint, GoesAgainWhenARefInsideIsReady) {
     CoreLock lock(bench.core);
     the_ref = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
   }
-  wire::ConstructActor message;
-  message.spec.id = {kMaker, 3};
-  message.spec.constructor = saved_constructor.index;
-  message.spec.max_restarts = 1;
-  message.spec.checkpoint_every = 1ns;
-  bench.notice(wire::Method::kConstructActor, message);
-  bench.do_work();
+  construct_saved(bench, saved_constructor);
   bench.advance(1ms);
-  call(bench, kOther, {.call_id = 1, .actor = message.spec.id, .returns = 1, .kind = CallKind::kActorCall});
+  call(bench, kOther, {.call_id = 1, .actor = kSaved, .returns = 1, .kind = CallKind::kActorCall});
   bench.do_work();
   const auto first = bench.take(wire::Method::kCheckpoint).decode<wire::Checkpoint>();
   EXPECT_EQ(first.state.refs.size(), 1u);
@@ -179,18 +186,12 @@ TEST(Checkpoint, OneThatFitsNoMessageLeavesTheOneBeforeIt) {
     named = entry_of(the_ref).id;
     bench.core.objects().complete(entry_of(the_ref), {});
   }
-  wire::ConstructActor message;
-  message.spec.id = {kMaker, 3};
-  message.spec.constructor = large_constructor.index;
-  message.spec.max_restarts = 1;
-  message.spec.checkpoint_every = 1ns;
-  bench.notice(wire::Method::kConstructActor, message);
-  bench.do_work();
+  construct_saved(bench, large_constructor);
   std::uint64_t calls = 0;
   const auto checkpoint_of = [&](std::size_t bytes) {
     state_bytes = bytes;
     bench.advance(1ms);
-    call(bench, kOther, {.call_id = ++calls, .actor = message.spec.id, .returns = 1, .kind = CallKind::kActorCall});
+    call(bench, kOther, {.call_id = ++calls, .actor = kSaved, .returns = 1, .kind = CallKind::kActorCall});
     bench.do_work();
   };
   checkpoint_of(1);
