@@ -89,6 +89,10 @@ class ProgramCase(unittest.TestCase):
         self.assertEqual({f"data/{name}" for name in os.listdir(f"{out}/data") if name not in beside},
                          {record["name"] for record in shown["done"]})
 
+    def committed(self, out):
+        """The names of the shards that the manifest has."""
+        return {record["name"] for record in json.loads(self.datagen("show", out, "--json"))["done"]}
+
     def temporaries(self, out):
         return [f"{folder}/{name}" for folder, _, names in os.walk(out) for name in names if name.endswith(".tmp")]
 
