@@ -105,7 +105,7 @@ std::uint64_t LeaseQueue::renew(std::uint64_t lease_id, ProcessId requester, Tim
   auto it = leases_.find(lease_id);
   if (it == leases_.end() || it->second.requester != requester) return 0;
   worker_blocked(it->second.worker, lease_id, false, now);  // should the worker's own word be behind this one
-  if (resources_.available().cpu < 0) {
+  if (resources_.available().cpu < 0 || others_wait(it->second)) {
     returned(lease_id, now);
     return 0;
   }
@@ -116,6 +116,15 @@ std::uint64_t LeaseQueue::renew(std::uint64_t lease_id, ProcessId requester, Tim
   workers_.lease_renewed(lease.mapped().worker, lease_id, renewed);
   leases_.insert(std::move(lease));
   return renewed;
+}
+
+/// Whether they can use what this lease has is not asked: what ends without need is granted anew at once.
+bool LeaseQueue::others_wait(const Lease& lease) const {
+  if (!actor_waits_.empty()) return true;
+  return std::any_of(requests_.begin(), requests_.end(), [&](const auto& one) {
+    const wire::LeaseWanted& wanted = one.second.wanted;
+    return wanted.wanted > 0 && (wanted.requester != lease.requester || wanted.request_id != lease.request_id);
+  });
 }
 
 void LeaseQueue::refuse(Key key, ErrorRecord error) {
@@ -191,7 +200,7 @@ void LeaseQueue::end_lease(std::uint64_t lease_id, TimePoint now) {
 // -------------------------------------------------------------------------------------------------------------- actors
 
 void LeaseQueue::admit_actor(ActorId actor, std::int32_t restarts, JobId job, const ResourceSet& need, TimePoint now) {
-  actor_waits_.push_back({actor, restarts, job, need, now});
+  actor_waits_.push_back({actor, restarts, job, need, now, true});
   settle(now);
 }
 
@@ -288,10 +297,27 @@ void LeaseQueue::admit_actors() {
   }
 }
 
+bool LeaseQueue::fits_beside_actors(const ResourceSet& need) const {
+  ResourceSet room = resources_.total();
+  for (const auto& [id, actor] : actors_) room.subtract(actor.allocation.amount);
+  return need.fits(room);
+}
+
+/// What is free, less what is kept for actors (LQ-7).
+ResourceSet LeaseQueue::room_for_leases() const {
+  ResourceSet room = resources_.available();
+  for (const ActorWait& wait : actor_waits_)
+    if (wait.keeps_back && fits_beside_actors(wait.need)) room.subtract(wait.need);
+  return room;
+}
+
 void LeaseQueue::place_leases(TimePoint now) {
   Turns turns;
   for (const auto& [key, request] : requests_)
     if (request.wanted.wanted > 0) turns[request.wanted.lease_class.job][request.wanted.requester].push_back(key);
+  for (auto& [job, requesters] : turns)
+    for (auto& [requester, keys] : requesters)
+      std::ranges::stable_sort(keys, {}, [&](Key key) { return requests_.at(key).served; });
   // What did not fit once does not fit later in this pass: amounts only shrink. So whoever fails leaves the round.
   while (!turns.empty()) {
     for (auto it : in_turn(turns, last_job_)) {
@@ -309,6 +335,7 @@ bool LeaseQueue::place_for_job(std::map<ProcessId, std::deque<Key>>& turns, Proc
       turns.erase(it);
       continue;
     }
+    std::ranges::rotate(keys, keys.begin() + 1);
     last = it->first;
     return true;
   }
@@ -320,7 +347,8 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   if (found == requests_.end() || found->second.wanted.wanted == 0) return false;
   Waiting& request = found->second;
   const wire::LeaseWanted& wanted = request.wanted;
-  view_.set_load(options_.node, resources_.available(), 0);
+  const ResourceSet room = room_for_leases();
+  view_.set_load(options_.node, room, 0);
   const bool forwarded = !is_origin(request);
   Decision decision{Decision::Kind::kHere, options_.node, {}};
   if (!forwarded) {
@@ -340,15 +368,17 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   if (decision.kind == Decision::Kind::kWait) return false;
   if (decision.kind == Decision::Kind::kNode && decision.node != options_.node) {
     delegate(request, decision.node, now);
+    request.served = ++turns_;
     return true;
   }
-  std::optional<Allocation> allocation = resources_.take(request.need);
+  std::optional<Allocation> allocation = request.need.fits(room) ? resources_.take(request.need) : std::nullopt;
   if (!allocation) return false;
   WorkerKind kind = worker_kind(wanted.lease_class.job, wanted.lease_class.env, allocation->gpu_ids);
   reservations_.emplace(next_reservation_++, Reservation{key, std::move(*allocation), std::move(kind)});
   request.wanted.wanted--;
   request.reserved++;
   request.since = now;
+  request.served = ++turns_;
   return true;
 }
 
@@ -419,7 +449,7 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
   const std::uint64_t lease_id = next_lease_++;
   const WorkerPool::Leased worker = workers_.lease(id, lease_id);
   const ProcessId requester = request.wanted.requester;
-  leases_[lease_id] = {requester, id, reservation.allocation, false};
+  leases_[lease_id] = {requester, id, request.wanted.request_id, reservation.allocation, false};
   request.reserved--;
   // The origin counts it before the requester, behind it, can have used it up and ask again: that wish would be taken
   // for this.
@@ -453,6 +483,13 @@ void LeaseQueue::forget_guesses(TimePoint now) {
       view_.set_load(node, available, view->pending);
 }
 
+/// LQ-7
+bool LeaseQueue::waits_on(ActorWait& wait, TimePoint now) const {
+  if (now < wait.since + options_.actor_wait) return true;
+  wait.keeps_back = false;
+  return now < wait.since + options_.actor_wait_for_tasks && fits_beside_actors(wait.need);
+}
+
 void LeaseQueue::tick(TimePoint now) {
   forget_guesses(now);  // LQ-6
   give_back_forwarded(now);
@@ -464,7 +501,7 @@ void LeaseQueue::tick(TimePoint now) {
     effects_.push_back(Warn{request.wanted.lease_class.job, request.reason});
   }
   for (auto it = actor_waits_.begin(); it != actor_waits_.end();) {
-    if (now < it->since + options_.actor_wait) {
+    if (waits_on(*it, now)) {
       ++it;
       continue;
     }
@@ -487,7 +524,8 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
     if (!request.warned && !request.reason.empty()) offer(request.since + options_.warn_after);
   }
   if (guessed_at_) offer(*guessed_at_ + options_.guess_life);
-  for (const ActorWait& wait : actor_waits_) offer(wait.since + options_.actor_wait);
+  for (const ActorWait& wait : actor_waits_)
+    offer(wait.since + (wait.keeps_back ? options_.actor_wait : options_.actor_wait_for_tasks));
   return next;
 }
 

@@ -9,8 +9,9 @@
 //                  `--can never run--> refused (hard constraint); larger than any node: waits, with a warning
 //   worker      starting --worker_ready--> idle <--> leased <--> blocked;  an actor's worker leaves by take_worker
 //
-// Order: round robin between jobs, then between the requesters of a job; FIFO within one class of a requester. A class
-// that does not fit holds back nobody else. Actors come before leases.
+// Order: round robin between jobs, then between the requesters of a job, then between the classes of a requester; FIFO
+// within one class. A class that does not fit holds back nobody else. Actors come before leases: what an actor that waits
+// needs is kept for it, for actor_wait, as leases end.
 //
 // Thread rule: one thread at a time. Time is given with each event.
 //
@@ -26,7 +27,10 @@
 //         give_back_after.
 //   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
 //         the node's report not have replaced it: what came and went between two reports is never reported.
-//   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends.
+//   LQ-7  An actor that waits keeps leases from what it needs for actor_wait, unless other actors have that; where only
+//         tasks have it, it waits on for actor_wait_for_tasks, and keeps nothing back.
+//   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends. It ends,
+//         too, when an actor waits, or a request that is not its own: it is their turn.
 //   LQ-9  A hard affinity to a node that the view does not name is refused, and a soft one passes it over, after
 //         unknown_node_wait: whoever asks may have heard of a node before this one's view has. Once for each such node
 //         (SUN-1).
@@ -61,7 +65,8 @@ struct LeaseQueueOptions {
   Duration unknown_node_wait = std::chrono::seconds(1);
   Duration give_back_after = std::chrono::milliseconds(100);
   Duration guess_life = std::chrono::milliseconds(300);
-  Duration actor_wait = std::chrono::milliseconds(500);  ///< then the head may try elsewhere
+  Duration actor_wait = std::chrono::milliseconds(500);  ///< then the head may try elsewhere ...
+  Duration actor_wait_for_tasks = std::chrono::seconds(2);  ///< ... and then where only tasks are in its way (LQ-7)
 };
 
 // ---- effects
@@ -88,7 +93,8 @@ class LeaseQueue {
   // ---- requests
   void wanted(const wire::LeaseWanted& wanted, TimePoint now);
   void returned(std::uint64_t lease_id, TimePoint now);
-  /// A task of this lease had lent its CPUs and is done. The lease's new number when it has them back; else it ends: 0.
+  /// A task of this lease had lent its CPUs and is done, or it has lasted its term. Its new number, or 0: it has ended
+  /// (LQ-8).
   std::uint64_t renew(std::uint64_t lease_id, ProcessId requester, TimePoint now);
   void counted(const wire::LeaseCounted& counted, TimePoint now);
 
@@ -139,15 +145,24 @@ class LeaseQueue {
     std::string reason;
     bool warned = false;
     std::optional<TimePoint> awaits_node_until = {};   ///< LQ-9
+    std::uint64_t served = 0;                          ///< the turn in which it had its last place
   };
   struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; };
   struct Lease {
     ProcessId requester, worker;
+    std::uint64_t request_id = 0;
     Allocation allocation;
     bool cpus_lent = false;
   };
   struct ActorHold { JobId job = 0; Allocation allocation; };
-  struct ActorWait { ActorId actor; std::int32_t restarts = 0; JobId job = 0; ResourceSet need; TimePoint since{}; };
+  struct ActorWait {
+    ActorId actor;
+    std::int32_t restarts = 0;
+    JobId job = 0;
+    ResourceSet need;
+    TimePoint since{};
+    bool keeps_back = true;                            ///< LQ-7
+  };
   using Turns = std::map<JobId, std::map<ProcessId, std::deque<Key>>>;
 
   bool is_origin(const Waiting& request) const { return request.wanted.requester.node == options_.node; }
@@ -169,6 +184,10 @@ class LeaseQueue {
   void forget_if_done(Key key);
   void forget(Key key);
   void end_lease(std::uint64_t lease_id, TimePoint now);
+  bool others_wait(const Lease& lease) const;
+  bool fits_beside_actors(const ResourceSet& need) const;
+  ResourceSet room_for_leases() const;
+  bool waits_on(ActorWait& wait, TimePoint now) const;
   void drop_requester(ProcessId process);
 
   LeaseQueueOptions options_;
@@ -188,6 +207,7 @@ class LeaseQueue {
   JobId last_job_ = 0;
   std::map<JobId, ProcessId> last_requester_;
   std::uint32_t last_spread_ = 0;
+  std::uint64_t turns_ = 0;
   std::uint64_t next_key_ = 1, next_lease_ = 1, next_reservation_ = 1;
   bool suspended_warned_ = false;
   std::vector<LeaseEffect> effects_;

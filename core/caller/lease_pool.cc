@@ -9,6 +9,9 @@ namespace troupe::worker {
 
 namespace {
 constexpr auto kLeaseIdle = std::chrono::milliseconds(10);
+// TS-8. Below the time for which a node keeps an actor that waits (LeaseQueueOptions::actor_wait); a renewal costs a
+// round trip to the daemon.
+constexpr auto kLeaseTerm = std::chrono::milliseconds(200);
 constexpr std::size_t kDepthMax = 512;
 constexpr double kQueueAheadUs = 4000;        // a lease's queue is worth at most about this much time
 constexpr double kShortTaskUs = 1000;
@@ -136,7 +139,7 @@ void LeasePool::on_granted(const wire::LeaseGranted& granted) {
   lease->of = &of;
   lease->shared = granted.shared;
   lease->gpu_ids = granted.gpu_ids;
-  lease->idle_since = runtime_.now();
+  lease->idle_since = lease->since = runtime_.now();
   of.leases.push_back(std::move(lease));
   pump(of);
   start_idle_timer();
@@ -187,7 +190,7 @@ void LeasePool::on_replied(PendingCall& call, const ReplyHead& head) {
   LeaseState* lease = std::exchange(call.lease, nullptr);
   if (!lease) return;
   lease->paused = false;
-  lease->spent |= head.lent != 0;
+  lease->spent |= head.lent != 0 || runtime_.now() - lease->since >= kLeaseTerm;
   lease->sent.remove(call);
   if (lease->sent.empty()) emptied(*lease);
 }
@@ -225,7 +228,7 @@ void LeasePool::renewed(LeaseState& lease, std::uint64_t number) {
   } else {
     lease.id = number;
     lease.spent = false;
-    lease.idle_since = runtime_.now();
+    lease.idle_since = lease.since = runtime_.now();
     start_idle_timer();
   }
   pump(of);

@@ -11,6 +11,8 @@
 //   TS-7  A lease whose CPUs were given to others while a task of it waited gets no further task before its daemon has
 //         said that it has them back (renew); when others have them it is over. What runs beyond the node's CPUs is
 //         only what had waited.
+//   TS-8  The same of a lease that has lasted kLeaseTerm: at the end of what was pushed to it others have their turn,
+//         if anybody waits. A long queue keeps nobody out.
 //   TS-4  A class that no call and no lease is of is forgotten; a lease that is granted for it later is given back at
 //         once.
 // Thread rule: lock held.
@@ -31,9 +33,10 @@ struct LeaseState {
   CallList sent;
   std::vector<int> gpu_ids;
   bool shared = false;                     // tasks that wait live in that worker too (max_suspended_workers)
-  bool spent = false;                      // TS-7: to be renewed when its last call has ended
+  bool spent = false;                      // TS-7, TS-8: to be renewed when its last call has ended
   bool paused = false;                     // its running task waits or takes long: nothing more is pushed
   exec::Deadline idle_since = exec::kNever;
+  exec::Deadline since{};                  // granted, or last renewed
 };
 
 struct ClassState {

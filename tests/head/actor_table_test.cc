@@ -27,8 +27,8 @@ class ActorTableTest : public ::testing::Test {
   }
   ActorRecord& live(ActorId id, ProcessId process) {
     ActorRecord& actor = add(id);
+    actors_.place(actor, process.node);
     actor.phase = Phase::kAlive;
-    actor.node = process.node;
     actors_.host(actor, process, 4711);
     return actor;
   }
@@ -67,8 +67,30 @@ TEST_F(ActorTableTest, ATB1_AProcessListsWhatItHosts) {
   EXPECT_TRUE(actors_.hosts_on(1).empty());
 }
 
+TEST_F(ActorTableTest, ATB3_WhatANodesActorsAskedForIsSummed) {
+  const auto placed = [&](std::uint64_t n, double cpus, std::uint32_t node) -> ActorRecord& {
+    ActorRecord& actor = add(id(n));
+    actor.spec.resources.cpus = cpus;
+    actors_.place(actor, node);
+    return actor;
+  };
+  ActorRecord& first = placed(1, 2, 1);
+  placed(2, 1, 1);
+  placed(3, 0, 2);
+  EXPECT_EQ(actors_.held().at(1).cpu, 3 * sched::kUnit);
+  EXPECT_FALSE(actors_.held().contains(2)) << "it asked for nothing";
+  actors_.place(first, 2);
+  EXPECT_EQ(actors_.held().at(1).cpu, sched::kUnit) << "it moved";
+  EXPECT_EQ(actors_.held().at(2).cpu, 2 * sched::kUnit);
+  actors_.leave(first);
+  actors_.leave(first);
+  EXPECT_FALSE(actors_.held().contains(2));
+  actors_.remove(id(2));
+  EXPECT_TRUE(actors_.held().empty());
+}
+
 TEST_F(ActorTableTest, ATB2_ListsAreInTheOrderOfIds) {
-  for (std::uint64_t n : {9u, 4u, 7u, 1u}) add(id(n)).node = 1;
+  for (std::uint64_t n : {9u, 4u, 7u, 1u}) actors_.place(add(id(n)), 1);
   add(id(5), kJob + 1);
   EXPECT_EQ(actors_.of_job(kJob), (std::vector<ActorId>{id(1), id(4), id(7), id(9)}));
   EXPECT_EQ(actors_.all().size(), 5u);

@@ -69,6 +69,46 @@ TEST_F(PlacementTest, ABusyClusterIsMentionedAfterFiveSeconds) {
   EXPECT_EQ(warnings(), 1u);
 }
 
+/// Tasks have the CPUs: the daemon lets it in ahead of further ones. Left at the head it would wait for a moment
+/// without a task. (AP-4)
+TEST_F(PlacementTest, AP4_AnActorClaimsAPlaceThatOnlyTasksHave) {
+  load(1, 0, 0);
+  const ActorId id = create(3);
+  ASSERT_EQ(starts(1).size(), 1u);
+  EXPECT_EQ(state_.membership().view().find(1)->available.cpu, 0) << "nothing is taken of what is not there";
+  create(3);
+  EXPECT_TRUE(starts(1).empty()) << "the first one will have it";
+  const auto refuse = [&] {
+    notice(daemon_of(1), Method::kStartActorFailed,
+           wire::StartActorFailed{id, 0, error_record(ErrorCode::kInfeasible, "no room"), true});
+  };
+  refuse();
+  pass(100ms);
+  EXPECT_TRUE(starts(1).empty()) << "not all the time";
+  load(1, 4, 1);
+  EXPECT_EQ(starts(1).size(), 1u) << "room is seen at once";
+  EXPECT_EQ(warnings(), 0u);
+}
+
+TEST_F(PlacementTest, AP4_ClaimsAreRepeatedAndTheWaitIsMentioned) {
+  load(1, 0, 0);
+  const ActorId id = create(3);
+  std::size_t claims = 0;
+  for (int i = 0; i < 60; ++i) {
+    for (const auto& start : starts(1)) {
+      ++claims;
+      notice(daemon_of(1), Method::kStartActorFailed,
+             wire::StartActorFailed{start.spec.id, 0, error_record(ErrorCode::kInfeasible, "no room"), true});
+      load(1, 0, claims);
+    }
+    pass(100ms);
+  }
+  EXPECT_EQ(where(driver_, id).state, wire::ActorState::kPending);
+  EXPECT_GT(claims, 3u);
+  EXPECT_LT(claims, 8u) << "250 ms, 500 ms, 1 s, 2 s, 4 s";
+  EXPECT_EQ(warnings(), 1u);
+}
+
 TEST_F(PlacementTest, WhatCanNeverHoldIsInfeasible) {
   wire::ActorSpec actor = spec(driver_, job_);
   actor.scheduling = NodeAffinity{"0123456789abcdef", false};

@@ -595,6 +595,27 @@ TEST(LentCpus, ALeaseThatLentThemGetsNoTaskBeforeItHasThemBack) {
   EXPECT_FALSE(Bench::pending(second));
 }
 
+/// A long queue keeps nobody out: past its term the lease is renewed, which its daemon refuses when others wait. (TS-8)
+TEST(LeaseTerm, ALeaseIsRenewedWhenItHasLastedIt) {
+  Bench bench;
+  std::vector<decltype(bench.submit())> results{bench.submit()};
+  bench.grant(kWorker);
+  for (int i = 0; i < 3; ++i) results.push_back(bench.submit());
+  bench.take(wire::Method::kLeaseWanted);
+  bench.advance(100ms);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 5000);
+  EXPECT_EQ(bench.count(wire::Method::kLeaseRenew), 0u);
+  bench.advance(100ms);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 5000);
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
+  bench.respond(bench.take(wire::Method::kLeaseRenew), wire::LeaseRenewed{99});
+  bench.advance(150ms);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 5000);
+  EXPECT_EQ(bench.count(wire::Method::kLeaseRenew), 0u) << "it lasts anew";
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 5000);
+  for (const auto& result : results) EXPECT_FALSE(Bench::pending(result));
+}
+
 /// Who drops the handle at once, as a task does that returns it, must not take the constructor's arguments with it.
 /// (A.1, KP-4)
 TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {

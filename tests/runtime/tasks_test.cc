@@ -78,6 +78,9 @@ int at_once(const std::vector<std::pair<double, double>>& times) {
   for (auto [when, change] : changes) most = std::max(most, now += change);
   return most;
 }
+struct Whole {  // takes all CPUs
+  int answer() { return 42; }
+};
 bool not_yet(const TaskError& e) { return e.message() == "not yet"; }
 bool throwing_predicate(const TaskError&) { throw 1; }
 
@@ -119,6 +122,19 @@ int main(int argc, char** argv) {
                rt::touch(dir / "gate");
                CHECK_EQ(get(blocks), 1);
              }
+           }},
+          {"a long queue of tasks keeps out neither other tasks nor an actor",
+           [] {
+             std::vector<ObjectRef<std::pair<double, double>>> queue;
+             for (int i = 0; i < 400; ++i) queue.push_back(task<&busy_for_a_while>.remote());
+             // Another class of tasks; one of the same would have its turn behind the queue.
+             auto other = task<&square>.options({.resources = {.memory = 1}}).remote(7);
+             CHECK_EQ(get(other, {.timeout = 30s}), 49);
+             auto whole = troupe::actor<Whole>.options({.resources = {.cpus = 2}}).remote();
+             CHECK_EQ(get(whole.call<&Whole::answer>(), {.timeout = 30s}), 42);
+             CHECK(wait(queue, {.num_returns = queue.size(), .timeout = 0s}).pending.size() > 50);
+             troupe::kill(whole);
+             get(queue, {.timeout = 60s});
            }},
           {"tasks that wait for each other need no more CPUs than there are",
            [] {

@@ -501,5 +501,91 @@ TEST(LeaseQueue, LQ8_ALeaseThatLentItsCpusGoesOnOnlyWithThem) {
   EXPECT_EQ(b.free_cpus(), 1);
 }
 
+/// However long the queue of who holds it: a queue of one's own is no reason to end. (LQ-8, TS-8)
+TEST(LeaseQueue, LQ8_ALeaseEndsAtItsTermWhenOthersWait) {
+  Bench b(1);
+  b.want(kDriver, 1, 50);
+  const auto first = b.granted.at(0).lease;
+  const std::uint64_t number = b.queue.renew(first.lease_id, kDriver, b.now);
+  EXPECT_NE(number, 0u) << "nobody else waits";
+  b.want(kOther, 1, 50);
+  EXPECT_EQ(b.queue.renew(number, kDriver, b.now), 0u);
+  b.collect();
+  ASSERT_EQ(b.granted.size(), 2u);
+  EXPECT_EQ(b.granted[1].requester, kOther);
+  EXPECT_EQ(b.queue.renew(b.granted[1].lease.lease_id, kOther, b.now), 0u);
+  b.collect();
+  ASSERT_EQ(b.granted.size(), 3u);
+  EXPECT_EQ(b.granted[2].requester, kDriver);
+}
+
+TEST(LeaseQueue, LQ8_ALeaseEndsAtItsTermForAnotherClassOfItsOwner) {
+  Bench b(1);
+  b.want(kDriver, 1, 50);
+  b.want(kDriver, 2, 2);
+  std::vector<std::uint64_t> classes;
+  for (int i = 0; i < 5; ++i) {
+    const auto lease = b.granted.back().lease;
+    classes.push_back(lease.request_id);
+    EXPECT_EQ(b.queue.renew(lease.lease_id, kDriver, b.now), i < 4 ? 0u : lease.lease_id + 1);
+    b.collect();
+  }
+  EXPECT_EQ(classes, (std::vector<std::uint64_t>{1, 2, 1, 2, 1})) << "then only one is left";
+}
+
+TEST(LeaseQueue, LQ8_ALeaseEndsAtItsTermWhenAnActorWaits) {
+  Bench b(1);
+  b.want(kDriver, 1, 50);
+  b.queue.admit_actor({kDriver, 7}, 0, 1, ResourceSet::from_map({{"CPU", 1}}), b.now);
+  b.collect();
+  EXPECT_TRUE(b.admitted.empty());
+  EXPECT_EQ(b.queue.renew(b.granted.at(0).lease.lease_id, kDriver, b.now), 0u);
+  b.collect();
+  EXPECT_EQ(b.admitted.size(), 1u);
+  EXPECT_EQ(b.granted.size(), 1u);
+}
+
+TEST(LeaseQueue, LQ7_WhatAnActorWaitsForIsKeptAsLeasesEnd) {
+  Bench b(2);
+  b.want(kDriver, 1, 50);
+  ASSERT_EQ(b.granted.size(), 2u);
+  b.queue.admit_actor({kDriver, 7}, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.give_back(b.granted[0].lease.lease_id);
+  EXPECT_EQ(b.granted.size(), 2u) << "half of what it needs";
+  EXPECT_EQ(b.free_cpus(), 1);
+  b.give_back(b.granted[1].lease.lease_id);
+  EXPECT_EQ(b.admitted.size(), 1u);
+  EXPECT_EQ(b.free_cpus(), 0);
+}
+
+TEST(LeaseQueue, LQ7_NothingIsKeptForLongNorForWhatOtherActorsHave) {
+  Bench b(2);
+  const auto tick = [&](Duration span) {
+    b.now += span;
+    b.queue.tick(b.now);
+    b.collect();
+  };
+  b.want(kDriver, 1, 50);
+  b.queue.admit_actor({kDriver, 7}, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.give_back(b.granted[0].lease.lease_id);
+  EXPECT_EQ(b.granted.size(), 2u);
+  EXPECT_EQ(b.queue.next_deadline(), b.now + 500ms);
+  tick(500ms);
+  EXPECT_EQ(b.granted.size(), 3u) << "tasks go on";
+  EXPECT_TRUE(b.denied.empty()) << "only tasks are in its way";
+  EXPECT_EQ(b.queue.next_deadline(), b.now + 1500ms);
+  tick(1500ms);
+  EXPECT_EQ(b.denied.size(), 1u);
+
+  b.queue.admit_actor({kDriver, 8}, 0, 1, ResourceSet::from_map({{"CPU", 1}}), b.now);
+  b.give_back(b.granted[1].lease.lease_id);
+  ASSERT_EQ(b.admitted.size(), 1u);
+  b.queue.admit_actor({kDriver, 9}, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.give_back(b.granted[2].lease.lease_id);
+  EXPECT_EQ(b.granted.size(), 4u) << "an actor has one of the two";
+  tick(500ms);
+  EXPECT_EQ(b.denied.size(), 2u);
+}
+
 }  // namespace
 }  // namespace troupe::sched

@@ -37,6 +37,17 @@ sched::Decision ActorPlacement::decide(const wire::ActorSpec& spec) const {
   return sched::decide(membership_.view(), request_of(spec), asker_of(spec));
 }
 
+std::uint32_t ActorPlacement::claim(const wire::ActorSpec& spec,
+                                    const std::map<std::uint32_t, sched::ResourceSet>& held) const {
+  sched::ClusterView without_tasks = membership_.view();
+  for (const sched::NodeView& node : membership_.view().nodes()) {
+    sched::ResourceSet room = node.total;
+    if (auto at = held.find(node.node); at != held.end()) room.subtract(at->second);
+    without_tasks.set_load(node.node, std::move(room), 0);
+  }
+  return sched::decide(without_tasks, request_of(spec), asker_of(spec)).node;
+}
+
 void ActorPlacement::wait(const wire::ActorSpec& spec) {
   queue_.push(demand_text(request_of(spec), asker_of(spec)), spec.id);
 }

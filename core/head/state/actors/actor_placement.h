@@ -9,6 +9,8 @@
 //   AP-1  A change that comes while a pass runs makes another pass after it: what fits then is not left waiting.
 //   AP-2  What is placed counts as taken on its node at once (MB-4), and Spread goes on from there.
 //   AP-3  A demand that waits is mentioned once in kWarnAgain, however many actors have it.
+//   AP-4  An actor for which there is no room but for the tasks that run there claims a place: it is sent to such a node,
+//         and waits there ahead of further tasks. Left to wait here it would never see room while tasks queue.
 #pragma once
 #include <functional>
 #include <map>
@@ -33,12 +35,16 @@ class ActorPlacement {
   explicit ActorPlacement(Membership& membership) : membership_(membership) {}
 
   sched::Decision decide(const wire::ActorSpec& spec) const;
+  /// The node whose place it claims (AP-4); `held` is what actors have, by node. 0: none.
+  std::uint32_t claim(const wire::ActorSpec& spec, const std::map<std::uint32_t, sched::ResourceSet>& held) const;
   void wait(const wire::ActorSpec& spec);
   /// The cluster has changed: asks about what waits, the oldest first (PQ-1). An actor that does not wait any more
   /// answers kPlaced. A pass inside of a pass returns at once (AP-1).
   void pass(const std::function<Attempt(ActorId)>& attempt);
   /// Its start is sent to this node.
   void placed(const wire::ActorSpec& spec, std::uint32_t node);
+  /// The same of a claim: nothing of the room that the view shows is taken.
+  void claimed(std::uint32_t node) { membership_.debit(node, {}); }
 
   /// How long it may wait without a word.
   Duration warn_after(const wire::ActorSpec& spec) const;

@@ -1,5 +1,5 @@
 // One actor as the directory knows it: plain data. Its life is the state machine of actors.h; the table that it lies in
-// (actor_table.h) writes `process`, nobody else does.
+// (actor_table.h) writes `process` and `node`, nobody else does.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -25,6 +25,10 @@ struct ActorRecord {
   std::uint32_t last_node = 0;  // where it was last, for messages
   std::int32_t restarts = 0;
   std::uint32_t start_failures = 0;
+  Time waits_since{};           // for a place, since its last life or its creation; zero: it does not wait
+  bool claims = false;          // kStarting: sent to a node whose tasks have what it needs (AP-4)
+  std::uint32_t claims_failed = 0;
+  Time claim_at{};              // kPending: not before
   std::uint64_t stamp = 0;      // of its latest timer that still counts
   RestartHistory history;
   std::unique_ptr<ErrorRecord> last_error;

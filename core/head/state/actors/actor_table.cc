@@ -4,6 +4,13 @@
 #include <utility>
 
 namespace troupe::head {
+namespace {
+
+sched::ResourceSet need_of(const ActorRecord& actor) {
+  return sched::ResourceSet::from(actor.spec.resources, sched::kActorCpus);
+}
+
+}  // namespace
 
 ActorRecord& ActorTable::add(wire::ActorSpec spec) {
   auto& actor = *actors_.emplace(spec.id, std::make_unique<ActorRecord>()).first->second;
@@ -46,10 +53,19 @@ void ActorTable::unlist(const ActorRecord& actor) {
   if (at->second.empty()) hosted_.erase(at);
 }
 
+void ActorTable::place(ActorRecord& actor, std::uint32_t node) {
+  leave(actor);
+  actor.node = actor.last_node = node;
+  if (const sched::ResourceSet need = need_of(actor); !need.empty()) held_[node].add(need);
+}
+
 void ActorTable::leave(ActorRecord& actor) {
   unlist(actor);
   actor.process = {};
-  actor.node = 0;
+  if (auto at = held_.find(std::exchange(actor.node, 0)); at != held_.end()) {
+    at->second.subtract(need_of(actor));
+    if (at->second.empty()) held_.erase(at);
+  }
 }
 
 const std::vector<ActorId>& ActorTable::hosted_by(ProcessId process) const {

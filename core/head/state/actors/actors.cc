@@ -10,6 +10,9 @@
 namespace troupe::head {
 namespace {
 
+/// AP-4. While an actor waits on a node it may keep CPUs from tasks, for half a second (LQ-7): not all the time.
+constexpr Backoff kClaimAgain{.initial = std::chrono::milliseconds(250), .max = std::chrono::seconds(4)};
+
 std::string seconds_text(Duration span) {
   if (span == kForever) return "all time";
   return std::to_string(std::chrono::duration<double>(span).count()).substr(0, 6) + " s";
@@ -139,9 +142,10 @@ void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
 
 void Actors::enqueue(Turn& turn, Actor& actor) {
   actor.phase = Phase::kPending;
-  actor.node = 0;
+  if (actor.waits_since == Time{}) actor.waits_since = turn.now;
   placement_.wait(actor.spec);
-  actor.stamp = arm(turn, placement_.warn_after(actor.spec), TimerKind::kWarn, actor.spec.id);
+  const Time warn_at = actor.waits_since + placement_.warn_after(actor.spec);
+  actor.stamp = arm(turn, std::max(warn_at - turn.now, Duration::zero()), TimerKind::kWarn, actor.spec.id);
   place_waiting(turn);
 }
 
@@ -155,7 +159,11 @@ ActorPlacement::Attempt Actors::try_place(Turn& turn, ActorId id) {
   if (!found || found->phase != Phase::kPending || found->node != 0) return ActorPlacement::Attempt::kPlaced;
   Actor& actor = *found;
   sched::Decision decision = placement_.decide(actor.spec);
-  if (decision.kind == Kind::kWait) return ActorPlacement::Attempt::kNoRoom;
+  actor.claims = decision.kind == Kind::kWait;
+  if (actor.claims) {
+    decision.node = turn.now < actor.claim_at ? 0 : placement_.claim(actor.spec, actors_.held());
+    if (decision.node == 0) return ActorPlacement::Attempt::kNoRoom;
+  }
   if (decision.kind == Kind::kInfeasible) {
     auto error =
         std::make_shared<ErrorRecord>(error_record(ErrorCode::kInfeasible, actor.called() + ": " + decision.reason));
@@ -176,10 +184,11 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
     die(turn, actor, {DeathCause::kNodeDied, "it cannot come back: " + *lost, {}, actor.pid, actor.restarts});
     return;
   }
+  actors_.place(actor, node);
   actor.phase = Phase::kStarting;
-  actor.node = actor.last_node = node;
   actor.stamp = 0;
-  placement_.placed(actor.spec, node);
+  if (actor.claims) placement_.claimed(node);
+  else placement_.placed(actor.spec, node);
   turn.effects.notice(daemon_of(node), wire::Method::kStartActor, std::move(start));
 }
 
@@ -221,7 +230,8 @@ void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
   if (!expected || actor->phase != Phase::kStarting) return kill_stray(turn, report);
   actors_.host(*actor, report.process, report.pid);
   actor->phase = Phase::kAlive;
-  actor->start_failures = 0;
+  actor->start_failures = actor->claims_failed = 0;
+  actor->waits_since = actor->claim_at = {};
   keeping_.started(turn, actor->spec);
   moved(turn, *actor);
   release(turn, report.actor);
@@ -254,11 +264,20 @@ void Actors::on_start_failed(Turn& turn, ProcessId source, const wire::StartActo
   actors_.leave(*actor);
   actor->phase = Phase::kPending;
   if (actor->scoped() && holds_.holders(report.actor) == 0) return release(turn, report.actor);
+  not_started(turn, *actor);
+}
+
+void Actors::not_started(Turn& turn, Actor& actor) {
+  if (actor.claims) {
+    actor.claim_at = turn.now + backoff_delay(kClaimAgain, std::min(actor.claims_failed++, 16u), world_.random.unit());
+    arm(turn, actor.claim_at - turn.now, TimerKind::kClaim, actor.spec.id);
+    return enqueue(turn, actor);
+  }
   // A short pause: the node's own report of what it has left is on its way, and the view is wrong until then.
-  const std::uint32_t failures = std::min(actor->start_failures++, 16u);
+  const std::uint32_t failures = std::min(actor.start_failures++, 16u);
   Duration pause = backoff_delay({.initial = std::chrono::milliseconds(20), .max = std::chrono::seconds(1)}, failures,
                                  world_.random.unit());
-  actor->stamp = arm(turn, pause, TimerKind::kRetry, report.actor);
+  actor.stamp = arm(turn, pause, TimerKind::kRetry, actor.spec.id);
 }
 
 // --------------------------------------------------------------------------------------------------- crash and restart
@@ -298,6 +317,7 @@ void Actors::crash(Turn& turn, Actor& actor, const Crash& crash_info) {
     return;
   }
   actors_.leave(actor);
+  actor.waits_since = {};
   ++actor.restarts;
   actor.phase = Phase::kBackoff;
   actor.revive = false;
@@ -703,6 +723,7 @@ void Actors::on_time(Turn& turn) {
 }
 
 void Actors::expired(Turn& turn, const Timer& timer) {
+  if (timer.kind == TimerKind::kClaim) return place_waiting(turn);
   Actor* actor = actors_.find(timer.actor);
   if (!actor || actor->stamp != timer.stamp) return;
   if (timer.kind == TimerKind::kRetry) {

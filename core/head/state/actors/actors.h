@@ -134,7 +134,7 @@ class Actors {
     std::string reason;
     std::vector<std::string> log_tail;
   };
-  enum class TimerKind : std::uint8_t { kRetry, kWarn, kKillOverdue };
+  enum class TimerKind : std::uint8_t { kRetry, kWarn, kClaim, kKillOverdue };
   struct Timer { TimerKind kind; ActorId actor; std::uint64_t stamp = 0; };
   enum class Known { kNo, kRecord, kLight, kDead };
 
@@ -148,6 +148,7 @@ class Actors {
   void enqueue(Turn& turn, Actor& actor);
   ActorPlacement::Attempt try_place(Turn& turn, ActorId id);
   void start_on(Turn& turn, Actor& actor, std::uint32_t node);
+  void not_started(Turn& turn, Actor& actor);
   void warn_waiting(Turn& turn, const Actor& actor);
   void kill_stray(Turn& turn, const wire::ActorStarted& report);
 
