@@ -1,4 +1,4 @@
-// Placement by itself: lines, passes, what is mentioned (AP-1 to AP-3). Through the head: placement_test.cc.
+// Placement by itself: lines, passes, what is mentioned (AP-1 to AP-4). Through the head: placement_test.cc.
 #include "core/head/state/actors/actor_placement.h"
 
 #include <gtest/gtest.h>
@@ -92,6 +92,25 @@ TEST_F(ActorPlacementTest, AP3_ADemandIsMentionedOnceAndAgainMuchLater) {
   EXPECT_TRUE(placement_.why_waiting(1h, spec(5)));
   EXPECT_FALSE(placement_.why_waiting(1h + kWarnAgain - 1ns, spec(4)));
   EXPECT_TRUE(placement_.why_waiting(1h + kWarnAgain, spec(4)));
+}
+
+TEST_F(ActorPlacementTest, AP4_AClaimGoesWhereItWouldFitWithoutTasks) {
+  const std::uint32_t a = join(2), b = join(4);
+  placement_.placed(spec(2), a);  // as a view does that is full of tasks
+  placement_.placed(spec(4), b);
+  std::map<std::uint32_t, sched::ResourceSet> held;
+  EXPECT_EQ(placement_.claim(1h, spec(4), held), b);
+  EXPECT_EQ(placement_.claim(1h, spec(8), held), 0u);
+  held[b].cpu = sched::kUnit;
+  EXPECT_EQ(placement_.claim(1h, spec(4), held), 0u) << "an actor has one of the four";
+  EXPECT_EQ(placement_.claim(1h, spec(3), held), b);
+  const auto rest = placement_.claim_refused(1h, b, 0.5);
+  EXPECT_EQ(placement_.claim(1h + rest - 1ns, spec(3), held), 0u);
+  EXPECT_EQ(placement_.claim(1h, spec(2), held), a) << "another node may have it";
+  EXPECT_EQ(placement_.claim(1h + rest, spec(3), held), b);
+  EXPECT_GT(placement_.claim_refused(2h, b, 0.5), rest) << "a longer one each time";
+  placement_.claim_kept(b);
+  EXPECT_EQ(placement_.claim_refused(3h, b, 0.5), rest);
 }
 
 TEST_F(ActorPlacementTest, WhatNoNodeCanHoldIsMentionedSooner) {

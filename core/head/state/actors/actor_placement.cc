@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include "core/base/backoff.h"
+
 namespace troupe::head {
 namespace {
 
@@ -37,15 +39,25 @@ sched::Decision ActorPlacement::decide(const wire::ActorSpec& spec) const {
   return sched::decide(membership_.view(), request_of(spec), asker_of(spec));
 }
 
-std::uint32_t ActorPlacement::claim(const wire::ActorSpec& spec,
+std::uint32_t ActorPlacement::claim(Time now, const wire::ActorSpec& spec,
                                     const std::map<std::uint32_t, sched::ResourceSet>& held) const {
   sched::ClusterView without_tasks = membership_.view();
   for (const sched::NodeView& node : membership_.view().nodes()) {
+    auto refused = refusals_.find(node.node);
+    if (refused != refusals_.end() && now < refused->second.until) continue;
     sched::ResourceSet room = node.total;
     if (auto at = held.find(node.node); at != held.end()) room.subtract(at->second);
     without_tasks.set_load(node.node, std::move(room), 0);
   }
   return sched::decide(without_tasks, request_of(spec), asker_of(spec)).node;
+}
+
+Duration ActorPlacement::claim_refused(Time now, std::uint32_t node, double chance) {
+  std::erase_if(refusals_, [&](const auto& one) { return !membership_.alive(one.first); });
+  Refusals& refusals = refusals_[node];
+  const Duration pause = backoff_delay(kClaimAgain, std::min(refusals.count++, 16u), chance);
+  refusals.until = now + pause;
+  return pause;
 }
 
 void ActorPlacement::wait(const wire::ActorSpec& spec) {

@@ -10,7 +10,8 @@
 //   AP-2  What is placed counts as taken on its node at once (MB-4), and Spread goes on from there.
 //   AP-3  A demand that waits is mentioned once in kWarnAgain, however many actors have it.
 //   AP-4  An actor for which there is no room but for the tasks that run there claims a place: it is sent to such a node,
-//         and waits there ahead of further tasks. Left to wait here it would never see room while tasks queue.
+//         and waits there ahead of further tasks. Left to wait here it would never see room while tasks queue. A node that
+//         has refused one has a rest before the next one, whoever claims: kClaimAgain.
 #pragma once
 #include <functional>
 #include <map>
@@ -26,6 +27,8 @@ namespace troupe::head {
 
 inline constexpr Duration kWarnTooLarge = std::chrono::seconds(1);   ///< no node is large enough
 inline constexpr Duration kWarnBusy = std::chrono::seconds(5);       ///< no node has it free
+/// While an actor waits on a node it may keep CPUs from tasks, for half a second (LQ-7): not all the time.
+inline constexpr Backoff kClaimAgain{.initial = std::chrono::milliseconds(250), .max = std::chrono::seconds(4)};
 inline constexpr Duration kWarnAgain = std::chrono::seconds(60);     ///< the same demand is not mentioned again before
 
 class ActorPlacement {
@@ -36,7 +39,8 @@ class ActorPlacement {
 
   sched::Decision decide(const wire::ActorSpec& spec) const;
   /// The node whose place it claims (AP-4); `held` is what actors have, by node. 0: none.
-  std::uint32_t claim(const wire::ActorSpec& spec, const std::map<std::uint32_t, sched::ResourceSet>& held) const;
+  std::uint32_t claim(Time now, const wire::ActorSpec& spec,
+                      const std::map<std::uint32_t, sched::ResourceSet>& held) const;
   void wait(const wire::ActorSpec& spec);
   /// The cluster has changed: asks about what waits, the oldest first (PQ-1). An actor that does not wait any more
   /// answers kPlaced. A pass inside of a pass returns at once (AP-1).
@@ -45,6 +49,9 @@ class ActorPlacement {
   void placed(const wire::ActorSpec& spec, std::uint32_t node);
   /// The same of a claim: nothing of the room that the view shows is taken.
   void claimed(std::uint32_t node) { membership_.debit(node, {}); }
+  void claim_kept(std::uint32_t node) { refusals_.erase(node); }
+  /// How long nobody claims a place on this node; `chance` is uniform in [0, 1).
+  Duration claim_refused(Time now, std::uint32_t node, double chance);
 
   /// How long it may wait without a word.
   Duration warn_after(const wire::ActorSpec& spec) const;
@@ -52,11 +59,14 @@ class ActorPlacement {
   std::optional<std::string> why_waiting(Time now, const wire::ActorSpec& spec);
 
  private:
+  struct Refusals { std::uint32_t count = 0; Time until{}; };
+
   sched::Asker asker_of(const wire::ActorSpec& spec) const;
 
   Membership& membership_;
   PlacementQueue queue_;
   std::map<std::string, Time> warned_;  // by demand
+  std::map<std::uint32_t, Refusals> refusals_;  // by node
   std::uint32_t last_spread_ = 0;
   bool passing_ = false, again_ = false;
 };

@@ -27,8 +27,6 @@ struct ActorRecord {
   std::uint32_t start_failures = 0;
   Time waits_since{};           // for a place, since its last life or its creation; zero: it does not wait
   bool claims = false;          // kStarting: sent to a node whose tasks have what it needs (AP-4)
-  std::uint32_t claims_failed = 0;
-  Time claim_at{};              // kPending: not before
   std::uint64_t stamp = 0;      // of its latest timer that still counts
   RestartHistory history;
   std::unique_ptr<ErrorRecord> last_error;

@@ -10,9 +10,6 @@
 namespace troupe::head {
 namespace {
 
-/// AP-4. While an actor waits on a node it may keep CPUs from tasks, for half a second (LQ-7): not all the time.
-constexpr Backoff kClaimAgain{.initial = std::chrono::milliseconds(250), .max = std::chrono::seconds(4)};
-
 std::string seconds_text(Duration span) {
   if (span == kForever) return "all time";
   return std::to_string(std::chrono::duration<double>(span).count()).substr(0, 6) + " s";
@@ -161,7 +158,7 @@ ActorPlacement::Attempt Actors::try_place(Turn& turn, ActorId id) {
   sched::Decision decision = placement_.decide(actor.spec);
   actor.claims = decision.kind == Kind::kWait;
   if (actor.claims) {
-    decision.node = turn.now < actor.claim_at ? 0 : placement_.claim(actor.spec, actors_.held());
+    decision.node = placement_.claim(turn.now, actor.spec, actors_.held());
     if (decision.node == 0) return ActorPlacement::Attempt::kNoRoom;
   }
   if (decision.kind == Kind::kInfeasible) {
@@ -230,8 +227,9 @@ void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
   if (!expected || actor->phase != Phase::kStarting) return kill_stray(turn, report);
   actors_.host(*actor, report.process, report.pid);
   actor->phase = Phase::kAlive;
-  actor->start_failures = actor->claims_failed = 0;
-  actor->waits_since = actor->claim_at = {};
+  actor->start_failures = 0;
+  actor->waits_since = {};
+  if (actor->claims) placement_.claim_kept(actor->node);
   keeping_.started(turn, actor->spec);
   moved(turn, *actor);
   release(turn, report.actor);
@@ -261,23 +259,19 @@ void Actors::on_start_failed(Turn& turn, ProcessId source, const wire::StartActo
     die(turn, *actor, std::move(death), std::make_shared<ErrorRecord>(report.error));
     return;
   }
+  if (actor->claims) {
+    const Duration pause = placement_.claim_refused(turn.now, actor->node, world_.random.unit());
+    arm(turn, pause, TimerKind::kClaim, report.actor);
+  }
   actors_.leave(*actor);
   actor->phase = Phase::kPending;
   if (actor->scoped() && holds_.holders(report.actor) == 0) return release(turn, report.actor);
-  not_started(turn, *actor);
-}
-
-void Actors::not_started(Turn& turn, Actor& actor) {
-  if (actor.claims) {
-    actor.claim_at = turn.now + backoff_delay(kClaimAgain, std::min(actor.claims_failed++, 16u), world_.random.unit());
-    arm(turn, actor.claim_at - turn.now, TimerKind::kClaim, actor.spec.id);
-    return enqueue(turn, actor);
-  }
+  if (actor->claims) return enqueue(turn, *actor);
   // A short pause: the node's own report of what it has left is on its way, and the view is wrong until then.
-  const std::uint32_t failures = std::min(actor.start_failures++, 16u);
+  const std::uint32_t failures = std::min(actor->start_failures++, 16u);
   Duration pause = backoff_delay({.initial = std::chrono::milliseconds(20), .max = std::chrono::seconds(1)}, failures,
                                  world_.random.unit());
-  actor.stamp = arm(turn, pause, TimerKind::kRetry, actor.spec.id);
+  actor->stamp = arm(turn, pause, TimerKind::kRetry, report.actor);
 }
 
 // --------------------------------------------------------------------------------------------------- crash and restart

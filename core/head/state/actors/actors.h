@@ -148,7 +148,6 @@ class Actors {
   void enqueue(Turn& turn, Actor& actor);
   ActorPlacement::Attempt try_place(Turn& turn, ActorId id);
   void start_on(Turn& turn, Actor& actor, std::uint32_t node);
-  void not_started(Turn& turn, Actor& actor);
   void warn_waiting(Turn& turn, const Actor& actor);
   void kill_stray(Turn& turn, const wire::ActorStarted& report);
 
