@@ -13,7 +13,8 @@
 //   SI-2  A request of a living process is answered exactly once; at the end none is left but monitors of living
 //         actors.
 //   SI-3  A dead actor never comes back: neither in the directory nor for a subscriber; its restarts never fall.
-//   SI-4  The head never sends a node more than it has (in runs without tasks); no node reports more than its total.
+//   SI-4  The head never sends a node more than it has (in runs without tasks), but for claims (AP-4); no node reports
+//         more than its total.
 //   SI-5  Monitors hear of a death once, with a message.
 //   SI-6  At rest: the head's count of holders is the truth; no scoped actor lives without holders; nothing waits for a
 //         place that is free; every daemon's view is the head's; processes of ended jobs are gone, but for what

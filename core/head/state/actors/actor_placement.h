@@ -47,8 +47,6 @@ class ActorPlacement {
   void pass(const std::function<Attempt(ActorId)>& attempt);
   /// Its start is sent to this node.
   void placed(const wire::ActorSpec& spec, std::uint32_t node);
-  /// The same of a claim: nothing of the room that the view shows is taken.
-  void claimed(std::uint32_t node) { membership_.debit(node, {}); }
   void claim_kept(std::uint32_t node) { refusals_.erase(node); }
   /// How long nobody claims a place on this node; `chance` is uniform in [0, 1).
   Duration claim_refused(Time now, std::uint32_t node, double chance);

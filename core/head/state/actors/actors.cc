@@ -184,8 +184,7 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
   actors_.place(actor, node);
   actor.phase = Phase::kStarting;
   actor.stamp = 0;
-  if (actor.claims) placement_.claimed(node);
-  else placement_.placed(actor.spec, node);
+  placement_.placed(actor.spec, node);
   turn.effects.notice(daemon_of(node), wire::Method::kStartActor, std::move(start));
 }
 
@@ -695,6 +694,11 @@ std::optional<wire::ActorState> Actors::state_of(ActorId id) const {
   if (const Actor* actor = actors_.find(id)) return actor->location(world_.membership).state;
   if (light_.find(id)) return wire::ActorState::kAlive;
   return graveyard_.find(id) ? std::optional(wire::ActorState::kDead) : std::nullopt;
+}
+
+bool Actors::starts_in_room(ActorId id) const {
+  const Actor* actor = actors_.find(id);
+  return actor && actor->phase == Phase::kStarting && !actor->claims;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- time
