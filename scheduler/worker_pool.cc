@@ -161,6 +161,7 @@ std::string WorkerPool::audit(const std::set<std::uint64_t>& leases) const {
   for (const auto& [id, worker] : workers_) {
     blocked += worker.blocked;
     if (worker.idle && !worker.leases.empty()) return "WPL-1: a worker is idle and leased";
+    if (!worker.idle && !worker.ending && worker.leases.empty()) return "WPL-1: a worker is neither idle nor leased";
     for (std::uint64_t lease : worker.leases)
       if (!leases.contains(lease)) return "WPL-1: a worker has a lease that is gone";
     for (std::uint64_t lease : worker.waiting)

@@ -31,6 +31,7 @@
 //         shared (HO-1, LQ-2). What a process does at one moment ends: one that goes round then ends the simulator.
 //   CI-13  Memory that somebody of its node was given stays what it was, and is lost to nobody there, also while the
 //         daemon stands still with it doomed (OB-1, OB-2).
+//   CI-14 The books of each node's lease queue are right (LQ-1, LQ-3).
 #pragma once
 #include <deque>
 #include <map>
@@ -281,6 +282,7 @@ class CoreWorld {
   // cores_invariants.cc
   void check(SimProcess& process);
   void check_held();
+  void check_leases();
   void check_settled(const SimProcess& process, const troupe::detail::ObjectBase& object);
   void check_rest();
   void check_empty();

@@ -1,4 +1,4 @@
-// The truth of the cores' world against what the cores believe: CI-1 to CI-7, CI-9 to CI-13 of cores.h.
+// The truth of the cores' world against what the cores believe: CI-1 to CI-7, CI-9 to CI-14 of cores.h.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +22,14 @@ void CoreWorld::check(SimProcess& process) {
   for (const auto& run : process.runs)
     for (const auto& ref : run->refs) check_settled(process, *ref);
   if (steps_ % 8 == 0) check_held();
+  if (steps_ % 16 == 0) check_leases();
+}
+
+void CoreWorld::check_leases() {
+  for (auto& [number, node] : nodes_)
+    if (node->alive)
+      if (const std::string wrong = node->leases->audit(); !wrong.empty())
+        return broken("CI-14: node " + std::to_string(number) + ": " + wrong);
 }
 
 void CoreWorld::check_held() {
