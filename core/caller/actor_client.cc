@@ -50,14 +50,16 @@ void ActorClient::creating() {
 }
 
 void ActorClient::go_ahead() {
-  held_back_ = false;
-  for (const auto& ref : std::exchange(monitors_, {})) ask_for_death(ref);
+  const auto before = std::exchange(before_head_, nullptr);
+  if (!before) return;
+  for (const auto& ref : before->monitors) ask_for_death(ref);
 }
 
 void ActorClient::give_up(DeathCause cause, const ErrorPtr& why) {
-  held_back_ = false;
-  never_made_ = ActorDeath{.cause = cause, .message = why->message(), .node = {}};
-  for (const auto& ref : std::exchange(monitors_, {})) tell_death(ref, *never_made_);
+  if (!before_head_) hold_back();
+  const ActorDeath death{.cause = cause, .message = why->message(), .node = {}};
+  before_head_->never_made = death;
+  for (const auto& ref : std::exchange(before_head_->monitors, {})) tell_death(ref, death);
   die(why);
 }
 
@@ -241,8 +243,8 @@ void ActorClient::is_constructed() {
 
 detail::ObjectPtr ActorClient::monitor() {
   const detail::ObjectPtr ref = detail::ObjectPtr::adopt(owner().objects().make_owned());
-  if (never_made_) tell_death(ref, *never_made_);
-  else if (held_back_) monitors_.push_back(ref);
+  if (before_head_ && before_head_->never_made) tell_death(ref, *before_head_->never_made);
+  else if (before_head_) before_head_->monitors.push_back(ref);
   else ask_for_death(ref);
   return ref;
 }
@@ -382,7 +384,8 @@ void ActorClient::die(const ErrorPtr& why) {
 void ActorClient::clear(const ErrorPtr& why) {
   life_.stop_waiting();
   life_.process_is_over();
-  for (const auto& ref : std::exchange(monitors_, {})) owner().objects().fail(entry_of(ref), why);
+  if (before_head_)
+    for (const auto& ref : std::exchange(before_head_->monitors, {})) owner().objects().fail(entry_of(ref), why);
   die(why);
 }
 

@@ -68,8 +68,8 @@ class ActorClient final : public detail::HandleBase {
   /// The head is to be asked to create it, as soon as its arguments are there.
   void creating();
   /// They are not there yet. (CAC-10)
-  void hold_back() { held_back_ = true; }
-  bool held_back() const { return held_back_; }
+  void hold_back() { before_head_ = std::make_unique<BeforeHead>(); }
+  bool held_back() const { return before_head_ && !before_head_->never_made; }
   /// The head has been asked: so it is for whoever monitors it.
   void go_ahead();
   /// The head will not be asked, or has not heard of it: monitors hear of that as of a death.
@@ -121,6 +121,12 @@ class ActorClient final : public detail::HandleBase {
   void last_released() noexcept override { home_.drop(*this); }
 
  private:
+  /// CAC-10. Few have it: it is apart so that handles stay small.
+  struct BeforeHead {
+    std::vector<detail::ObjectPtr> monitors;
+    std::optional<ActorDeath> never_made;
+  };
+
   Owner& owner() { return home_.parts().owner; }
   CallTable& table() { return home_.parts().calls; }
   ActorEnd end_by(const ErrorPtr& why) const { return {id(), desc_.class_name, why, life_.ever_alive()}; }
@@ -148,9 +154,7 @@ class ActorClient final : public detail::HandleBase {
   HeldHandle held_;
   wire::HandleDesc desc_;
   std::vector<ObjectEntryPtr> ready_refs_;
-  std::vector<detail::ObjectPtr> monitors_;   // CAC-10
-  std::optional<ActorDeath> never_made_;
-  bool held_back_ = false;
+  std::unique_ptr<BeforeHead> before_head_;
   std::shared_ptr<Outgoing> keep_arguments_;  // the creator pins what the constructor's arguments name
   std::size_t open_ = 0;                      // calls of this process that have not ended
   int lookups_ = 0;

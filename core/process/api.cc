@@ -186,6 +186,9 @@ class ListWait {
   std::vector<std::uint32_t> run() {
     std::vector<std::uint32_t> found = ready();
     if (found.size() >= options_.num_returns) return found;
+    // Only now: what is ready is read like that of a run that is over, and a list is walked with each wait for it.
+    for (std::size_t i = 0; i < count_; ++i)
+      if ((*objects_[i])->state() == ObjectBase::kPending) (void)running_core_of(entry_of(*objects_[i]));
     exec::Waiter waiter(core_);
     WaitScope scope(core_, waiter);
     const exec::Deadline deadline = exec::deadline_after(options_.timeout);
@@ -288,7 +291,7 @@ std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t
 }
 
 void check_distinct(Core& core, const ObjectPtr* const* objects, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) (void)running_core_of(entry_of(checked(*objects[i])));
+  for (std::size_t i = 0; i < count; ++i) (void)checked(*objects[i]);
   {
     CoreLock lock(core);
     const std::uint32_t mark = core.objects().next_mark();
