@@ -335,7 +335,8 @@ bool LeaseQueue::place_for_job(std::map<ProcessId, std::deque<Key>>& turns, Proc
       turns.erase(it);
       continue;
     }
-    std::ranges::rotate(keys, keys.begin() + 1);
+    keys.push_back(keys.front());  // the next class of this requester
+    keys.pop_front();
     last = it->first;
     return true;
   }
