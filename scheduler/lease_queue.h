@@ -10,8 +10,8 @@
 //   worker      starting --worker_ready--> idle <--> leased <--> blocked;  an actor's worker leaves by take_worker
 //
 // Order: round robin between jobs, then between the requesters of a job, then between the classes of a requester; FIFO
-// within one class. A class that does not fit holds back nobody else. Actors come before leases: what an actor that waits
-// needs is kept for it, for actor_wait, as leases end.
+// within one class. A class that does not fit holds back nobody else. Actors come before leases: what an actor that
+// waits needs is kept for it, for actor_wait, as leases end.
 //
 // Thread rule: one thread at a time. Time is given with each event.
 //
@@ -29,8 +29,8 @@
 //         the node's report not have replaced it: what came and went between two reports is never reported.
 //   LQ-7  An actor that waits keeps leases from what it needs for actor_wait, unless other actors have that; where only
 //         tasks have it, it waits on for actor_wait_for_tasks, and keeps nothing back.
-//   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends. It ends,
-//         too, when an actor waits, or a request that is not its own: it is their turn.
+//   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends. It also
+//         ends when an actor waits, or a request that is not its own: it is their turn.
 //   LQ-9  A hard affinity to a node that the view does not name is refused, and a soft one passes it over, after
 //         unknown_node_wait: whoever asks may have heard of a node before this one's view has. Once for each such node
 //         (SUN-1).

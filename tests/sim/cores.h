@@ -31,7 +31,7 @@
 //         shared (HO-1, LQ-2). What a process does at one moment ends: one that goes round then ends the simulator.
 //   CI-13  Memory that somebody of its node was given stays what it was, and is lost to nobody there, also while the
 //         daemon stands still with it doomed (OB-1, OB-2).
-//   CI-14 The books of each node's lease queue are right (LQ-1, LQ-3).
+//   CI-14  The books of each node's lease queue are right (LQ-1, LQ-3).
 #pragma once
 #include <deque>
 #include <map>

@@ -9,9 +9,9 @@
 //   AP-1  A change that comes while a pass runs makes another pass after it: what fits then is not left waiting.
 //   AP-2  What is placed counts as taken on its node at once (MB-4), and Spread goes on from there.
 //   AP-3  A demand that waits is mentioned once in kWarnAgain, however many actors have it.
-//   AP-4  An actor for which there is no room but for the tasks that run there claims a place: it is sent to such a node,
-//         and waits there ahead of further tasks. Left to wait here it would never see room while tasks queue. A node that
-//         has refused one has a rest before the next one, whoever claims: kClaimAgain.
+//   AP-4  An actor for which there is no room but for the tasks that run there claims a place: it is sent to such a
+//         node, and waits there ahead of further tasks. Left to wait here it would never see room while tasks queue. A
+//         node that has refused one has a rest before the next one, whoever claims: kClaimAgain.
 #pragma once
 #include <functional>
 #include <map>
