@@ -265,9 +265,9 @@ class Soak:
             else:
                 since = self.run_to_end("work", number, tag)
             took = self.nothing_left(f"driver {number}{' (killed)' if number in kills else ''}", tag, before, since)
-            if number + 1 == min(WARM, max(1, count // 2)):
-                warm = (number, self.memory(), self.remembered())
             self.wait_for_quiet()
+            if number + 1 == min(WARM, max(1, count // 2)):  # quiet, as at the end: the head may be behind
+                warm = (number, self.memory(), self.remembered())
             sizes = ", ".join(f"{self.servers[pid]} {private_kb(pid)} KiB {len(descriptors(pid))} fds"
                               for pid in self.servers if os.path.exists(f"/proc/{pid}"))
             print(
