@@ -4,8 +4,8 @@
 //
 // Invariants
 //   ATB-1  hosted_by(process) lists exactly the records whose `process` it is, in the order in which they came there.
-//   ATB-3  held() is the sum of what the records with a `node` asked for, by that node.
 //   ATB-2  What is listed for a decision is in the order of ids: the order of a hash table is no order for a replay.
+//   ATB-3  held() is the sum of what the records with a `node` asked for, by that node.
 #pragma once
 #include <map>
 #include <memory>
