@@ -324,6 +324,8 @@ class RlTest(ProgramTest):
                                  ((f"{self.root}/whole/policy.bin",), "not a file of demonstrations")):
             _, err = self.train(1, "e", *imitate, *arguments)
             self.assertIn(wrong, err)
+        for flag in ("--stop-when-solved", "--keep-going"):  # it plays no episodes while it learns
+            self.assertIn("'stop_when_solved' means nothing to bc", self.train(2, "e", *imitate, "x", flag)[1])
         _, err = self.train(1, "e", "--algo", "bc")
         self.assertIn("rl collect", err)
 

@@ -151,6 +151,28 @@ class SeedsTest(unittest.TestCase):
                 self.assertEqual(json.load(file)["steps"], 128)
             self.assertTrue(os.path.exists(f"{self.root}/o/seed-{seed}/checkpoint.bin"))
 
+    def test_a_python_that_a_folder_or_a_file_names_is_asked_about_and_what_was_typed_is_not(self):
+        """RCL-3."""
+        os.makedirs(f"{self.root}/open")
+        os.chmod(f"{self.root}/open", 0o777)
+        python, mark = f"{self.root}/open/python3", f"{self.root}/was-run"
+        with open(python, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\ntouch {mark}\nexit 3\n")
+        os.chmod(python, 0o755)
+        self.train(3, *self.PPO, "--seeds", "1", "--python", python, "--out", "o")  # the environment needs none
+        for env in ("CartPole-v1", "gym:CartPole-v1"):
+            kept = self.read("o/config.yaml").decode().replace("env: CartPole-v1", f"env: {env}")
+            self.assertIn(f"env: {env}\n", kept)
+            for path in ("o/config.yaml", "mine.yaml"):
+                with open(f"{self.root}/{path}", "w", encoding="utf-8") as file:
+                    file.write(kept)
+            for arguments in (("--seeds", "1", "--resume", "o"), ("--config", "mine.yaml"),
+                              ("--config", "mine.yaml", "--resume", "o/seed-1/checkpoint.bin")):
+                _, err = self.train(1 if arguments[-1].endswith(".bin") else 2, *arguments)
+                self.assertIn("which is not run", err)
+                self.assertIn("--python", err)
+        self.assertFalse(os.path.exists(mark))
+
     def test_wrong_usage(self):
         for arguments, wrong in ((("--seeds", "2", "--checkpoint", "c"), "no --checkpoint"),
                                  (("--parallel", "2"), "--parallel is for --seeds"),

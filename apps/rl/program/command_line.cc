@@ -193,6 +193,15 @@ void add_below(const boost::json::object& values, boost::json::object& given) {
     if (!given.contains(name)) given[name] = value;
 }
 
+/// RCL-3.
+troupe::Status check_named(const boost::json::object& typed, EnvSetup& env) {
+  env.working_folder = typed_modules(env, typed);
+  if (typed.contains("python")) return {};
+  const troupe::Status trusted = check_programs(env);
+  if (trusted.ok() || trusted.error().code() != troupe::ErrorCode::kInvalidArgument) return trusted;
+  return troupe::InvalidArgumentError(trusted.error().message() + "; or name one with --python");
+}
+
 /// Of several seeds: those that an earlier --seeds has begun go on in its folder.
 troupe::Status complete_seeds(bool out_given, TrainCommand& train) {
   if (!train.checkpoint.empty())
@@ -215,6 +224,7 @@ troupe::Status complete_seeds(bool out_given, TrainCommand& train) {
 
 /// The preset and --config, below the flags, and all of it checked.
 troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
+  train.typed = train.given;
   if (!flags.config.empty()) {
     const auto read = read_yaml(flags.config);
     if (!read.ok()) return read.error_ptr();
@@ -226,6 +236,7 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
     const auto read = preset(flags.preset);
     if (!read.ok()) return read.error_ptr();
     add_below(*read, train.given);
+    add_below(*read, train.typed);  // a preset is the program's own
   }
   if (train.seeds > 0) {
     if (troupe::Status status = complete_seeds(flags.out_given, train); !status.ok()) return status;
@@ -236,7 +247,7 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
   auto config = config_from(train.given);
   if (!config.ok()) return config.error_ptr();
   train.config = std::move(*config);
-  train.config.env.working_folder = typed_modules(train.config.env, train.given);
+  if (troupe::Status named = check_named(train.typed, train.config.env); !named.ok()) return named;
   if (train.seeds > 0 && train.config.seed > std::numeric_limits<std::uint64_t>::max() - (train.seeds - 1))
     return troupe::InvalidArgumentError(fmt::format("there are no {} seeds from {} on", train.seeds,
                                                     train.config.seed));
@@ -255,7 +266,7 @@ troupe::Result<RunConfig> TrainCommand::over(RunConfig base) const {
                                                     std::string_view(algo->as_string())));
   if (troupe::Status status = assign_all(settings_of(base), given); !status.ok()) return status.error_ptr();
   if (troupe::Status device = check_device(base); !device.ok()) return device.error_ptr();
-  base.env.working_folder = typed_modules(base.env, given);
+  if (troupe::Status named = check_named(typed, base.env); !named.ok()) return named.error_ptr();
   return base;
 }
 

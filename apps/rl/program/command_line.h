@@ -15,6 +15,8 @@
 //        stream, which names the nearest flag; help is 0.
 // RCL-2  With --resume the settings are the checkpoint's, except those given on the command line. Another algorithm
 //        than the checkpoint's is wrong usage.
+// RCL-3  A Python that a file names, --config or the config.yaml of a folder of --seeds, is one of NPG-1, and modules
+//        of the working folder are not looked for because of a file.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +39,7 @@ inline constexpr std::chrono::minutes kGrace{2};
 struct TrainCommand {
   RunConfig config;            // defaults and what was given
   boost::json::object given;   // what the preset, the file and the flags say
+  boost::json::object typed;   // of that, what no file says
   std::filesystem::path out = "rl-out";
   std::filesystem::path json;        // default: OUT/result.json
   std::filesystem::path checkpoint;  // default: OUT/checkpoint.bin
@@ -51,7 +54,8 @@ struct TrainCommand {
   std::chrono::duration<double> stop_deadline = kGrace - std::chrono::seconds(5);
   std::vector<std::string> verb = {};  // how this program was called to train: its name, "train"
 
-  /// What was given over `base`. InvalidArgumentError for another algorithm, or a setting that it does not have.
+  /// What was given over `base`. InvalidArgumentError for another algorithm, or a setting that it does not have, or
+  /// what RCL-3 refuses.
   [[nodiscard]] troupe::Result<RunConfig> over(RunConfig base) const;
 };
 

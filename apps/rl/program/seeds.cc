@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,6 +29,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kLook{100};
+constexpr std::array<std::pair<const char*, const char*>, 3> kNamed{
+    {{"env", "--env"}, {"python", "--python"}, {"gym_import", "--gym-import"}}};
 constexpr std::size_t kTailBytes = 4096;  // of progress.jsonl: more than a line
 
 std::string text_of_file(const std::filesystem::path& path) {
@@ -114,6 +119,9 @@ class SeedRuns {
     arguments.insert(arguments.end(), {"--config", (command_.out / "config.yaml").string(), "--seed",
                                        std::to_string(run.seed), "--out", run.folder.string(),
                                        "--end-with-input"});
+    for (const auto& [name, flag] : kNamed)  // for them a file says it, and it is not asked about what was typed (NPG-1)
+      if (const boost::json::value* word = command_.typed.if_contains(name))
+        arguments.insert(arguments.end(), {flag, std::string(word->as_string())});
     const std::filesystem::path checkpoint = run.folder / "checkpoint.bin";
     if (command_.resume == command_.out && std::filesystem::exists(checkpoint))
       arguments.insert(arguments.end(), {"--resume", checkpoint.string()});

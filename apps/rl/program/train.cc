@@ -59,7 +59,7 @@ GateOptions gate_options(const RunConfig& config, const Task& task) {
 Checkpoint to_resume(const TrainCommand& command) {
   LoadOptions options;
   const auto typed = [&](const char* name) {
-    const boost::json::value* word = command.given.if_contains(name);
+    const boost::json::value* word = command.typed.if_contains(name);
     return word == nullptr ? std::optional<std::string>() : std::string(word->as_string());
   };
   options.python = typed("python"), options.gym_import = typed("gym_import");
