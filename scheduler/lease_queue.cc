@@ -20,6 +20,16 @@ std::vector<typename Map::iterator> in_turn(Map& map, const K& last) {
   return order;
 }
 
+/// Whether something of `held` is wanting in `room` for `need`.
+bool helps(const ResourceSet& held, const ResourceSet& need, const ResourceSet& room) {
+  const auto wanting = [](Fixed held, Fixed need, Fixed room) { return held > 0 && need > room; };
+  if (wanting(held.cpu, need.cpu, room.cpu) || wanting(held.memory, need.memory, room.memory)) return true;
+  if (held.gpu > 0 && need.gpu > 0) return true;  // they come in pieces, which the sum does not show
+  return std::any_of(held.custom.begin(), held.custom.end(), [&](const auto& one) {
+    return wanting(one.second, need.custom_amount(one.first), room.custom_amount(one.first));
+  });
+}
+
 ErrorRecord infeasible_error(std::string reason) {
   ErrorRecord record;
   record.code = ErrorCode::kInfeasible;
@@ -35,6 +45,7 @@ LeaseQueue::LeaseQueue(LeaseQueueOptions options)
   self_.total = self_.available = options_.total;
   self_.labels = options_.labels;
   view_.put(self_);
+  alone_.put(self_);
 }
 
 // ------------------------------------------------------------------------------------------------------------ requests
@@ -50,11 +61,13 @@ void LeaseQueue::wanted(const wire::LeaseWanted& wanted, TimePoint now) {
     request.wanted = wanted;
     request.wanted.wanted = 0;
     request.need = ResourceSet::from(wanted.lease_class.resources, kTaskCpus);
+    request.served = turns_ > 0 ? turns_ - 1 : 0;  // before who was served last, behind all who have waited longer
     requests_.emplace(next_key_++, std::move(request));
   }
   const Key key = place->second;
   Waiting& request = requests_.at(key);
   request.wanted.bytes_by_node = wanted.bytes_by_node;
+  request.wanted.claim = wanted.claim;
   const std::uint32_t delegated = delegated_total(request.delegated);
   const std::uint32_t under_way = request.reserved + delegated;
   if (request.wanted.wanted == 0) request.since = now;
@@ -87,7 +100,10 @@ void LeaseQueue::counted(const wire::LeaseCounted& counted, TimePoint now) {
   delegated->second -= granted;
   const std::uint32_t back = std::min(counted.given_back, delegated->second);
   delegated->second -= back;
-  if (delegated->second == 0) request.delegated.erase(delegated);
+  if (delegated->second == 0) {
+    request.delegated.erase(delegated);
+    if (request.claims == counted.node) request.claims = 0;
+  }
   if (back > 0) {
     if (request.wanted.wanted == 0) request.since = now;
     request.wanted.wanted += back;
@@ -118,13 +134,34 @@ std::uint64_t LeaseQueue::renew(std::uint64_t lease_id, ProcessId requester, Tim
   return renewed;
 }
 
-/// Whether they can use what this lease has is not asked: what ends without need is granted anew at once.
+/// LQ-8: for something that this lease has.
 bool LeaseQueue::others_wait(const Lease& lease) const {
-  if (!actor_waits_.empty()) return true;
+  const ResourceSet& held = lease.allocation.amount;
+  for (const ActorWait& wait : actor_waits_)
+    if (helps(held, wait.need, resources_.available()) && fits_beside_actors(wait.need)) return true;
+  const ResourceSet room = room_for_leases(kNobody);
   return std::any_of(requests_.begin(), requests_.end(), [&](const auto& one) {
     const wire::LeaseWanted& wanted = one.second.wanted;
-    return wanted.wanted > 0 && (wanted.requester != lease.requester || wanted.request_id != lease.request_id);
+    return wanted.wanted > 0 && !one.second.without_workers &&
+           (wanted.requester != lease.requester || wanted.request_id != lease.request_id) &&
+           helps(held, one.second.need, room) && could_run_here(one.second);
   });
+}
+
+bool LeaseQueue::others_wait(Key key) const {
+  if (!actor_waits_.empty()) return true;
+  return std::any_of(requests_.begin(), requests_.end(), [&](const auto& one) {
+    return one.first != key && one.second.wanted.wanted > 0 && !one.second.without_workers &&
+           could_run_here(one.second);
+  });
+}
+
+/// Were it not for tasks.
+bool LeaseQueue::could_run_here(const Waiting& request) const {
+  if (!fits_beside_actors(request.need)) return false;
+  if (!is_origin(request)) return true;
+  const wire::LeaseClass& c = request.wanted.lease_class;
+  return decide(alone_, {request.need, c.scheduling, c.labels, {}}, {options_.node, 0}).kind == Decision::Kind::kHere;
 }
 
 void LeaseQueue::refuse(Key key, ErrorRecord error) {
@@ -158,6 +195,7 @@ void LeaseQueue::forget(Key key) {
   if (it == requests_.end()) return;
   drop_reservations(key, it->second.reserved);
   keys_.erase({it->second.wanted.requester, it->second.wanted.request_id});
+  if (keeper_ && keeper_->request == key) keeper_.reset();
   requests_.erase(it);
 }
 
@@ -165,17 +203,25 @@ void LeaseQueue::forget(Key key) {
 
 void LeaseQueue::worker_ready(ProcessId id, std::int32_t pid, const WorkerKind& kind, TimePoint now) {
   workers_.ready(id, pid, kind, now);
+  workers_came_or_not(kind.job);
   settle(now);
 }
 
 void LeaseQueue::worker_failed(const WorkerKind& kind, std::optional<ErrorRecord> error, TimePoint now) {
   workers_.not_coming(kind);
+  workers_came_or_not(kind.job);
   if (error) {
     auto it =
         std::find_if(reservations_.begin(), reservations_.end(), [&](const auto& r) { return r.second.kind == kind; });
     if (it != reservations_.end()) refuse(it->second.request, std::move(*error));
   }
   settle(now);
+}
+
+/// LQ-12: their requests may take resources again.
+void LeaseQueue::workers_came_or_not(JobId job) {
+  for (auto& [key, request] : requests_)
+    if (request.wanted.lease_class.job == job) request.without_workers = false;
 }
 
 void LeaseQueue::worker_blocked(ProcessId id, std::uint64_t lease_id, bool blocked, TimePoint now) {
@@ -249,15 +295,16 @@ void LeaseQueue::node_died(std::uint32_t node, TimePoint now) {
     if (request.wanted.wanted == 0) request.since = now;
     request.wanted.wanted += it->second;
     request.delegated.erase(it);
+    if (request.claims == node) request.claims = 0;
   }
   settle(now);
 }
 
+/// Actors of the job that wait are those of whoever asked for them: it may keep some.
 void LeaseQueue::job_ended(JobId job, TimePoint now) {
   std::vector<Key> ended;
   for (const auto& [key, request] : requests_) if (request.wanted.lease_class.job == job) ended.push_back(key);
   for (Key key : ended) forget(key);
-  std::erase_if(actor_waits_, [&](const ActorWait& wait) { return wait.job == job; });
   workers_.job_ended(job);
   last_requester_.erase(job);
   settle(now);
@@ -279,15 +326,25 @@ void LeaseQueue::view_delta(const wire::ClusterView& delta, TimePoint now) {
 
 void LeaseQueue::settle(TimePoint now) {
   admit_actors();
+  take_claims_back(now);
   place_leases(now);
   give_workers();
   send_forwards();
+  if (keeper_ && requests_.at(keeper_->request).wanted.wanted == 0) keeper_.reset();
+  const bool some_wait =
+      std::any_of(requests_.begin(), requests_.end(), [](const auto& one) { return one.second.wanted.wanted > 0; });
+  if (!some_wait) look_at_.reset();
+  else if (!look_at_) look_at_ = now + options_.look_every;
 }
 
 void LeaseQueue::admit_actors() {
+  ResourceSet kept;  // for those before it (LQ-7)
   for (auto it = actor_waits_.begin(); it != actor_waits_.end();) {
-    std::optional<Allocation> allocation = resources_.take(it->need);
+    ResourceSet room = resources_.available();
+    room.subtract(kept);
+    std::optional<Allocation> allocation = it->need.fits(room) ? resources_.take(it->need) : std::nullopt;
     if (!allocation) {
+      if (it->keeps_back && fits_beside_actors(it->need)) kept.add(it->need);
       ++it;
       continue;
     }
@@ -300,15 +357,36 @@ void LeaseQueue::admit_actors() {
 bool LeaseQueue::fits_beside_actors(const ResourceSet& need) const {
   ResourceSet room = resources_.total();
   for (const auto& [id, actor] : actors_) room.subtract(actor.allocation.amount);
-  return need.fits(room);
+  if (!need.fits(room)) return false;
+  if (need.gpu == 0) return true;
+  GpuSlots gpus(static_cast<int>((resources_.total().gpu + kUnit - 1) / kUnit));
+  for (const auto& [id, actor] : actors_) gpus.taken(actor.allocation.gpu_ids, actor.allocation.amount.gpu);
+  return gpus.take(need.gpu).has_value();
 }
 
-/// What is free, less what is kept for actors (LQ-7).
-ResourceSet LeaseQueue::room_for_leases() const {
+/// What is free, less what is kept for actors (LQ-7) and for a request that is not the asker (LQ-10).
+ResourceSet LeaseQueue::room_for_leases(Key asker) const {
   ResourceSet room = resources_.available();
   for (const ActorWait& wait : actor_waits_)
     if (wait.keeps_back && fits_beside_actors(wait.need)) room.subtract(wait.need);
+  if (!keeper_ || !keeper_->keeps || keeper_->request == asker) return room;
+  const Waiting& keeper = requests_.at(keeper_->request);
+  if (keeper.wanted.wanted > 0 && fits_beside_actors(keeper.need)) room.subtract(keeper.need);
   return room;
+}
+
+/// LQ-11: its own node has room, and nothing else of the request waits for that.
+void LeaseQueue::take_claims_back(TimePoint now) {
+  for (auto& [key, request] : requests_) {
+    if (request.claims == 0 || request.wanted.wanted > 0 || !request.need.fits(room_for_leases(key)) ||
+        !could_run_here(request))
+      continue;
+    const std::uint32_t node = std::exchange(request.claims, 0);
+    request.delegated.at(node)--;
+    request.stale.insert(node);
+    request.wanted.wanted++;
+    request.since = now;
+  }
 }
 
 void LeaseQueue::place_leases(TimePoint now) {
@@ -348,7 +426,7 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   if (found == requests_.end() || found->second.wanted.wanted == 0) return false;
   Waiting& request = found->second;
   const wire::LeaseWanted& wanted = request.wanted;
-  const ResourceSet room = room_for_leases();
+  const ResourceSet room = room_for_leases(key);
   view_.set_load(options_.node, room, 0);
   const bool forwarded = !is_origin(request);
   Decision decision{Decision::Kind::kHere, options_.node, {}};
@@ -369,18 +447,33 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   if (decision.kind == Decision::Kind::kWait) return false;
   if (decision.kind == Decision::Kind::kNode && decision.node != options_.node) {
     delegate(request, decision.node, now);
+    request.claims = 0;
     request.served = ++turns_;
+    if (keeper_ && keeper_->request == key) keeper_.reset();
     return true;
   }
   std::optional<Allocation> allocation = request.need.fits(room) ? resources_.take(request.need) : std::nullopt;
   if (!allocation) return false;
   WorkerKind kind = worker_kind(wanted.lease_class.job, wanted.lease_class.env, allocation->gpu_ids);
-  reservations_.emplace(next_reservation_++, Reservation{key, std::move(*allocation), std::move(kind)});
+  if (!may_reserve(key, kind)) {
+    resources_.give_back(*allocation, false);
+    return false;
+  }
+  reservations_.emplace(next_reservation_++, Reservation{key, std::move(*allocation), std::move(kind), now});
+  if (keeper_ && keeper_->request == key) keeper_.reset();
   request.wanted.wanted--;
   request.reserved++;
   request.since = now;
   request.served = ++turns_;
   return true;
+}
+
+/// LQ-12
+bool LeaseQueue::may_reserve(Key key, const WorkerKind& kind) const {
+  const Waiting& request = requests_.at(key);
+  if (workers_.blocked() >= options_.max_suspended_workers) return true;  // LQ-2
+  const std::size_t without = request.without_workers ? 1 : 0;
+  return request.reserved + without <= workers_.idle_count(kind) || !others_wait(key);
 }
 
 /// LQ-9
@@ -406,7 +499,11 @@ void LeaseQueue::send_forwards() {
       auto it = request.delegated.find(node);
       wanted.wanted = it == request.delegated.end() ? 0 : it->second;
       wanted.hops++;
-      if (it != request.delegated.end() && it->second == 0) request.delegated.erase(it);
+      wanted.claim = request.claims == node;
+      if (it != request.delegated.end() && it->second == 0) {
+        request.delegated.erase(it);
+        if (request.claims == node) request.claims = 0;
+      }
       effects_.push_back(Forward{node, std::move(wanted)});
     }
     touched.push_back(key);
@@ -466,7 +563,8 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
 void LeaseQueue::give_back_forwarded(TimePoint now) {
   std::vector<Key> touched;
   for (auto& [key, request] : requests_) {
-    if (is_origin(request) || request.wanted.wanted == 0 || now < request.since + options_.give_back_after) continue;
+    const Duration after = request.wanted.claim ? options_.claim_wait : options_.give_back_after;
+    if (is_origin(request) || request.wanted.wanted == 0 || now < request.since + after) continue;
     const ProcessId requester = request.wanted.requester;
     effects_.push_back(
         CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 0, request.wanted.wanted}});
@@ -474,6 +572,84 @@ void LeaseQueue::give_back_forwarded(TimePoint now) {
     touched.push_back(key);
   }
   for (Key key : touched) forget_if_done(key);
+}
+
+/// LQ-12
+void LeaseQueue::drop_stale_reservations(TimePoint now) {
+  for (auto it = reservations_.begin(); it != reservations_.end();) {
+    const Key key = it->second.request;
+    if (now < it->second.since + options_.worker_wait || !others_wait(key)) {
+      ++it;
+      continue;
+    }
+    Waiting& request = requests_.at(key);
+    resources_.give_back(it->second.allocation, false);
+    it = reservations_.erase(it);
+    request.reserved--;
+    if (request.wanted.wanted++ == 0) request.since = now;
+    request.without_workers = true;
+    request.served = ++turns_;
+  }
+}
+
+/// At what makes no progress.
+void LeaseQueue::look(TimePoint now) {
+  if (!look_at_ || now < *look_at_) return;
+  look_at_.reset();  // settle sets it again
+  for (auto& [key, request] : requests_) claim(request, now);
+  choose_keeper(now);
+}
+
+/// LQ-11
+void LeaseQueue::claim(Waiting& request, TimePoint now) {
+  if (!is_origin(request) || request.wanted.wanted == 0 || !request.delegated.empty() || request.awaits_node_until ||
+      now < request.since + options_.look_every)
+    return;
+  const std::uint32_t node = claimable(request);
+  if (node == 0) return;
+  delegate(request, node, now);
+  request.claims = request.last_claimed = node;
+}
+
+/// A node where it would have room but for the tasks there: not the one that had it last, where there is another.
+std::uint32_t LeaseQueue::claimable(const Waiting& request) const {
+  const wire::LeaseClass& c = request.wanted.lease_class;
+  const auto beyond = [&](std::uint32_t last) {
+    ClusterView without_tasks = view_;
+    for (const NodeView& node : view_.nodes())
+      if (node.node > last && node.node != options_.node) without_tasks.set_load(node.node, node.total, 0);
+    const Decision decision = decide(without_tasks, {request.need, c.scheduling, c.labels, {}},
+                                     {options_.node, last_spread_});
+    return decision.kind == Decision::Kind::kNode ? decision.node : 0;
+  };
+  const std::uint32_t next = request.last_claimed == 0 ? 0 : beyond(request.last_claimed);
+  return next != 0 ? next : beyond(0);
+}
+
+/// LQ-10
+void LeaseQueue::choose_keeper(TimePoint now) {
+  if (keeper_) {
+    if (now < keeper_->until) return;
+    keeper_->keeps = !keeper_->keeps;
+    if (keeper_->keeps) keeper_->window = std::min(2 * keeper_->window, options_.keep_most);
+    keeper_->until = now + keeper_->window;
+    return;
+  }
+  for (const auto& [key, request] : requests_) {  // by arrival
+    if (request.wanted.wanted == 0 || request.without_workers || now < request.since + options_.look_every) continue;
+    if (!freed_by_no_lease(request.need) || !could_run_here(request)) continue;
+    keeper_ = Keeper{key, true, now + options_.look_every, options_.look_every};
+    return;
+  }
+}
+
+bool LeaseQueue::freed_by_no_lease(const ResourceSet& need) const {
+  if (need.fits(resources_.available())) return false;  // it waits for something else
+  return std::none_of(leases_.begin(), leases_.end(), [&](const auto& one) {
+    ResourceSet then = resources_.available();
+    then.add(one.second.allocation.amount);
+    return need.fits(then);
+  });
 }
 
 void LeaseQueue::forget_guesses(TimePoint now) {
@@ -494,6 +670,8 @@ bool LeaseQueue::waits_on(ActorWait& wait, TimePoint now) const {
 void LeaseQueue::tick(TimePoint now) {
   forget_guesses(now);  // LQ-6
   give_back_forwarded(now);
+  drop_stale_reservations(now);
+  look(now);
   for (auto& [key, request] : requests_) {
     if (request.warned || request.wanted.wanted == 0 || request.reason.empty() ||
         now < request.since + options_.warn_after)
@@ -520,10 +698,14 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
   auto offer = [&](TimePoint t) { if (!next || t < *next) next = t; };
   for (const auto& [key, request] : requests_) {
     if (request.wanted.wanted == 0) continue;
-    if (!is_origin(request)) offer(request.since + options_.give_back_after);
+    if (!is_origin(request))
+      offer(request.since + (request.wanted.claim ? options_.claim_wait : options_.give_back_after));
     if (request.awaits_node_until) offer(*request.awaits_node_until);
     if (!request.warned && !request.reason.empty()) offer(request.since + options_.warn_after);
   }
+  for (const auto& [id, reservation] : reservations_)
+    if (others_wait(reservation.request)) offer(reservation.since + options_.worker_wait);
+  if (look_at_) offer(*look_at_);
   if (guessed_at_) offer(*guessed_at_ + options_.guess_life);
   for (const ActorWait& wait : actor_waits_)
     offer(wait.since + (wait.keeps_back ? options_.actor_wait : options_.actor_wait_for_tasks));
@@ -531,6 +713,16 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
 }
 
 // --------------------------------------------------------------------------------------------------------------- state
+
+ResourceSet LeaseQueue::room() const {
+  ResourceSet room = room_for_leases(kNobody);
+  const ResourceSet& free = resources_.available();
+  room.cpu = std::max(room.cpu, std::min<Fixed>(free.cpu, 0));
+  room.gpu = std::max<Fixed>(room.gpu, 0);
+  room.memory = std::max<Fixed>(room.memory, 0);
+  std::erase_if(room.custom, [](const auto& one) { return one.second < 0; });
+  return room;
+}
 
 std::uint64_t LeaseQueue::pending() const {
   std::uint64_t count = actor_waits_.size();
@@ -555,6 +747,9 @@ std::string LeaseQueue::audit() const {
   if (std::string wrong = workers_.audit(leases); !wrong.empty()) return wrong;
   for (const auto& [id, r] : reservations_)
     if (!requests_.contains(r.request)) return "LQ-3: a reservation without a request";
+  if (keeper_ && !requests_.contains(keeper_->request)) return "LQ-10: something is kept for a request that is gone";
+  for (const auto& [key, request] : requests_)
+    if (request.claims != 0 && !request.delegated.contains(request.claims)) return "LQ-11: a claim that is not delegated";
   for (const auto& [key, id] : keys_) if (!requests_.contains(id)) return "a key without a request";
   return {};
 }

@@ -10,8 +10,8 @@
 //   worker      starting --worker_ready--> idle <--> leased <--> blocked;  an actor's worker leaves by take_worker
 //
 // Order: round robin between jobs, then between the requesters of a job, then between the classes of a requester; FIFO
-// within one class. A class that does not fit holds back nobody else. Actors come before leases: what an actor that
-// waits needs is kept for it, for actor_wait, as leases end.
+// within one class. A class that does not fit holds back nobody else, but for the times of LQ-10. Actors come before
+// leases: what an actor that waits needs is kept for it, for actor_wait, as leases end.
 //
 // Thread rule: one thread at a time. Time is given with each event.
 //
@@ -24,16 +24,25 @@
 //         more, and its tasks run beside each other. Blocked is a worker with a lease whose task waits.
 //   LQ-3  What a dead process wanted, held or ran in is released exactly once.
 //   LQ-4  Only the requester's own daemon passes a lease on: the other node grants it or gives it back within
-//         give_back_after.
+//         give_back_after, or claim_wait (LQ-11).
 //   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
 //         the node's report not have replaced it: what came and went between two reports is never reported.
-//   LQ-7  An actor that waits keeps leases from what it needs for actor_wait, unless other actors have that; where only
-//         tasks have it, it waits on for actor_wait_for_tasks, and keeps nothing back.
+//   LQ-7  An actor that waits keeps leases and later actors from what it needs for actor_wait, unless other actors have
+//         that; where only tasks have it, it waits on for actor_wait_for_tasks, and keeps nothing back.
 //   LQ-8  A lease that had lent its CPUs is renewed, for a further task, only when they are back; else it ends. It also
-//         ends when an actor waits, or a request that is not its own: it is their turn.
+//         ends when an actor waits, or a request that is not its own, for something that it has: it is their turn.
 //   LQ-9  A hard affinity to a node that the view does not name is refused, and a soft one passes it over, after
 //         unknown_node_wait: whoever asks may have heard of a node before this one's view has. Once for each such node
 //         (SUN-1).
+//   LQ-10 A request that needs more than the end of any one lease frees, and waits longer than look_every, has what it
+//         needs kept for it as leases end, one such request at a time: for look_every, then not for as long, and so on
+//         with times that double up to keep_most. Tasks that last longer may keep it out.
+//   LQ-11 Turns are taken between the requests of all nodes: one for which other nodes would have room but for their
+//         tasks is passed on to wait there, one lease at a time, after look_every without progress; it is taken back
+//         when its own node has room.
+//   LQ-12 A request takes resources for one lease more than there are idle workers when others wait, and one that got
+//         no worker for them within worker_wait gives them back, until one comes: a program that starts slowly, or
+//         never, holds nobody up.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -67,6 +76,10 @@ struct LeaseQueueOptions {
   Duration guess_life = std::chrono::milliseconds(300);
   Duration actor_wait = std::chrono::milliseconds(500);  ///< then the head may try elsewhere ...
   Duration actor_wait_for_tasks = std::chrono::seconds(2);  ///< ... and then where only tasks are in its way (LQ-7)
+  Duration look_every = std::chrono::milliseconds(500);  ///< at requests that make no progress (LQ-10, LQ-11)
+  Duration keep_most = std::chrono::seconds(8);
+  Duration claim_wait = std::chrono::seconds(1);
+  Duration worker_wait = std::chrono::seconds(1);
 };
 
 // ---- effects
@@ -129,12 +142,15 @@ class LeaseQueue {
 
   // ---- state
   const LocalResources& resources() const { return resources_; }
+  /// What is free, less what is kept for actors and a request that wait; below zero only as available() is (LRS-2).
+  ResourceSet room() const;
   std::uint64_t pending() const;  ///< leases and actors that wait here
   /// Checks the books (tests, simulator): what is wrong, empty when all is well.
   std::string audit() const;
 
  private:
   using Key = std::uint64_t;
+  static constexpr Key kNobody = 0;
   struct Waiting {
     wire::LeaseWanted wanted;                          ///< wanted.wanted: how many wait here
     ResourceSet need;
@@ -146,8 +162,13 @@ class LeaseQueue {
     bool warned = false;
     std::optional<TimePoint> awaits_node_until = {};   ///< LQ-9
     std::uint64_t served = 0;                          ///< the turn in which it had its last place
+    bool without_workers = false;                      ///< LQ-12: until one comes, or is known not to
+    std::uint32_t claims = 0;                          ///< the node on which its one delegated lease is LQ-11's; 0: none
+    std::uint32_t last_claimed = 0;
   };
-  struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; };
+  struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; TimePoint since{}; };
+  /// LQ-10
+  struct Keeper { Key request = 0; bool keeps = true; TimePoint until{}; Duration window{}; };
   struct Lease {
     ProcessId requester, worker;
     std::uint64_t request_id = 0;
@@ -168,6 +189,7 @@ class LeaseQueue {
   bool is_origin(const Waiting& request) const { return request.wanted.requester.node == options_.node; }
   void settle(TimePoint now);
   void admit_actors();
+  void take_claims_back(TimePoint now);
   void place_leases(TimePoint now);
   bool place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now);
   bool place_one(Key key, TimePoint now);
@@ -185,15 +207,25 @@ class LeaseQueue {
   void forget(Key key);
   void end_lease(std::uint64_t lease_id, TimePoint now);
   bool others_wait(const Lease& lease) const;
+  bool others_wait(Key key) const;
+  bool could_run_here(const Waiting& request) const;
   bool fits_beside_actors(const ResourceSet& need) const;
-  ResourceSet room_for_leases() const;
+  ResourceSet room_for_leases(Key asker) const;
+  bool may_reserve(Key key, const WorkerKind& kind) const;
+  void workers_came_or_not(JobId job);
+  void drop_stale_reservations(TimePoint now);
+  void look(TimePoint now);
+  void claim(Waiting& request, TimePoint now);
+  std::uint32_t claimable(const Waiting& request) const;
+  void choose_keeper(TimePoint now);
+  bool freed_by_no_lease(const ResourceSet& need) const;
   bool waits_on(ActorWait& wait, TimePoint now) const;
   void drop_requester(ProcessId process);
 
   LeaseQueueOptions options_;
   LocalResources resources_;
   WorkerPool workers_;
-  ClusterView view_;
+  ClusterView view_, alone_;                           ///< alone_: this node, with nothing taken
   NodeView self_;
   UnknownNodes unknown_;
   std::map<std::uint32_t, ResourceSet> reported_;      ///< what other nodes last said is free
@@ -208,6 +240,8 @@ class LeaseQueue {
   std::map<JobId, ProcessId> last_requester_;
   std::uint32_t last_spread_ = 0;
   std::uint64_t turns_ = 0;
+  std::optional<TimePoint> look_at_;                   ///< while a request waits
+  std::optional<Keeper> keeper_;
   std::uint64_t next_key_ = 1, next_lease_ = 1, next_reservation_ = 1;
   bool suspended_warned_ = false;
   std::vector<LeaseEffect> effects_;

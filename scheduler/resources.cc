@@ -169,6 +169,10 @@ std::optional<std::vector<int>> GpuSlots::take(Fixed amount) {
   return ids;
 }
 
+void GpuSlots::taken(const std::vector<int>& ids, Fixed amount) {
+  for (int id : ids) free_.at(static_cast<std::size_t>(id)) -= amount < kUnit ? amount : kUnit;
+}
+
 void GpuSlots::give_back(const std::vector<int>& ids, Fixed amount) {
   for (int id : ids) {
     if (id < 0 || id >= static_cast<int>(free_.size())) continue;

@@ -88,6 +88,8 @@ class GpuSlots {
   explicit GpuSlots(int count = 0) : free_(static_cast<std::size_t>(count), kUnit) {}
   /// The ids, ascending; nothing when the amount does not fit on the GPUs as they are now. Amount 0: an empty list.
   std::optional<std::vector<int>> take(Fixed amount);
+  /// These, which somebody has, are not free.
+  void taken(const std::vector<int>& ids, Fixed amount);
   void give_back(const std::vector<int>& ids, Fixed amount);
 
  private:

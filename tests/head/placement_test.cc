@@ -1,6 +1,8 @@
 // Where actors are placed, what waits, what is refused, what moves (MB-4, PQ-1).
 #include "head_fixture.h"
 
+#include <deque>
+
 namespace troupe::head {
 namespace {
 
@@ -109,6 +111,44 @@ TEST_F(PlacementTest, AP4_ClaimsAreRepeatedAndTheWaitIsMentioned) {
   EXPECT_GT(claims, 3u);
   EXPECT_LT(claims, 8u) << "250 ms, 500 ms, 1 s, 2 s, 4 s";
   EXPECT_EQ(warnings(), 1u);
+}
+
+/// A claim that waits on a node is a wait as any: the user hears of it.
+TEST_F(PlacementTest, AP4_AWaitOnOneNodeAfterAnotherIsMentionedInTime) {
+  for (int i = 0; i < 3; ++i) join(4);
+  std::map<std::uint32_t, std::uint64_t> seen;
+  for (std::uint32_t node = 1; node <= 4; ++node) load(node, 0, 0);
+  create(3);
+  std::deque<std::pair<Time, std::pair<std::uint32_t, ActorId>>> claims;
+  std::size_t said_by_six_seconds = 0;
+  for (int i = 0; i < 200; ++i) {
+    for (std::uint32_t node = 1; node <= 4; ++node)
+      for (const auto& start : starts(node)) claims.push_back({now_ + 2s, {node, start.spec.id}});
+    for (; !claims.empty() && claims.front().first <= now_; claims.pop_front()) {
+      const auto [node, actor] = claims.front().second;
+      notice(daemon_of(node), Method::kStartActorFailed,
+             wire::StartActorFailed{actor, 0, error_record(ErrorCode::kInfeasible, "no room"), true});
+      load(node, 0, ++seen[node]);
+    }
+    pass(100ms);
+    if (i < 60) said_by_six_seconds += warnings();
+  }
+  EXPECT_EQ(said_by_six_seconds, 1u);
+}
+
+TEST_F(PlacementTest, AC8_TheDeathOfANodeOnWhichAnActorWaitsCostsItNothing) {
+  const std::uint32_t second = join(8);
+  load(1, 0, 0);
+  load(second, 0, 0);
+  const ActorId id = create(6);
+  ASSERT_EQ(starts(second).size(), 1u);
+  lose_link(second);
+  pass(1s);
+  EXPECT_EQ(where(driver_, id).state, wire::ActorState::kPending);
+  const std::uint32_t third = join(8);
+  const auto start = starts(third);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].restarts, 0);
 }
 
 TEST_F(PlacementTest, WhatCanNeverHoldIsInfeasible) {

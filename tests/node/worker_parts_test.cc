@@ -172,6 +172,68 @@ TEST_F(WorkersTest, WK2_OneThatDoesNotAnswerOrDiesMeanwhileIsNoWorkerTwice) {
   EXPECT_EQ(leases_.queue().audit(), "");
 }
 
+/// What outlives its job is told of, and what does not gives back what it has.
+TEST_F(WorkersTest, AS1_AStartThatIsKeptBeyondItsJobIsAnsweredAndTheOthersLeaveNothing) {
+  ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
+  leases_.set_actions({[](auto&) {}, [](auto&) {},
+                       [&](const sched::ActorAdmitted& one) { starts.admitted({one.actor, one.restarts}, one.gpu_ids); },
+                       [&](const sched::ActorNotAdmitted& one) {
+                         starts.not_admitted({one.actor, one.restarts}, one.reason);
+                       },
+                       [](auto&) {}, [] {}});
+  jobs_.add(7);
+  idle_worker();
+  wire::LeaseWanted task;  // it has the one CPU
+  task.requester = {1, 50};
+  task.request_id = 1;
+  task.lease_class.job = 7;
+  task.wanted = 1;
+  leases_.queue().wanted(task, loop_->now());
+  (void)leases_.queue().take_effects();
+  ASSERT_EQ(leases_.queue().resources().available().cpu, 0);
+  const auto start = [&](std::uint64_t number, Isolation isolation) {
+    wire::StartActor message;
+    message.spec.id = {{1, 50}, number};
+    message.spec.job = 7;
+    message.spec.isolation = isolation;
+    message.spec.resources.cpus = 1;
+    starts.start(std::move(message));
+    return ActorId{{1, 50}, number};
+  };
+  const ActorId kept = start(1, Isolation::kProcess);
+  start(2, Isolation::kProcess);
+  starts.job_ended(7, {kept});
+  leases_.queue().job_ended(7, loop_->now());
+  leases_.apply();
+  EXPECT_EQ(leases_.queue().pending(), 1u) << "the kept one";
+  leases_.queue().tick(loop_->now() + 3s);
+  leases_.apply();
+  leases_.queue().tick(loop_->now() + 6s);
+  leases_.apply();
+  EXPECT_EQ(std::ranges::count(messenger_.notices, wire::Method::kStartActorFailed, &FakeMessenger::Sent::method), 1);
+}
+
+/// Let in, and waiting for a process that it shares: there is nobody else who would give back its CPU.
+TEST_F(WorkersTest, AS2_ALightActorThatWaitsForItsHostGivesBackWhatItHasWhenItsJobEnds) {
+  ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
+  leases_.set_actions({[](auto&) {}, [](auto&) {},
+                       [&](const sched::ActorAdmitted& one) { starts.admitted({one.actor, one.restarts}, one.gpu_ids); },
+                       [](auto&) {}, [](auto&) {}, [] {}});
+  jobs_.add(7);
+  NodeProcess& host = table_.add(wire::Role::kWorker, 7);
+  host.state = NodeProcess::State::kStarting;
+  host.light_host = true;
+  wire::StartActor message;
+  message.spec.id = {{1, 50}, 1};
+  message.spec.job = 7;
+  message.spec.isolation = Isolation::kLight;
+  message.spec.resources.cpus = 1;
+  starts.start(std::move(message));
+  ASSERT_EQ(leases_.queue().resources().available().cpu, 0);
+  starts.job_ended(7, {});
+  EXPECT_EQ(leases_.queue().resources().available().cpu, sched::kUnit);
+}
+
 /// A program that ends before run, say: its actors went round for ever, while its tasks were told.
 TEST_F(WorkersTest, AnActorOfAProgramThatStartsNoWorkerIsToldSoAfterAsManyFailuresAsATask) {
   ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");

@@ -143,6 +143,7 @@ void World::fault() {
     on_node(node, [this, &node, need] {
       node.account.give_back(need);
       plan_load(node);
+      let_in(node);
     }, queue_.now() + Duration(static_cast<Duration::rep>(random_.unit() * 3e9)));
   }
 }

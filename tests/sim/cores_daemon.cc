@@ -213,11 +213,16 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
     case wire::Method::kJobEnded:
       with<wire::JobEnded>(payload, [&](auto m) {
         const std::set<ProcessId> keep(m.keep_processes.begin(), m.keep_processes.end());
+        const std::set<ActorId> keep_actors(m.keep_actors.begin(), m.keep_actors.end());
         for (auto& [serial, process] : node.processes)
           if (process->alive && process->job == m.job && process->role == wire::Role::kWorker &&
-              !keep.contains(process->id))
+              !keep.contains(process->id) && !(process->actor && keep_actors.contains(process->actor->first)))
             kill(*process, "its job ended", DeathCause::kJobEnded);
-        std::erase_if(node.starts, [&](auto& one) { return one.second.message.spec.job == m.job; });
+        std::erase_if(node.starts, [&](auto& one) {
+          const bool over = one.second.message.spec.job == m.job && !keep_actors.contains(one.first.first);
+          if (over) leases.actor_gone(one.first.first, one.first.second, now);
+          return over;
+        });
         leases.job_ended(m.job, now);
       });
       break;
@@ -408,7 +413,7 @@ void CoreWorld::plan_load(SimNode& node) {
     node.load_planned = false;
     if (!node.alive || !node.registered) return;
     notice(daemon_of(node.number), kHead, wire::Method::kNodeLoad,
-           wire::NodeLoad{node.number, ++node.load_version, node.leases->resources().available().to_map(),
+           wire::NodeLoad{node.number, ++node.load_version, node.leases->room().to_map(),
                           node.leases->pending(), node.starts_seen});
   });
 }

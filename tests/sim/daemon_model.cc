@@ -57,6 +57,7 @@ void World::daemon_message(Node& node, head::Send& send) {
           kill->process.serial != 0 ? proc.id == kill->process : proc.hosts.contains(kill->actor) && !proc.light_host;
       if (proc.alive && meant) kill_proc(proc, "killed by SIGKILL (9)", DeathCause::kKilled);
     }
+    if (kill->process.serial == 0) std::erase_if(node.waiting, [&](auto& one) { return one.first.first == kill->actor; });
   } else if (auto* ended = std::get_if<wire::JobEnded>(&send.body)) {
     jobs_[ended->job] = false;
     std::set<ProcessId> keep(ended->keep_processes.begin(), ended->keep_processes.end());
@@ -67,6 +68,9 @@ void World::daemon_message(Node& node, head::Send& send) {
       if (proc.alive && proc.job == ended->job && !keep.contains(proc.id) && !hosts_kept)
         kill_proc(proc, "ended with its job", DeathCause::kJobEnded);
     }
+    std::erase_if(node.waiting, [&](auto& one) {
+      return one.second.spec.job == ended->job && !keep_actors.contains(one.first.first);
+    });
   }
 }
 
@@ -81,11 +85,36 @@ void World::start_actor(Node& node, wire::StartActor start) {
     if (!tasks_ && state_.actors().starts_in_room(id))
       broken("SI-4: node " + std::to_string(node.number) + " was sent actor " + to_string(id) + " that needs " +
              need.to_string() + " with " + node.account.available().to_string() + " left");
-    daemon_notice(node, Method::kStartActorFailed,
-                  wire::StartActorFailed{id, start.restarts, head::error_record(ErrorCode::kUser, "no room"), true});
+    const std::pair key{id, start.restarts};
+    node.waiting[key] = std::move(start);
+    on_node(node, [this, &node, key] {
+      if (!node.waiting.erase(key) || node.fenced) return;
+      daemon_notice(node, Method::kStartActorFailed,
+                    wire::StartActorFailed{key.first, key.second, head::error_record(ErrorCode::kUser, "no room"), true});
+    }, queue_.now() + (tasks_ ? 2s : 0s));
     return;
   }
-  node.taken[{id, start.restarts}] = need;
+  place_actor(node, start);
+}
+
+void World::let_in(Node& node) {
+  if (node.fenced) return;
+  for (auto at = node.waiting.begin(); at != node.waiting.end();) {
+    if (!node.account.try_grant(sched::ResourceSet::from(at->second.spec.resources, sched::kActorCpus))) {
+      ++at;
+      continue;
+    }
+    const wire::StartActor start = std::move(at->second);
+    at = node.waiting.erase(at);
+    plan_load(node);
+    place_actor(node, start);
+  }
+}
+
+/// Its resources are its own already.
+void World::place_actor(Node& node, const wire::StartActor& start) {
+  const ActorId id = start.spec.id;
+  node.taken[{id, start.restarts}] = sched::ResourceSet::from(start.spec.resources, sched::kActorCpus);
   Proc* host = nullptr;
   if (start.spec.isolation == Isolation::kLight) {
     for (auto& [serial, proc] : node.procs)
@@ -149,6 +178,7 @@ void World::release(Node& node, ActorId actor, std::int32_t restarts) {
   node.account.give_back(at->second);
   node.taken.erase(at);
   plan_load(node);
+  let_in(node);
 }
 
 void World::kill_proc(Proc& proc, const std::string& reason, DeathCause cause) {

@@ -91,6 +91,7 @@ struct Node {
   std::uint32_t next_serial = 1;
   double slowness = 1;
   std::map<std::pair<ActorId, std::int32_t>, sched::ResourceSet> taken;
+  std::map<std::pair<ActorId, std::int32_t>, wire::StartActor> waiting;  // for what tasks have (AP-4)
   std::deque<EventQueue::Work> thaw;       // what arrived while it was frozen
 };
 
@@ -123,6 +124,8 @@ class World {
   void daemon_message(Node& node, head::Send& send);
   void daemon_notice(Node& node, Method method, Message body);
   void start_actor(Node& node, wire::StartActor start);
+  void place_actor(Node& node, const wire::StartActor& start);
+  void let_in(Node& node);
   void construct(ProcessId process, ActorId actor, std::int32_t restarts);
   void plan_load(Node& node);
   Proc& spawn(Node& node, JobId job, wire::Role role);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "core/base/backoff.h"
 
@@ -41,20 +42,25 @@ sched::Decision ActorPlacement::decide(const wire::ActorSpec& spec) const {
 
 std::uint32_t ActorPlacement::claim(Time now, const wire::ActorSpec& spec,
                                     const std::map<std::uint32_t, sched::ResourceSet>& held) const {
-  sched::ClusterView without_tasks = membership_.view();
+  const sched::Request request = request_of(spec);
+  std::vector<std::pair<std::uint32_t, sched::ResourceSet>> rooms;
   for (const sched::NodeView& node : membership_.view().nodes()) {
     auto refused = refusals_.find(node.node);
     if (refused != refusals_.end() && now < refused->second.until) continue;
     sched::ResourceSet room = node.total;
     if (auto at = held.find(node.node); at != held.end()) room.subtract(at->second);
-    without_tasks.set_load(node.node, std::move(room), 0);
+    if (request.resources.fits(room)) rooms.emplace_back(node.node, std::move(room));
   }
-  return sched::decide(without_tasks, request_of(spec), asker_of(spec)).node;
+  if (rooms.empty()) return 0;  // before the view is copied: this is asked for each demand at each report of a load
+  sched::ClusterView without_tasks = membership_.view();
+  for (auto& [node, room] : rooms) without_tasks.set_load(node, std::move(room), 0);
+  return sched::decide(without_tasks, request, asker_of(spec)).node;
 }
 
 Duration ActorPlacement::claim_refused(Time now, std::uint32_t node, double chance) {
   std::erase_if(refusals_, [&](const auto& one) { return !membership_.alive(one.first); });
   Refusals& refusals = refusals_[node];
+  if (now < refusals.until) return refusals.until - now;  // it has refused several at once
   const Duration pause = backoff_delay(kClaimAgain, std::min(refusals.count++, 16u), chance);
   refusals.until = now + pause;
   return pause;

@@ -33,6 +33,8 @@ struct ActorRecord {
 
   bool light() const { return spec.isolation == Isolation::kLight; }
   bool scoped() const { return spec.lifetime == Lifetime::kScoped; }
+  /// For what tasks have there (AP-4), as far as is known here.
+  bool waits_on_its_node() const { return phase == Phase::kStarting && claims && process == ProcessId{}; }
   bool ending() const { return told_dead || handles_gone; }
   /// For messages: its class and name.
   std::string called() const;

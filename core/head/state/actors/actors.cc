@@ -183,7 +183,7 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
   }
   actors_.place(actor, node);
   actor.phase = Phase::kStarting;
-  actor.stamp = 0;
+  if (!actor.claims) actor.stamp = 0;  // it may wait there: that is mentioned, too
   placement_.placed(actor.spec, node);
   turn.effects.notice(daemon_of(node), wire::Method::kStartActor, std::move(start));
 }
@@ -226,6 +226,7 @@ void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
   if (!expected || actor->phase != Phase::kStarting) return kill_stray(turn, report);
   actors_.host(*actor, report.process, report.pid);
   actor->phase = Phase::kAlive;
+  actor->stamp = 0;
   actor->start_failures = 0;
   actor->waits_since = {};
   if (actor->claims) placement_.claim_kept(actor->node);
@@ -262,15 +263,23 @@ void Actors::on_start_failed(Turn& turn, ProcessId source, const wire::StartActo
     const Duration pause = placement_.claim_refused(turn.now, actor->node, world_.random.unit());
     arm(turn, pause, TimerKind::kClaim, report.actor);
   }
+  if (actor->claims) return wait_again(turn, *actor);
   actors_.leave(*actor);
   actor->phase = Phase::kPending;
   if (actor->scoped() && holds_.holders(report.actor) == 0) return release(turn, report.actor);
-  if (actor->claims) return enqueue(turn, *actor);
   // A short pause: the node's own report of what it has left is on its way, and the view is wrong until then.
   const std::uint32_t failures = std::min(actor->start_failures++, 16u);
   Duration pause = backoff_delay({.initial = std::chrono::milliseconds(20), .max = std::chrono::seconds(1)}, failures,
                                  world_.random.unit());
   actor->stamp = arm(turn, pause, TimerKind::kRetry, report.actor);
+}
+
+/// The node on which it waited has no place for it, or died (AC-8).
+void Actors::wait_again(Turn& turn, Actor& actor) {
+  actors_.leave(actor);
+  actor.phase = Phase::kPending;
+  if (actor.scoped() && holds_.holders(actor.spec.id) == 0) release(turn, actor.spec.id);
+  else enqueue(turn, actor);
 }
 
 // --------------------------------------------------------------------------------------------------- crash and restart
@@ -366,8 +375,11 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
     died.reason = text;
     on_process_died(turn, died);
   }
-  for (ActorId id : actors_.starting_on(node))
-    if (Actor* actor = actors_.find(id)) process_gone(turn, *actor, {DeathCause::kNodeDied, text, {}});
+  for (ActorId id : actors_.starting_on(node)) {
+    Actor* actor = actors_.find(id);
+    if (actor && actor->waits_on_its_node()) wait_again(turn, *actor);
+    else if (actor) process_gone(turn, *actor, {DeathCause::kNodeDied, text, {}});
+  }
   questions_.node_died(node);
   std::erase_if(begun_, [&](ActorId actor) { return actor.maker.node == node; });
   names_.forget_look_ups([&](ProcessId asker) { return asker.node == node; });
@@ -727,7 +739,7 @@ void Actors::expired(Turn& turn, const Timer& timer) {
   if (timer.kind == TimerKind::kRetry) {
     enqueue(turn, *actor);
   } else if (timer.kind == TimerKind::kWarn) {
-    warn_waiting(turn, *actor);
+    if (actor->phase == Phase::kPending || actor->waits_on_its_node()) warn_waiting(turn, *actor);
   } else if (actor->phase == Phase::kKilling) {
     turn.effects.warn(actor->called() + ": its node did not confirm the end of process " + to_string(actor->process) +
                       " in time");

@@ -37,6 +37,8 @@
 //   AC-7  A light actor is known from the first word of it: of its host, or of whoever kills or monitors it and knows
 //         where it lives, so that a host that tells nothing delays neither. What was killed before anybody knew it is
 //         DEAD; a host or creator that tells of it later is told so.
+//   AC-8  The death of a node on which an actor only waits (AP-4) costs it nothing: it waits elsewhere. Should the node
+//         have let it in and the word of that be lost with it, its constructor may have begun there.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -151,6 +153,7 @@ class Actors {
   ActorPlacement::Attempt try_place(Turn& turn, ActorId id);
   void start_on(Turn& turn, Actor& actor, std::uint32_t node);
   void warn_waiting(Turn& turn, const Actor& actor);
+  void wait_again(Turn& turn, Actor& actor);
   void kill_stray(Turn& turn, const wire::ActorStarted& report);
 
   // crash and restart

@@ -149,8 +149,15 @@ NodeProcess* ActorStarts::dropped(ActorId actor) {
 }
 
 void ActorStarts::job_ended(JobId job, const std::set<ActorId>& kept) {
-  std::erase_if(starts_,
-                [&](const auto& one) { return one.second.message.spec.job == job && !kept.contains(one.first.first); });
+  std::vector<ActorKey> over;
+  for (const auto& [key, start] : starts_)
+    if (start.message.spec.job == job && !kept.contains(key.first)) over.push_back(key);
+  for (const ActorKey& key : over) {
+    const auto gone = starts_.extract(key);
+    // A process of its own gives back what it was admitted with, at its end.
+    const Start& start = gone.mapped();
+    if (!start.admitted || start.message.spec.isolation == Isolation::kLight) give_back(key);
+  }
 }
 
 }  // namespace troupe::node

@@ -7,7 +7,7 @@ constexpr Duration kLoadEvery = std::chrono::milliseconds(10);
 
 LoadReport::Load LoadReport::load() const {
   const sched::LeaseQueue& queue = leases_.queue();
-  return {queue.resources().available().to_map(), queue.pending(), starts_.seen()};
+  return {queue.room().to_map(), queue.pending(), starts_.seen()};
 }
 
 void LoadReport::plan() {
