@@ -83,6 +83,7 @@ void LeaseQueue::wanted(const wire::LeaseWanted& wanted, TimePoint now) {
       count -= less;
       excess -= less;
       request.stale.insert(node);
+      if (count == 0 && request.claims == node) request.claims = 0;
     }
   }
   settle(now);

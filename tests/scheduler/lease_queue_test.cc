@@ -61,6 +61,19 @@ struct Bench {
     queue.tick(now);
     collect();
   }
+  /// Each deadline within `span` comes, and is not set again for then or before: nothing would be left of the daemon.
+  void to_deadlines(Duration span) {
+    const TimePoint end = now + span;
+    for (auto next = queue.next_deadline(); next && *next <= end; next = queue.next_deadline()) {
+      ASSERT_GE(*next, now);
+      now = *next;
+      queue.tick(now);
+      collect();
+      const auto then = queue.next_deadline();
+      ASSERT_TRUE(!then || *then > now);
+    }
+    now = end;
+  }
   /// Each lease of this requester has lasted its term.
   void terms_end(ProcessId who) {
     std::vector<Granted> kept, ended;
@@ -272,10 +285,7 @@ TEST(LeaseQueue, LQ9_AHardAffinityToAnUnknownNodeIsRefusedAfterAWhile) {
   b.queue.wanted(w, b.now);
   b.collect();
   EXPECT_TRUE(b.refused.empty()) << "news of it may be on the way";
-  ASSERT_TRUE(b.queue.next_deadline().has_value());
-  b.now = *b.queue.next_deadline();
-  b.queue.tick(b.now);
-  b.collect();
+  b.to_deadlines(1s);
   ASSERT_EQ(b.refused.size(), 1u);
   EXPECT_EQ(b.refused[0].refusal.error.code, ErrorCode::kInfeasible);
   EXPECT_TRUE(b.warnings.empty());
@@ -343,10 +353,7 @@ TEST(LeaseQueue, LQ9_ASoftAffinityToAnUnknownNodePassesItOverAfterAWhileAndOnce)
   b.queue.wanted(w, b.now);
   b.collect();
   EXPECT_TRUE(b.granted.empty());
-  ASSERT_TRUE(b.queue.next_deadline().has_value());
-  b.now = *b.queue.next_deadline();
-  b.queue.tick(b.now);
-  b.collect();
+  b.to_deadlines(1s);
   EXPECT_EQ(b.granted.size(), 1u);
   wire::LeaseWanted next = b.request(kDriver, 2, 1);
   next.lease_class.scheduling = NodeAffinity{"nowhere", true};
@@ -495,6 +502,89 @@ TEST(LeaseQueue, BooksBalanceUnderRandomEvents) {
   }
 }
 
+/// Two nodes, launchers that answer late, claims that come and go: nothing waits for ever once tasks end, no deadline
+/// stays behind the clock, and the books are right after each step.
+TEST(LeaseQueue, WhatWaitsIsServedInTheEndUnderRandomEvents) {
+  for (std::uint32_t seed = 1; seed <= 300; ++seed) {
+    std::mt19937 random(seed);
+    const auto any = [&](std::uint32_t below) { return static_cast<std::uint32_t>(random() % below); };
+    Bench b(2, 0, 2);
+    std::uint64_t version = 0;
+    std::vector<WorkerKind> late;
+    const auto settle = [&] {
+      for (auto effects = b.queue.take_effects(); !effects.empty(); effects = b.queue.take_effects())
+        for (auto& effect : effects) {
+          if (auto* g = std::get_if<Granted>(&effect)) b.granted.push_back(*g);
+          if (auto* e = std::get_if<EndWorker>(&effect)) b.queue.process_died(e->worker, b.now);
+          if (auto* f = std::get_if<Forward>(&effect)) b.forwards.push_back(*f);
+          if (auto* a = std::get_if<ActorAdmitted>(&effect)) b.admitted.push_back(*a);
+          if (auto* n = std::get_if<NeedWorkers>(&effect)) late.insert(late.end(), static_cast<std::size_t>(n->count), n->kind);
+        }
+      EXPECT_EQ(b.queue.audit(), "");
+    };
+    const auto worker_comes = [&] {
+      if (late.empty()) return;
+      const WorkerKind kind = late.back();
+      late.pop_back();
+      if (any(8) == 0) b.queue.worker_failed(kind, {}, b.now);
+      else b.queue.worker_ready({1, b.next_worker++}, 1000, kind, b.now);
+    };
+    const auto answer_forward = [&](bool grant) {
+      if (b.forwards.empty()) return;
+      const wire::LeaseWanted wanted = b.forwards.front().wanted;
+      b.forwards.erase(b.forwards.begin());
+      const std::uint32_t granted = grant ? std::min(wanted.wanted, 1u) : 0;
+      b.queue.counted({wanted.requester, wanted.request_id, 2, granted, wanted.wanted - granted}, b.now);
+    };
+    const auto one_ends = [&](bool renews) {
+      if (b.granted.empty()) return;
+      const auto at = b.granted.begin() + any(static_cast<std::uint32_t>(b.granted.size()));
+      Granted one = *at;
+      b.granted.erase(at);
+      if (renews) one.lease.lease_id = b.queue.renew(one.lease.lease_id, one.requester, b.now);
+      else b.queue.returned(std::exchange(one.lease.lease_id, 0), b.now);
+      if (one.lease.lease_id != 0) b.granted.push_back(one);
+    };
+    for (int step = 0; step < 200; ++step) {
+      const std::uint32_t node = 1 + any(2);
+      wire::LeaseWanted wanted = b.request({node, 1 + any(3)}, any(3), any(4), any(3), 1 + any(2));
+      wanted.hops = node - 1;
+      wanted.claim = node == 2 && any(2) == 0;
+      switch (any(10)) {
+        case 0: case 1: case 2: b.queue.wanted(wanted, b.now); break;
+        case 3: one_ends(false); break;
+        case 4: one_ends(true); break;
+        case 5: worker_comes(); break;
+        case 6: answer_forward(any(2) == 0); break;
+        case 7: b.queue.view_delta(two_nodes(2, any(3), ++version), b.now); break;
+        case 8:
+          if (any(4) == 0)
+            b.queue.admit_actor({{1, 1}, static_cast<std::uint64_t>(step)}, 0, 1,
+                                ResourceSet::from_map({{"CPU", any(3)}}), b.now);
+          break;
+        default: b.now += std::chrono::milliseconds(any(700)); b.queue.tick(b.now);
+      }
+      settle();
+      b.queue.tick(b.now);
+      settle();
+      const auto next = b.queue.next_deadline();
+      ASSERT_TRUE(!next || *next > b.now) << "seed " << seed << " step " << step;
+      ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step;
+    }
+    for (int round = 0; round < 400 && b.queue.pending() > 0; ++round) {
+      for (std::size_t ends = b.granted.size(); ends > 0; --ends) one_ends(false);
+      for (const ActorAdmitted& one : std::exchange(b.admitted, {})) b.queue.actor_gone(one.actor, one.restarts, b.now);
+      if (any(2) == 0) worker_comes();
+      answer_forward(false);
+      settle();
+      b.now += 50ms;
+      b.queue.tick(b.now);
+      settle();
+    }
+    ASSERT_EQ(b.queue.pending(), 0u) << "seed " << seed;
+  }
+}
+
 /// After a task that waited: no further one before the lease has its CPUs back. (H.5, LQ-8)
 TEST(LeaseQueue, LQ8_ALeaseThatLentItsCpusGoesOnOnlyWithThem) {
   Bench b(1);
@@ -636,7 +726,7 @@ TEST(LeaseQueue, LQ7_WhatIsKeptForAnActorIsNotForALaterOne) {
   EXPECT_TRUE(b.admitted.empty());
   b.give_back(b.granted[1].lease.lease_id);
   ASSERT_EQ(b.admitted.size(), 1u);
-  EXPECT_EQ(b.admitted[0].actor.sequence, 7u);
+  EXPECT_EQ(b.admitted[0].actor, (ActorId{Bench::kDriverProcess, 7}));
 }
 
 TEST(LeaseQueue, LQ7_PiecesOfGpusThatActorsHaveAreNoPlace) {
@@ -753,7 +843,7 @@ TEST(LeaseQueue, LQ10_NothingIsKeptAllTheTime) {
 /// The whole of another node is had by tasks that are submitted elsewhere, and who waits for it waits here.
 TEST(LeaseQueue, LQ11_TurnsAreTakenBetweenNodes) {
   Bench b(0);
-  b.queue.view_delta(two_nodes(0, 2, 0), b.now);
+  b.queue.view_delta(two_nodes(0, 0, 1), b.now);
   b.want(kDriver, 1, 5);
   b.collect();
   EXPECT_TRUE(b.forwards.empty()) << "it has no room";
@@ -767,14 +857,18 @@ TEST(LeaseQueue, LQ11_TurnsAreTakenBetweenNodes) {
   EXPECT_EQ(b.forwards.size(), 1u) << "one at a time";
 
   Bench there(2);
-  const ProcessId local{1, 9};
+  const ProcessId local{1, 9}, remote{2, 7};  // as that node sees them
   there.want(local, 1, 50);
-  there.queue.wanted(b.forwards[0].wanted, there.now);
-  there.collect();
+  const auto comes = [&](wire::LeaseWanted claim) {
+    claim.requester = remote;
+    there.queue.wanted(claim, there.now);
+    there.collect();
+  };
+  comes(b.forwards[0].wanted);
   there.tick(100ms);
   EXPECT_TRUE(there.counted.empty()) << "it waits for its turn";
   there.terms_end(local);
-  EXPECT_EQ(there.leases_of(kDriver), 1u);
+  EXPECT_EQ(there.leases_of(remote), 1u);
   EXPECT_EQ(there.leases_of(local), 1u);
   ASSERT_EQ(there.counted.size(), 1u);
   EXPECT_EQ(there.counted[0].counted.granted, 1u);
@@ -782,8 +876,7 @@ TEST(LeaseQueue, LQ11_TurnsAreTakenBetweenNodes) {
   b.queue.counted({kDriver, 1, 2, 1, 0}, b.now);
   b.tick(500ms);
   EXPECT_EQ(b.forwards.size(), 2u) << "the next one";
-  there.queue.wanted(b.forwards[1].wanted, there.now);
-  there.collect();
+  comes(b.forwards[1].wanted);
   there.tick(1s);
   ASSERT_EQ(there.counted.size(), 2u) << "the tasks there last long";
   EXPECT_EQ(there.counted[1].counted.given_back, 1u);
@@ -791,7 +884,7 @@ TEST(LeaseQueue, LQ11_TurnsAreTakenBetweenNodes) {
 
 TEST(LeaseQueue, LQ11_AClaimIsTakenBackWhenItsOwnNodeHasRoom) {
   Bench b(1);
-  b.queue.view_delta(two_nodes(1, 1, 0), b.now);
+  b.queue.view_delta(two_nodes(1, 0, 1), b.now);
   b.want(kOther, 1, 1);
   ASSERT_EQ(b.granted.size(), 1u);
   b.want(kDriver, 1, 1);
