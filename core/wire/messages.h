@@ -249,8 +249,8 @@ struct LeaseWanted {
   LeaseClass lease_class;
   std::uint32_t wanted = 0;
   std::uint32_t hops = 0;                       // how many daemons have passed it on
-  bool claim = false;                           // passed on to wait there for its turn (LQ-11)
   std::vector<std::pair<std::uint32_t, std::uint64_t>> bytes_by_node;  // locality: argument bytes on each node
+  bool claim = false;                           // passed on to wait there for its turn (LQ-11)
 };
 /// `shared`: in that worker tasks wait already, because max_suspended_workers do; further ones run beside them.
 struct LeaseGranted {
