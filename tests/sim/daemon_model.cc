@@ -82,7 +82,7 @@ void World::start_actor(Node& node, wire::StartActor start) {
   say("node " + std::to_string(node.number) + " starts actor " + to_string(id) + " restart " +
       std::to_string(start.restarts));
   if (!node.account.try_grant(need)) {
-    if (!tasks_ && state_.actors().starts_in_room(id))
+    if (!tasks_ && state_.actors().starts_in_room(id, node.number))
       broken("SI-4: node " + std::to_string(node.number) + " was sent actor " + to_string(id) + " that needs " +
              need.to_string() + " with " + node.account.available().to_string() + " left");
     const std::pair key{id, start.restarts};

@@ -708,9 +708,9 @@ std::optional<wire::ActorState> Actors::state_of(ActorId id) const {
   return graveyard_.find(id) ? std::optional(wire::ActorState::kDead) : std::nullopt;
 }
 
-bool Actors::starts_in_room(ActorId id) const {
+bool Actors::starts_in_room(ActorId id, std::uint32_t node) const {
   const Actor* actor = actors_.find(id);
-  return actor && actor->phase == Phase::kStarting && !actor->claims;
+  return actor && actor->phase == Phase::kStarting && actor->node == node && !actor->claims;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- time

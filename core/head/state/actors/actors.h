@@ -122,8 +122,8 @@ class Actors {
   // For invariant checks of the simulator and tests.
   std::optional<wire::ActorState> state_of(ActorId actor) const;
   std::uint32_t holders(ActorId actor) const { return holds_.holders(actor); }
-  /// It was sent where there was room for it: it claims nothing (AP-4).
-  bool starts_in_room(ActorId actor) const;
+  /// It was sent to this node as one with room for it: it claims nothing (AP-4).
+  bool starts_in_room(ActorId actor, std::uint32_t node) const;
   /// Look-ups that wait for the next holder of a name.
   std::size_t waiting_look_ups() const { return names_.waiting_look_ups(); }
   const Keeping& keeping() const { return keeping_; }
