@@ -750,7 +750,7 @@ std::string LeaseQueue::audit() const {
     if (!requests_.contains(r.request)) return "LQ-3: a reservation without a request";
   if (keeper_ && !requests_.contains(keeper_->request)) return "LQ-10: something is kept for a request that is gone";
   for (const auto& [key, request] : requests_)
-    if (request.claims != 0 && !request.delegated.contains(request.claims)) return "LQ-11: a claim that is not delegated";
+    if (request.claims != 0 && !request.delegated.contains(request.claims)) return "LQ-11: a claim is not delegated";
   for (const auto& [key, id] : keys_) if (!requests_.contains(id)) return "a key without a request";
   return {};
 }

@@ -34,15 +34,15 @@
 //   LQ-9  A hard affinity to a node that the view does not name is refused, and a soft one passes it over, after
 //         unknown_node_wait: whoever asks may have heard of a node before this one's view has. Once for each such node
 //         (SUN-1).
-//   LQ-10 A request that needs more than the end of any one lease frees, and waits longer than look_every, has what it
-//         needs kept for it as leases end, one such request at a time: for look_every, then not for as long, and so on
-//         with times that double up to keep_most. Tasks that last longer may keep it out.
-//   LQ-11 Turns are taken between the requests of all nodes: one for which other nodes would have room but for their
-//         tasks is passed on to wait there, one lease at a time, after look_every without progress; it is taken back
-//         when its own node has room.
-//   LQ-12 A request takes resources for one lease more than there are idle workers when others wait, and one that got
-//         no worker for them within worker_wait gives them back, until one comes: a program that starts slowly, or
-//         never, holds nobody up.
+//   LQ-10  A request that needs more than the end of any one lease frees, and waits longer than look_every, has what it
+//          needs kept for it as leases end, one such request at a time: for look_every, then not for as long, and so on
+//          with times that double up to keep_most. Tasks that last longer may keep it out.
+//   LQ-11  Turns are taken between the requests of all nodes: one for which other nodes would have room but for their
+//          tasks is passed on to wait there, one lease at a time, after look_every without progress; it is taken back
+//          when its own node has room.
+//   LQ-12  A request takes resources for one lease more than there are idle workers when others wait, and one that got
+//          no worker for them within worker_wait gives them back, until one comes: a program that starts slowly, or
+//          never, holds nobody up.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -163,7 +163,7 @@ class LeaseQueue {
     std::optional<TimePoint> awaits_node_until = {};   ///< LQ-9
     std::uint64_t served = 0;                          ///< the turn in which it had its last place
     bool without_workers = false;                      ///< LQ-12: until one comes, or is known not to
-    std::uint32_t claims = 0;                          ///< the node on which its one delegated lease is LQ-11's; 0: none
+    std::uint32_t claims = 0;                          ///< the node on which its delegated lease is LQ-11's; 0: none
     std::uint32_t last_claimed = 0;
   };
   struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; TimePoint since{}; };

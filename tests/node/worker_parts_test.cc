@@ -176,7 +176,9 @@ TEST_F(WorkersTest, WK2_OneThatDoesNotAnswerOrDiesMeanwhileIsNoWorkerTwice) {
 TEST_F(WorkersTest, AS1_AStartThatIsKeptBeyondItsJobIsAnsweredAndTheOthersLeaveNothing) {
   ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
   leases_.set_actions({[](auto&) {}, [](auto&) {},
-                       [&](const sched::ActorAdmitted& one) { starts.admitted({one.actor, one.restarts}, one.gpu_ids); },
+                       [&](const sched::ActorAdmitted& one) {
+                         starts.admitted({one.actor, one.restarts}, one.gpu_ids);
+                       },
                        [&](const sched::ActorNotAdmitted& one) {
                          starts.not_admitted({one.actor, one.restarts}, one.reason);
                        },
@@ -217,7 +219,9 @@ TEST_F(WorkersTest, AS1_AStartThatIsKeptBeyondItsJobIsAnsweredAndTheOthersLeaveN
 TEST_F(WorkersTest, AS2_ALightActorThatWaitsForItsHostGivesBackWhatItHasWhenItsJobEnds) {
   ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
   leases_.set_actions({[](auto&) {}, [](auto&) {},
-                       [&](const sched::ActorAdmitted& one) { starts.admitted({one.actor, one.restarts}, one.gpu_ids); },
+                       [&](const sched::ActorAdmitted& one) {
+                         starts.admitted({one.actor, one.restarts}, one.gpu_ids);
+                       },
                        [](auto&) {}, [](auto&) {}, [] {}});
   jobs_.add(7);
   NodeProcess& host = table_.add(wire::Role::kWorker, 7);

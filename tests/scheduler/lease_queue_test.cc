@@ -518,7 +518,8 @@ TEST(LeaseQueue, WhatWaitsIsServedInTheEndUnderRandomEvents) {
           if (auto* e = std::get_if<EndWorker>(&effect)) b.queue.process_died(e->worker, b.now);
           if (auto* f = std::get_if<Forward>(&effect)) b.forwards.push_back(*f);
           if (auto* a = std::get_if<ActorAdmitted>(&effect)) b.admitted.push_back(*a);
-          if (auto* n = std::get_if<NeedWorkers>(&effect)) late.insert(late.end(), static_cast<std::size_t>(n->count), n->kind);
+          if (auto* n = std::get_if<NeedWorkers>(&effect))
+            late.insert(late.end(), static_cast<std::size_t>(n->count), n->kind);
         }
       EXPECT_EQ(b.queue.audit(), "");
     };

@@ -57,7 +57,8 @@ void World::daemon_message(Node& node, head::Send& send) {
           kill->process.serial != 0 ? proc.id == kill->process : proc.hosts.contains(kill->actor) && !proc.light_host;
       if (proc.alive && meant) kill_proc(proc, "killed by SIGKILL (9)", DeathCause::kKilled);
     }
-    if (kill->process.serial == 0) std::erase_if(node.waiting, [&](auto& one) { return one.first.first == kill->actor; });
+    const ActorId meant = kill->actor;
+    if (kill->process.serial == 0) std::erase_if(node.waiting, [&](auto& one) { return one.first.first == meant; });
   } else if (auto* ended = std::get_if<wire::JobEnded>(&send.body)) {
     jobs_[ended->job] = false;
     std::set<ProcessId> keep(ended->keep_processes.begin(), ended->keep_processes.end());
@@ -89,8 +90,8 @@ void World::start_actor(Node& node, wire::StartActor start) {
     node.waiting[key] = std::move(start);
     on_node(node, [this, &node, key] {
       if (!node.waiting.erase(key) || node.fenced) return;
-      daemon_notice(node, Method::kStartActorFailed,
-                    wire::StartActorFailed{key.first, key.second, head::error_record(ErrorCode::kUser, "no room"), true});
+      const ErrorRecord no_room = head::error_record(ErrorCode::kUser, "no room");
+      daemon_notice(node, Method::kStartActorFailed, wire::StartActorFailed{key.first, key.second, no_room, true});
     }, queue_.now() + (tasks_ ? 2s : 0s));
     return;
   }

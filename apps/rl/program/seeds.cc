@@ -119,7 +119,7 @@ class SeedRuns {
     arguments.insert(arguments.end(), {"--config", (command_.out / "config.yaml").string(), "--seed",
                                        std::to_string(run.seed), "--out", run.folder.string(),
                                        "--end-with-input"});
-    for (const auto& [name, flag] : kNamed)  // for them a file says it, and it is not asked about what was typed (NPG-1)
+    for (const auto& [name, flag] : kNamed)  // the file says it, too, but what was typed is not asked about (NPG-1)
       if (const boost::json::value* word = command_.typed.if_contains(name))
         arguments.insert(arguments.end(), {flag, std::string(word->as_string())});
     const std::filesystem::path checkpoint = run.folder / "checkpoint.bin";
