@@ -1,14 +1,18 @@
 // RCK-1, RCK-2, RCK-3: what is on disk is whole, and anything else is a clear error.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 
 #include <gtest/gtest.h>
 
 #include "apps/common/output_file.h"
 #include "apps/common/safetensors/safetensors.h"
 #include "apps/rl/config/algorithms/ppo.h"
+#include "apps/rl/envs/batch_of.h"
+#include "apps/rl/envs/env_registry.h"
 #include "apps/rl/training/checkpoint.h"
 #include "apps/rl/training/collect.h"
 #include "apps/rl/training/evaluate.h"
@@ -194,6 +198,41 @@ TEST(CheckpointFile, RCK2_AProgramOfSomebodyElsesIsRefusedBeforeTheEnvironmentIs
   // A prefix does not hide what is run.
   for (const char* id : {"gym:X-v0", "throw:gym:X-v0", "exit:stall:gym:X-v0"})
     EXPECT_FALSE(check_programs({.id = id, .python = folder / "shared/python"}).ok()) << id;
+}
+
+/// One environment whose second step throws, in each episode.
+class BreaksOff {
+ public:
+  void seed(std::uint64_t) {}
+  void begin() { steps_ = 0; }
+  void check(ConstRows, std::size_t) const {}
+  StepOutcome step(ConstRows, std::size_t) {
+    if (++steps_ == 2) throw std::runtime_error("it diverged");
+    return {.reward = 1, .terminated = false};
+  }
+  void observe(Rows row) const { std::ranges::fill(row.as<float>(), 0.0f); }
+
+ private:
+  int steps_ = 0;
+};
+
+/// An evaluation waited for the end of an episode, for ever.
+TEST(CheckpointFile, APolicyWhoseEnvironmentBreaksOffEveryEpisodeIsNotPlayedForEver) {
+  Policy policy = sample().policy;
+  const auto factory = [](std::string_view id,
+                          const BatchEnvOptions& options) -> troupe::Result<std::unique_ptr<BatchEnv>> {
+    EnvSpecs specs = make_batch_env("CartPole-v1", {.num_envs = 1}).value()->specs();
+    specs.id = id;
+    return batch_of(BreaksOff(), std::move(specs), options);
+  };
+  ASSERT_TRUE(register_env("BreaksOff-v0", factory).ok());
+  policy.env.id = "BreaksOff-v0";
+  try {
+    (void)evaluate(policy, {.episodes = 20});
+    FAIL() << "it was played";
+  } catch (const troupe::RuntimeEnvError& error) {
+    EXPECT_NE(std::string(error.what()).find("100 episodes in a row"), std::string::npos) << error.what();
+  }
 }
 
 // Before, 'record' and 'collect' wrote actions of one space into rows of another.

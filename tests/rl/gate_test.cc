@@ -52,6 +52,26 @@ TEST(Gate, GoesOnFromWhatWasDecided) {
   EXPECT_TRUE(gate.wants_copy(30));
 }
 
+TEST(Gate, GAT4_WhatComesBehindTheStepsOfTheRunDecidesNothing) {
+  Gate gate({.every = 10, .threshold = 100, .until = 40});
+  EXPECT_FALSE(gate.add({.steps = 42, .mean = 120}));
+  EXPECT_EQ(gate.state(), GateState::kOpen);
+  EXPECT_EQ(gate.copies().size(), 1u);
+  EXPECT_TRUE(gate.add({.steps = 40, .mean = 120}));
+}
+
+TEST(Gate, GAT5_BetweenItsTwoLooksAGateWaitsForTheSecond) {
+  Gate gate({.every = 10, .threshold = 100});
+  gate.restore({{.steps = 10, .mean = 5}, {.steps = 21, .mean = 120}, {.steps = 30, .mean = 130}}, {});
+  EXPECT_EQ(gate.state(), GateState::kAgain);
+  ASSERT_TRUE(gate.awaited());
+  EXPECT_EQ(gate.awaited()->steps, 21);
+  EXPECT_FALSE(gate.add({.steps = 40, .mean = 130})) << "it is not the first one";
+  gate.add_again({.steps = 21, .mean = 90});
+  EXPECT_EQ(gate.state(), GateState::kFailed);
+  EXPECT_FALSE(gate.awaited());
+}
+
 TEST(Gate, GAT3_TheSeedsOfBothLooksAreApart) {
   EXPECT_GT(kGateSeeds, 1'000'000u);
   EXPECT_GE(kGateSeedsAgain - kGateSeeds, 1'000'000u) << "as many episodes as may be asked for";

@@ -178,6 +178,13 @@ class RlTest(ProgramTest):
         faults = self.result("f")["faults"]
         self.assertGreater(faults["threw"], 20)
         self.assertEqual((faults["exited"], faults["stalled"]), (0, 0))
+        # The process of a runner ends with one of its environments, and breaks off the episodes of all (PA-3).
+        self.train(3, "x", "--env", "exit:CartPole-v1", "--env-kwargs", '{"p": 0.0005}', "--steps", "4096",
+                   "--num-workers", "2", "--num-envs", "8", "--keep-going")
+        result = self.result("x")
+        self.assertEqual(result["steps"], 4096)
+        self.assertGreater(result["faults"]["exited"], 0)
+        self.assertEqual(result["faults"]["exited"] % 8, 0)
 
     def test_a_device_that_learners_do_not_have_is_refused(self):
         _, err = self.train(2, "gpu", "--algo", "ars", "--device", "cuda")
@@ -314,7 +321,8 @@ class RlTest(ProgramTest):
         clone = (*imitate, data)
         out, _ = self.train(0, "whole", *clone, "--steps", "200000")
         self.assertIn("gate 475: passed", out)
-        self.assertNotIn("mean return", out, "it has played nothing itself")
+        self.assertIn("trained: 200704 steps\n", out, "it has played nothing itself")
+        self.assertNotIn("last 100 episodes", out)
         self.train(0, "half", *clone, "--steps", "100000")
         self.train(0, "half", "--resume", f"{self.root}/half/checkpoint.bin", "--steps", "200000")
         self.assertEqual(self.parameters("whole")[1], self.parameters("half")[1])
@@ -423,6 +431,8 @@ class RlTest(ProgramTest):
         self.assertEqual([steps for steps, _, _ in result["evaluations"]], [2048, 4096, 6144, 8192])
         self.assertEqual(result["gate"]["state"], "passed")
         best = max(mean for _, mean, _ in result["evaluations"])
+        self.assertEqual(result["final_return"]["mean"], result["evaluations"][-1][1], "the same policy and seeds")
+        self.assertIn("the last policy, without exploration: mean return", out)
         played, _ = self.run_rl(0, "evaluate", result["best_policy"], "--episodes", "4", "--seed", "1500000000")
         self.assertIn(f"mean return {best:.1f}", played)
         longer = ("--resume", f"{self.root}/p/checkpoint.bin", "--steps", "8256", "--evaluate-every", "0")
@@ -435,6 +445,7 @@ class RlTest(ProgramTest):
         out, _ = self.train(0, "n", *longer)
         self.assertIn(f"without exploration: best copy {best:.1f}", out)
         self.assertIsNone(self.result("n")["best_policy"])
+        self.assertIsNone(self.result("n")["final_return"])
         told = [line for line in self.lines("p") if "evaluation" in line]
         self.assertEqual(len(told), 5)  # four copies, one of them twice
         self.assertEqual(sum(line["again"] for line in told), 1)
@@ -444,6 +455,17 @@ class RlTest(ProgramTest):
         self.train(0, "q", *pendulum, "--evaluation-threshold", "-100000", "--no-tensorboard")
         self.assertFalse(os.path.exists(f"{self.root}/q/tensorboard"))
         self.train(3, "r", *pendulum, "--evaluation-threshold", "0")
+
+    def test_what_would_mean_nothing_is_refused(self):
+        for arguments, wrong in ((("--stop-at-gate",), "'stop_at_gate' means nothing while no copy is played"),
+                                 (("--evaluation-threshold", "9"), "'evaluation_threshold' means nothing"),
+                                 (("--preset", "ppo-cartpole", "--evaluate-every", "0", "--evaluation-episodes", "9"),
+                                  "'evaluation_episodes' means nothing"),
+                                 (("--stop-deadline", "3"), "--stop-deadline is for --seeds"),
+                                 (("--recurrent",), "--recurrent: there are no recurrent policies yet"),
+                                 (("--multi-agent",), "there are no environments of several agents yet")):
+            self.assertIn(wrong, self.train(2, "n", *arguments)[1])
+        self.assertFalse(os.path.exists(f"{self.root}/n"))
 
     def test_what_is_not_finite_ends_the_run_with_a_checkpoint(self):
         _, err = self.train(1, "p", "--learning-rate", "1e30", "--steps", "20000", "--max-grad-norm", "1e30")

@@ -113,12 +113,28 @@ class SeedsTest(unittest.TestCase):
         before = {seed: self.result(f"o/seed-{seed}/result.json")["steps"] for seed in (1, 2)}
         self.assertFalse(os.path.exists(f"{self.root}/o/seed-3"))
         steps = max(before.values()) + 4000
+        kept = self.read("o/config.yaml").decode()
+        rate = json.loads(self.read("o/seed-1/result.json"))["config"]["learning_rate"]
+        self.assertIn(f"learning_rate: {rate}\n", kept)
+        with open(f"{self.root}/o/config.yaml", "w", encoding="utf-8") as file:
+            file.write(kept.replace(f"learning_rate: {rate}\n", "learning_rate: 0.5\n"))
         self.train(3, "--seeds", "3", "--resume", "o", "--steps", str(steps), "--no-tensorboard")
         for seed, stopped in before.items():
             one = self.result(f"o/seed-{seed}/result.json")
             self.assertEqual(one["resumed_from_steps"], stopped)
+            self.assertEqual(one["config"]["learning_rate"], rate, "RCL-2: its checkpoint says it")
             self.assertGreaterEqual(one["steps"], steps)
         self.assertEqual(self.result("o/seed-3/result.json")["resumed_from_steps"], 0)
+
+    def test_the_end_of_its_input_ends_all_seeds(self):
+        command = [RL, "train", "--algo", "ars", "--steps", "100000000", "--keep-going", "--seeds", "2",
+                   "--no-tensorboard", "--out", "o", "--end-with-input"]
+        running = subprocess.Popen(command, env=self.environment, text=True, cwd=self.root, stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.eventually(lambda: all(os.path.exists(f"{self.root}/o/seed-{seed}/progress.jsonl") for seed in (1, 2)),
+                        "two seeds did not begin")
+        self.end(running, 130)  # communicate() closes it
+        self.eventually(lambda: not self.processes(), "a process is left")
 
     def test_no_seed_outlives_its_parent(self):
         running = self.begun()

@@ -21,9 +21,21 @@ void play_on_from(const std::optional<StateDict>& resumed, Runner& runner) {
   if (resumed && troupe::runtime_context().attempt == 0) (void)restore_state(runner, *resumed);
 }
 
+/// PA-3
+FaultCounts ended_with_their_process(std::size_t num_envs) {
+  FaultCounts out{};
+  if (troupe::runtime_context().attempt > 0)
+    out[static_cast<std::size_t>(FaultKind::kExited)] = static_cast<std::int64_t>(num_envs);
+  return out;
+}
+
+/// `before`: faults of another life, which are told of once.
 template <class Runner>
-RolloutReport report_of(Runner& runner, std::vector<EpisodeEnd> episodes) {
-  return {.episodes = std::move(episodes), .deltas = runner.take_deltas(), .faults = runner.take_faults()};
+RolloutReport report_of(Runner& runner, std::vector<EpisodeEnd> episodes, FaultCounts& before) {
+  RolloutReport out{.episodes = std::move(episodes), .deltas = runner.take_deltas(), .faults = runner.take_faults()};
+  const FaultCounts more = std::exchange(before, {});
+  for (std::size_t kind = 0; kind < more.size(); ++kind) out.faults[kind] += more[kind];
+  return out;
 }
 
 SampleBatch batch_of(const SampleLayout& layout, troupe::ArrayBuilder<std::byte> memory) {
@@ -40,7 +52,7 @@ troupe::ActorOptions runner_options() {
 }
 
 RolloutActor::RolloutActor(const RolloutOptions& options, const std::optional<StateDict>& resumed)
-    : worker_(in_this_life(options)) {
+    : worker_(in_this_life(options)), faults_before_(ended_with_their_process(options.num_envs)) {
   play_on_from(resumed, worker_);
 }
 
@@ -50,16 +62,17 @@ std::tuple<SampleBatch, RolloutReport> RolloutActor::collect(troupe::Array<float
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   std::vector<EpisodeEnd> episodes = worker_.collect(params.span(), on_policy_out(layout, memory.data()));
   const auto kept = worker_.kept();
-  if (!kept) return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes))};
+  if (!kept) return {batch_of(layout, std::move(memory)), report_of(worker_, std::move(episodes), faults_before_)};
   const SampleLayout fewer(worker_.columns(), kept->size());
   troupe::ArrayBuilder<std::byte> of_kept(fewer.bytes());
   gather({layout, memory.data()}, *kept, fewer, of_kept.data());
-  return {batch_of(fewer, std::move(of_kept)), report_of(worker_, std::move(episodes))};
+  return {batch_of(fewer, std::move(of_kept)), report_of(worker_, std::move(episodes), faults_before_)};
 }
 
 FragmentActor::FragmentActor(const FragmentRunnerOptions& options,
                              std::optional<troupe::ActorHandle<InferenceActor>> inference)
     : runner_(in_this_life(options)),
+      faults_before_(ended_with_their_process(options.num_envs)),
       next_{.runner = options.runner, .incarnation = in_this_life(options).life},
       inference_(std::move(inference)) {}
 
@@ -105,7 +118,7 @@ std::tuple<SampleBatch, RolloutReport> FragmentActor::give(std::vector<EpisodeEn
   const SampleLayout layout(runner_.columns(), runner_.rows());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   runner_.write(layout, memory.data());
-  RolloutReport report = report_of(runner_, std::move(episodes));
+  RolloutReport report = report_of(runner_, std::move(episodes), faults_before_);
   report.fragment = next_;
   report.fragment->version = version;
   ++next_.sequence;
@@ -113,7 +126,7 @@ std::tuple<SampleBatch, RolloutReport> FragmentActor::give(std::vector<EpisodeEn
 }
 
 TransitionActor::TransitionActor(const TransitionRunnerOptions& options, const std::optional<StateDict>& resumed)
-    : runner_(in_this_life(options)) {
+    : runner_(in_this_life(options)), faults_before_(ended_with_their_process(options.num_envs)) {
   play_on_from(resumed, runner_);
 }
 
@@ -124,10 +137,11 @@ std::tuple<SampleBatch, RolloutReport> TransitionActor::play(troupe::Array<float
   const SampleLayout layout(runner_.columns(), runner_.rows());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   runner_.take(layout, memory.data());
-  return {batch_of(layout, std::move(memory)), report_of(runner_, std::move(episodes))};
+  return {batch_of(layout, std::move(memory)), report_of(runner_, std::move(episodes), faults_before_)};
 }
 
-PerturbationActor::PerturbationActor(const PerturbationRunnerOptions& options) : runner_(options) {}
+PerturbationActor::PerturbationActor(const PerturbationRunnerOptions& options)
+    : runner_(options), faults_before_(ended_with_their_process(1)) {}
 
 std::tuple<SampleBatch, RolloutReport> PerturbationActor::play(troupe::Array<float> params,
                                                                const PerturbationOrder& order,
@@ -137,7 +151,7 @@ std::tuple<SampleBatch, RolloutReport> PerturbationActor::play(troupe::Array<flo
   const SampleLayout layout(perturbation_columns(), pairs.size());
   troupe::ArrayBuilder<std::byte> memory(layout.bytes());
   write_pairs(pairs, layout, memory.data());
-  return {batch_of(layout, std::move(memory)), report_of(runner_, runner_.episodes())};
+  return {batch_of(layout, std::move(memory)), report_of(runner_, runner_.episodes(), faults_before_)};
 }
 
 }  // namespace rl

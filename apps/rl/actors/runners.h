@@ -4,6 +4,7 @@
 // PA-1  A runner that dies is restarted with fresh environments and random streams of its own, so that it does not play
 //       its first episodes again, and its interrupted call runs again.
 // PA-2  One that was given a state plays on from there, in its first life.
+// PA-3  The episodes that were open when it died are told of as faults (kExited) with its first report after that.
 #pragma once
 
 #include <optional>
@@ -33,6 +34,7 @@ class RolloutActor {
 
  private:
   RolloutWorker worker_;
+  FaultCounts faults_before_;
 };
 
 /// For algorithms that work out their targets themselves.
@@ -53,6 +55,7 @@ class FragmentActor {
   std::tuple<SampleBatch, RolloutReport> give(std::vector<EpisodeEnd> episodes, std::int64_t version);
 
   FragmentRunner runner_;
+  FaultCounts faults_before_;
   FragmentId next_;  // of the next fragment, but for its version
   std::optional<troupe::ActorHandle<InferenceActor>> inference_;
 };
@@ -70,6 +73,7 @@ class TransitionActor {
 
  private:
   TransitionRunner runner_;
+  FaultCounts faults_before_;
 };
 
 /// For algorithms that compare policies by their returns. It keeps nothing between two calls: PTR-1.
@@ -83,6 +87,7 @@ class PerturbationActor {
 
  private:
   PerturbationRunner runner_;
+  FaultCounts faults_before_;
 };
 
 }  // namespace rl

@@ -98,8 +98,7 @@ troupe::Result<std::unique_ptr<BatchEnv>> atari_game(const std::string& id, Batc
   if (status.ok()) status = put_into(env, [](Env inner) { return MaxAndSkip::make(std::move(inner)); });
   if (status.ok() && lives && !env->lives().empty())
     status = put_into(env, [](Env inner) { return EpisodicLife::make(std::move(inner)); });
-  const auto* choice = status.ok() ? std::get_if<Discrete>(&env->specs().action_space) : nullptr;
-  if (choice != nullptr && choice->n >= 3)
+  if (status.ok() && env->specs().fires)
     status = put_into(env, [](Env inner) { return FireReset::make(std::move(inner)); });
   if (status.ok()) status = put_into(env, [](Env inner) { return Grayscale::make(std::move(inner)); });
   if (status.ok()) status = put_into(env, [](Env inner) { return Resize::make(std::move(inner), {}); });

@@ -55,6 +55,7 @@ struct EnvSpecs {
   std::optional<double> reward_threshold;   // the mean return from which it counts as solved
   std::string gym_spec = {};                // of a bridged one: JSON of Gymnasium's EnvSpec; empty: it has none
   bool masks_actions = false;               // not every choice is allowed at all times (BE-9)
+  bool fires = false;                       // an Atari game whose second action is FIRE
 };
 
 /// Bytes of a row of its action_mask(); 0: it has none.

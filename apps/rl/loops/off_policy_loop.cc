@@ -226,11 +226,18 @@ troupe::Result<AlgorithmState> OffPolicyLoop::save(const SaveOptions& options) {
   if (!learner.ok()) return learner.error_ptr();
   out.learner = std::move(*learner);
   if (!options.parts) return out;
-  for (std::size_t i = 0; i < replay.size(); ++i) {
-    const auto kept = troupe::try_get(replay[i], {.timeout = options.deadline});
-    if (!kept.ok()) return kept.error_ptr();
-    out.parts.put_all(shard_name(i), *kept);
+  std::size_t saved_shards = 0;
+  for (const auto& shard : replay) {
+    const auto kept = troupe::try_get(shard, {.timeout = options.deadline});
+    if (kept.ok()) {
+      out.parts.put_all(shard_name(saved_shards++), *kept);
+      continue;
+    }
+    // OPL-1: the next round leaves it out.
+    const bool dead = kept.error().code() == troupe::ErrorCode::kActorDied;
+    if (!dead || next_ || replay.size() == 1) return kept.error_ptr();
   }
+  if (!replay.empty() && saved_shards == 0) return troupe::ActorDiedError("all replay shards are dead");
   const Generator::Saved saved = next_ ? next_->allot_before : generator_.save();  // next_: after a failure (OPL-3)
   out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
   save_runners(config_, runners_, options.deadline, out.parts);

@@ -15,6 +15,7 @@
 #include <fmt/ranges.h>
 
 #include "apps/common/nearest_name.h"
+#include "apps/rl/config/algorithm_config.h"
 #include "apps/rl/config/presets.h"
 
 namespace rl {
@@ -111,7 +112,7 @@ void add_setting(CLI::App& app, const NamedSetting& named, boost::json::object& 
 struct TrainFlags {
   std::filesystem::path config;
   std::string preset;
-  bool keep_going = false, out_given = false;
+  bool keep_going = false, out_given = false, stop_deadline_given = false;
   bool no_tensorboard = false, no_replay = false;
 };
 
@@ -176,6 +177,14 @@ void add_collecting_flags(CLI::App& app, CollectCommand& collecting) {
   app.add_option("--seed", collecting.seed, "Seed of the first episode")->capture_default_str();
 }
 
+/// What others have, and this program has not.
+std::string refused_by_name(std::string flag) {
+  std::ranges::replace(flag, '_', '-');
+  if (flag == "--recurrent" || flag == "--lstm" || flag == "--use-lstm") return "there are no recurrent policies yet";
+  if (flag == "--multi-agent") return "there are no environments of several agents yet";
+  return {};
+}
+
 /// "did you mean --horizon?" for each flag that `app` and its chosen verb do not know.
 void suggest(const CLI::App& app) {
   std::vector<std::string> known;
@@ -183,7 +192,9 @@ void suggest(const CLI::App& app) {
   for (const CLI::Option* option : chosen->get_options())
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   for (const std::string& unknown : app.remaining(true))
-    if (unknown.starts_with("--"))
+    if (const std::string refused = refused_by_name(unknown); !refused.empty())
+      fmt::print(stderr, "{}: {}\n", unknown, refused);
+    else if (unknown.starts_with("--"))
       fmt::print(stderr, "{}: did you mean {}?\n", unknown, apps::nearest_name(unknown, known));
 }
 
@@ -202,6 +213,25 @@ troupe::Status check_named(const boost::json::object& typed, EnvSetup& env) {
   return troupe::InvalidArgumentError(trusted.error().message() + "; or name one with --python");
 }
 
+/// Files of old have some settings that mean nothing to their algorithm.
+void forget_meaningless(boost::json::object& kept) {
+  const boost::json::value* algo = kept.if_contains("algo");
+  if (algo == nullptr || !algo->is_string()) return;
+  const auto known = algorithm_config(std::string(algo->as_string()));
+  if (!known.ok()) return;
+  for (const std::string& name : (*known)->without) kept.erase(name);
+}
+
+/// What is said of copies means nothing where none is played. A preset may say it, and a flag take the copies away.
+troupe::Status check_copies(const boost::json::object& flags, const RunConfig& config) {
+  if (config.evaluation.every > 0) return {};
+  for (const char* name : {"stop_at_gate", "evaluation_threshold", "evaluation_episodes"})
+    if (flags.contains(name))
+      return troupe::InvalidArgumentError(fmt::format("'{}' means nothing while no copy is played: evaluate_every is 0",
+                                                      name));
+  return {};
+}
+
 /// Of several seeds: those that an earlier --seeds has begun go on in its folder.
 troupe::Status complete_seeds(bool out_given, TrainCommand& train) {
   if (!train.checkpoint.empty())
@@ -215,8 +245,9 @@ troupe::Status complete_seeds(bool out_given, TrainCommand& train) {
   if (!std::filesystem::exists(kept))
     return troupe::InvalidArgumentError(fmt::format("with --seeds, --resume names the folder of an earlier --seeds: "
                                                     "there is no {}", kept.string()));
-  const auto read = read_yaml(kept);
+  auto read = read_yaml(kept);
   if (!read.ok()) return read.error_ptr();
+  forget_meaningless(*read);
   add_below(*read, train.given);
   train.out = train.resume;
   return {};
@@ -224,7 +255,7 @@ troupe::Status complete_seeds(bool out_given, TrainCommand& train) {
 
 /// The preset and --config, below the flags, and all of it checked.
 troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
-  train.typed = train.given;
+  const boost::json::object typed = train.typed = train.given;
   if (!flags.config.empty()) {
     const auto read = read_yaml(flags.config);
     if (!read.ok()) return read.error_ptr();
@@ -238,15 +269,18 @@ troupe::Status complete(const TrainFlags& flags, TrainCommand& train) {
     add_below(*read, train.given);
     add_below(*read, train.typed);  // a preset is the program's own
   }
+  train.changes = train.given;
   if (train.seeds > 0) {
     if (troupe::Status status = complete_seeds(flags.out_given, train); !status.ok()) return status;
-  } else if (train.parallel != 0) {
-    return troupe::InvalidArgumentError("--parallel is for --seeds");
+  } else if (train.parallel != 0 || flags.stop_deadline_given) {
+    return troupe::InvalidArgumentError(fmt::format("{} is for --seeds", train.parallel != 0 ? "--parallel"
+                                                                                             : "--stop-deadline"));
   }
   if (!train.resume.empty() && train.seeds == 0) return {};  // the checkpoint says which algorithm it is
   auto config = config_from(train.given);
   if (!config.ok()) return config.error_ptr();
   train.config = std::move(*config);
+  if (troupe::Status copies = check_copies(typed, train.config); !copies.ok()) return copies;
   if (troupe::Status named = check_named(train.typed, train.config.env); !named.ok()) return named;
   if (train.seeds > 0 && train.config.seed > std::numeric_limits<std::uint64_t>::max() - (train.seeds - 1))
     return troupe::InvalidArgumentError(fmt::format("there are no {} seeds from {} on", train.seeds,
@@ -266,6 +300,7 @@ troupe::Result<RunConfig> TrainCommand::over(RunConfig base) const {
                                                     std::string_view(algo->as_string())));
   if (troupe::Status status = assign_all(settings_of(base), given); !status.ok()) return status.error_ptr();
   if (troupe::Status device = check_device(base); !device.ok()) return device.error_ptr();
+  if (troupe::Status copies = check_copies(typed, base); !copies.ok()) return copies.error_ptr();
   if (troupe::Status named = check_named(typed, base.env); !named.ok()) return named.error_ptr();
   return base;
 }
@@ -306,6 +341,7 @@ Command parse_command_line(Program program, std::span<char* const> arguments) {
   if (collect != nullptr && collect->parsed()) return collecting;
   if (list != nullptr && list->parsed()) return ListCommand{};
   flags.out_given = train->count("--out") > 0;
+  flags.stop_deadline_given = train->count("--stop-deadline") > 0;
   if (flags.keep_going) training.given["stop_when_solved"] = false;
   training.verb.assign(arguments.begin(), arguments.begin() + (is_ppo ? 1 : 2));
   training.tensorboard = !flags.no_tensorboard, training.keep_replay = !flags.no_replay;

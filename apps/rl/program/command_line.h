@@ -13,8 +13,9 @@
 //
 // RCL-1  Wrong usage (unknown flag, value out of range, missing argument) is exit code 2 with a line on the error
 //        stream, which names the nearest flag; help is 0.
-// RCL-2  With --resume the settings are the checkpoint's, except those given on the command line. Another algorithm
-//        than the checkpoint's is wrong usage.
+// RCL-2  With --resume the settings are the checkpoint's, except those given on the command line or in --config.
+//        Another algorithm than the checkpoint's is wrong usage. With --seeds this holds of each seed that has a
+//        checkpoint; the folder's config.yaml is for those that have none.
 // RCL-3  A Python that a file names, --config or the config.yaml of a folder of --seeds, is one of NPG-1, and modules
 //        of the working folder are not looked for because of a file.
 #pragma once
@@ -40,6 +41,7 @@ struct TrainCommand {
   RunConfig config;            // defaults and what was given
   boost::json::object given;   // what the preset, the file and the flags say
   boost::json::object typed;   // of that, what no file says
+  boost::json::object changes;  // and what the folder of --seeds --resume does not say
   std::filesystem::path out = "rl-out";
   std::filesystem::path json;        // default: OUT/result.json
   std::filesystem::path checkpoint;  // default: OUT/checkpoint.bin

@@ -1,6 +1,7 @@
 #include "apps/rl/program/copies.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -62,10 +63,14 @@ void Copies::take(Played played, const Evaluation& evaluation) {
   second_look_ = Played{std::move(played.policy), std::move(again)};
 }
 
-void Copies::finish() {
+void Copies::finish(troupe::Duration patience) {
+  constexpr troupe::Duration kYear = std::chrono::hours(24 * 365);
+  const auto end = std::chrono::steady_clock::now() + std::min(patience, kYear);
   while (!first_looks_.empty() || second_look_) {
+    const troupe::Duration left = end - std::chrono::steady_clock::now();
+    if (left <= troupe::Duration::zero()) return;
     const auto& next = first_looks_.empty() ? second_look_->result : first_looks_.front().result;
-    static_cast<void>(troupe::wait(std::vector{next}, {}));  // a task that plays episodes: the user can interrupt it
+    static_cast<void>(troupe::wait(std::vector{next}, {.timeout = left}));  // the user can interrupt it
     read_those_that_are_ready();
   }
 }
@@ -84,6 +89,12 @@ void Copies::restore(std::vector<CopyResult> copies, std::optional<CopyResult> a
     break;
   }
   gate_.restore(std::move(copies), again);
+  const std::optional<CopyResult> awaited = gate_.awaited();
+  if (!awaited || !best_mean_) return;
+  auto kept = load_policy(options_.best);
+  if (!kept.ok() || kept->steps != awaited->steps) return;  // COP-3
+  auto result = play(*kept, kGateSeedsAgain);
+  second_look_ = Played{std::move(*kept), std::move(result)};
 }
 
 }  // namespace rl

@@ -7,6 +7,8 @@
 // COP-2  The best copy so far (by its first mean; of equals the first) is kept as a policy file. A run that goes on in
 //        another folder takes that of its checkpoint's folder along; where it is gone, the best of those to come is
 //        kept.
+// COP-3  A run that goes on from between the two looks of its gate takes the second one at the best copy: nothing was
+//        better when the first one reached the threshold. Where that file is another's by now, there is no second look.
 #pragma once
 
 #include <deque>
@@ -38,8 +40,10 @@ class Copies {
 
   /// After each round. `policy` is called when a copy is to be taken.
   void after_round(std::int64_t steps, const std::function<Policy()>& policy);
-  /// Waits for all that are being played. CancelledError on Ctrl-C: they are forgotten then.
-  void finish();
+  /// Waits for all that are being played, for so long. CancelledError on Ctrl-C.
+  void finish(troupe::Duration patience = troupe::kForever);
+  /// As a copy's first look; it counts for nothing.
+  [[nodiscard]] Evaluation play_now(const Policy& policy) const { return troupe::get(play(policy, kGateSeeds)); }
 
   [[nodiscard]] const Gate& gate() const { return gate_; }
   /// `spec`: of the policy that goes on. `beside`: where the best copy may lie, if not where it is kept.

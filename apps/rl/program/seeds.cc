@@ -31,6 +31,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::array<std::pair<const char*, const char*>, 3> kNamed{
     {{"env", "--env"}, {"python", "--python"}, {"gym_import", "--gym-import"}}};
+// All of them, and those that hold over what a seed's checkpoint says (RCL-2).
+constexpr const char *kSettings = "config.yaml", *kChanges = "changes.yaml";
 constexpr std::size_t kTailBytes = 4096;  // of progress.jsonl: more than a line
 
 std::string text_of_file(const std::filesystem::path& path) {
@@ -115,16 +117,16 @@ class SeedRuns {
   }
 
   void start(Run& run) {
+    const std::filesystem::path checkpoint = run.folder / "checkpoint.bin";
+    const bool goes_on = command_.resume == command_.out && std::filesystem::exists(checkpoint);
     std::vector<std::string> arguments = command_.verb;
-    arguments.insert(arguments.end(), {"--config", (command_.out / "config.yaml").string(), "--seed",
+    arguments.insert(arguments.end(), {"--config", (command_.out / (goes_on ? kChanges : kSettings)).string(), "--seed",
                                        std::to_string(run.seed), "--out", run.folder.string(),
                                        "--end-with-input"});
     for (const auto& [name, flag] : kNamed)  // the file says it, too, but what was typed is not asked about (NPG-1)
       if (const boost::json::value* word = command_.typed.if_contains(name))
         arguments.insert(arguments.end(), {flag, std::string(word->as_string())});
-    const std::filesystem::path checkpoint = run.folder / "checkpoint.bin";
-    if (command_.resume == command_.out && std::filesystem::exists(checkpoint))
-      arguments.insert(arguments.end(), {"--resume", checkpoint.string()});
+    if (goes_on) arguments.insert(arguments.end(), {"--resume", checkpoint.string()});
     if (!command_.tensorboard) arguments.emplace_back("--no-tensorboard");
     if (!command_.keep_replay) arguments.emplace_back("--no-replay");
     arguments.insert(arguments.end(), {"--max-failures", std::to_string(command_.max_failures)});
@@ -236,10 +238,13 @@ class SeedRuns {
     for (const SeedOutcome& one : all)
       if (one.ended() && !one.curve.empty()) curves.push_back({.seed = one.seed, .points = one.curve});
     if (curves.empty()) return;
+    const bool of_copies = std::ranges::all_of(all, [](const SeedOutcome& one) { return one.curve_of_copies; });
     const RunConfig& config = command_.config;
     const auto task = task_of(config);
     const auto picture = seeds_svg(curves, {.title = fmt::format("{} on {}, seeds {} to {}", config.algo, config.env.id,
                                                                  runs_.front().seed, runs_.back().seed),
+                                            .y_label = of_copies ? "mean return, without exploration"
+                                                                 : SeedsChartOptions{}.y_label,
                                             .total_steps = config.total_steps,
                                             .threshold = task.ok() ? task->specs.reward_threshold : std::nullopt});
     if (!picture.ok()) return progress_.note("no picture: " + std::string(picture.error().message()));
@@ -258,10 +263,15 @@ class SeedRuns {
 
 int train_seeds(const TrainCommand& command) {
   try {
-    for (const auto& path : {command.json, command.out / "config.yaml"}) apps::check_writable(path).value();
+    if (command.end_with_input) interrupt_when_input_ends().value();
+    for (const auto& path : {command.json, command.out / kSettings}) apps::check_writable(path).value();
     RunConfig config = command.config;
     (void)task_of(config).value();  // what is wrong with it is said once, not by every seed
-    apps::write_file(command.out / "config.yaml", to_yaml(settings_of(config))).value();
+    apps::write_file(command.out / kSettings, to_yaml(settings_of(config))).value();
+    std::vector<Setting> changes = settings_of(config);
+    const auto same = [&](const Setting& one) { return one.name != "algo" && !command.changes.contains(one.name); };
+    std::erase_if(changes, same);
+    apps::write_file(command.out / kChanges, to_yaml(changes)).value();
     fmt::print(stderr, "{}", settings_text(config));
     return SeedRuns(command).run();
   } catch (const troupe::Error& error) {

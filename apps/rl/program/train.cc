@@ -35,6 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kFirstCheckpoint = 1, kCheckpointInterval = 10;  // seconds
 // For the last checkpoint: nothing is left to learn meanwhile, and after Ctrl-C there are two minutes (kGrace).
 constexpr std::chrono::seconds kLastDeadline{600}, kInterruptedDeadline{90};
+constexpr std::chrono::seconds kCopiesGrace{10};  // after Ctrl-C, for what they have played by then
 constexpr std::int64_t kMostPoints = 2000;  // of a learning curve
 
 std::vector<Metric> worth_a_look(const TrainingLog& log) {
@@ -49,7 +50,9 @@ std::vector<Metric> worth_a_look(const TrainingLog& log) {
 
 GateOptions gate_options(const RunConfig& config, const Task& task) {
   const EvaluationSettings& e = config.evaluation;
-  GateOptions out{.every = 0, .threshold = e.threshold ? e.threshold : task.specs.reward_threshold};
+  GateOptions out{.every = 0,
+                  .threshold = e.threshold ? e.threshold : task.specs.reward_threshold,
+                  .until = config.total_steps};
   if (e.every > 0)
     out.every = std::max<std::int64_t>(1, static_cast<std::int64_t>(e.every * static_cast<double>(config.total_steps)));
   return out;
@@ -149,11 +152,14 @@ class TrainingRun {
     try {
       while (!done() || algorithm_->begun()) one_round(may_go_on());
       copies_.finish();
+      last_checkpoint(kLastDeadline);
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
       // The learner learns from what has begun before it is saved: the log must know of it, too.
       if (in_round_ || algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
       while (in_round_ || algorithm_->begun()) one_round(false);
+      copies_.finish(kCopiesGrace);
+      last_checkpoint(kInterruptedDeadline);
     } catch (const troupe::Error& error) {
       if (can_go_on_after(error, failures)) return std::nullopt;
       return failed(error);
@@ -283,8 +289,13 @@ class TrainingRun {
     return !log_.threshold && !(copies_.gate().options().every > 0 && copies_.gate().options().threshold);
   }
 
-  int finish(bool interrupted) {
+  /// Somebody may die or be interrupted here as anywhere: it belongs to the run.
+  void last_checkpoint(std::chrono::seconds deadline) {
     log_.seconds = seconds_before_ + elapsed();
+    checkpoint(deadline).value();
+  }
+
+  int finish(bool interrupted) {
     journal_.flush();
     TrainingOutcome outcome{.config = config_,
                             .log = log_,
@@ -296,11 +307,11 @@ class TrainingRun {
                             .best = copies_.best_mean() ? command_.out / "best.bin" : std::filesystem::path(),
                             .picture = command_.out / "learning_curve.svg",
                             .checkpoint = command_.checkpoint};
-    checkpoint(interrupted ? kInterruptedDeadline : kLastDeadline).value();
     if (!interrupted) {
       const Checkpoint saved = own_checkpoint(command_, config_);  // what was written is what is kept as policy
       outcome.policy = command_.out / "policy.bin";
       save_policy(outcome.policy, saved.policy).value();
+      outcome.final_look = look_at(saved.policy);
     }
     const std::string title = fmt::format("{} on {}, seed {}", config_.algo, config_.env.id, config_.seed);
     apps::write_file(outcome.picture, learning_curve_svg(log_, title)).value();
@@ -308,6 +319,17 @@ class TrainingRun {
     report(outcome);
     if (interrupted) return kExitInterrupted;
     return succeeded() ? 0 : kExitNotSolved;
+  }
+
+  /// The policy as it is in the end, where copies are played: the last of them may be of an earlier step.
+  std::optional<Evaluation> look_at(const Policy& policy) {
+    if (copies_.gate().options().every <= 0) return std::nullopt;
+    try {
+      return copies_.play_now(policy);
+    } catch (const troupe::Error& error) {
+      progress_.note(fmt::format("the last policy was not played: {}", error.what()));
+      return std::nullopt;
+    }
   }
 
   void report(const TrainingOutcome& outcome) const {
@@ -323,6 +345,10 @@ class TrainingRun {
       fmt::print("last {} episodes: mean return {:.1f}, interquartile mean {:.1f}, mean length {:.1f} steps\n",
                  log_.recent.size(), log_.mean_return(), log_.interquartile_mean_return(), log_.mean_length());
     report_gate();
+    if (const auto& look = outcome.final_look)
+      fmt::print("the last policy, without exploration: mean return {:.1f}, interquartile mean {:.1f} over {} "
+                 "episodes\n",
+                 look->mean, interquartile_mean(*look), look->returns.size());
     if (stopped_) fmt::print("ended by a callback\n");
     if (outcome.interrupted)
       fmt::print("go on with: --resume {} --out {}\n", command_.checkpoint.string(), command_.out.string());

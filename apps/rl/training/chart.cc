@@ -15,6 +15,12 @@ std::string learning_curve_svg(const TrainingLog& log, const std::string& title)
     series[0].points.push_back({static_cast<double>(point.steps), static_cast<double>(point.mean_return)});
   double lowest = 0;
   for (const CurvePoint& point : log.curve) lowest = std::min(lowest, static_cast<double>(point.mean_return));
+  apps::Series copies{.name = "without exploration", .color = "#6b7682", .width = 1.6, .dots = true, .dashes = "5 3"};
+  for (const CopyResult& copy : log.copies) {
+    copies.points.push_back({static_cast<double>(copy.steps), copy.mean});
+    lowest = std::min(lowest, copy.mean);
+  }
+  if (!copies.points.empty()) series.push_back(std::move(copies));
   if (log.solved())
     series.push_back({.name = fmt::format("solved after {} steps, {:.2f} s", apps::grouped(log.solved_steps),
                                           log.solved_seconds),

@@ -13,7 +13,8 @@
 
 namespace rl {
 
-/// A complete SVG file. An empty curve gives the axes and the threshold alone.
+/// A complete SVG file: the training's returns, and those of copies that were played without exploration. Without
+/// either the axes and the threshold alone.
 [[nodiscard]] std::string learning_curve_svg(const TrainingLog& log, const std::string& title);
 
 struct SeedsChartOptions {

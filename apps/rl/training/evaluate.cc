@@ -6,14 +6,18 @@
 #include <numeric>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "apps/rl/config/env_setup.h"
 #include "apps/rl/policies/any_policy.h"
+#include "apps/rl/training/statistics.h"
 
 namespace rl {
 namespace {
 
 // So many episodes are played beside each other.
 constexpr std::size_t kTogether = 16;
+constexpr int kMostBrokenOff = 100;  // before the first episode of an environment has ended
 
 /// Plays a few episodes at once, each with a seed of its own.
 class Examiner {
@@ -31,12 +35,18 @@ class Examiner {
     std::iota(seeds.begin(), seeds.end(), first_seed);
     std::vector<double> returns(count);
     std::vector<std::uint8_t> ended(seeds.size());
+    std::vector<int> faults(seeds.size());
     std::fill(ended.begin() + static_cast<std::ptrdiff_t>(count), ended.end(), 1);
     made_.env().reset(seeds);
     made_.env().observe(step_.obs.view());
     for (std::size_t left = count; left > 0;) {
       player_->best(policy_.params, {std::as_const(step_.obs).view(), made_.action_mask()}, actions_.view());
       made_.env().step(std::as_const(actions_).view(), step_.out());
+      for (const Fault& fault : made_.env().faults())
+        if (ended[fault.env] == 0 && ++faults[fault.env] >= kMostBrokenOff)
+          troupe::RuntimeEnvError(fmt::format("{} has broken off {} episodes in a row: {}", policy_.env.id,
+                                              kMostBrokenOff, fault.what))
+              .raise();
       const EpisodeEnds ends = made_.env().ends();
       for (std::size_t k = 0; k < ends.env.size(); ++k) {
         const std::uint32_t env = ends.env[k];
@@ -58,6 +68,11 @@ class Examiner {
 };
 
 }  // namespace
+
+double interquartile_mean(const Evaluation& evaluation) {
+  return aggregate(Aggregate::kInterquartileMean,
+                   {.runs = evaluation.returns.size(), .tasks = 1, .values = evaluation.returns});
+}
 
 troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions& options) {
   if (troupe::Status checked = check_policy(policy.spec); !checked.ok()) return checked.error_ptr();

@@ -22,7 +22,11 @@ struct Evaluation {
   double deviation = 0;  // population
 };
 
-/// InvalidArgumentError when the policy's network does not fit its environment.
+/// Of the returns without the lowest and the highest quarter of them (statistics.h). There is at least one.
+[[nodiscard]] double interquartile_mean(const Evaluation& evaluation);
+
+/// InvalidArgumentError when the policy's network does not fit its environment. RuntimeEnvError is thrown: an
+/// environment breaks off every episode.
 [[nodiscard]] troupe::Result<Evaluation> evaluate(const Policy& policy, const EvaluateOptions& options);
 
 }  // namespace rl

@@ -1,5 +1,6 @@
 #include "apps/rl/training/gate.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace rl {
@@ -12,7 +13,7 @@ bool Gate::wants_copy(std::int64_t steps) {
 
 bool Gate::add(const CopyResult& result) {
   copies_.push_back(result);
-  if (state_ != GateState::kOpen || !reaches(result.mean)) return false;
+  if (state_ != GateState::kOpen || !decides(result)) return false;
   state_ = GateState::kAgain;
   return true;
 }
@@ -27,6 +28,13 @@ void Gate::restore(std::vector<CopyResult> copies, std::optional<CopyResult> aga
   state_ = GateState::kOpen;
   taken_ = copies_.empty() || options_.every <= 0 ? 0 : copies_.back().steps / options_.every;
   if (again) add_again(*again);
+  else if (std::ranges::any_of(copies_, [this](const CopyResult& copy) { return decides(copy); }))
+    state_ = GateState::kAgain;
+}
+
+std::optional<CopyResult> Gate::awaited() const {
+  if (state_ != GateState::kAgain) return std::nullopt;
+  return *std::ranges::find_if(copies_, [this](const CopyResult& copy) { return decides(copy); });
 }
 
 }  // namespace rl

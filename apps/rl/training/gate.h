@@ -13,6 +13,8 @@
 // GAT-2  Results count in the order of the copies, whichever comes first.
 // GAT-3  The seeds of both looks are above those that any training takes for its environments (kGateSeeds), and the
 //        second's are not the first's.
+// GAT-4  The last round may end behind the steps that a run has: what is learned there comes too late for the gate.
+// GAT-5  A run that goes on from between the two looks has the second one to come: no other copy takes its place.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +29,7 @@ inline constexpr std::uint64_t kGateSeeds = 1'500'000'000, kGateSeedsAgain = 1'6
 struct GateOptions {
   std::int64_t every = 0;  // steps; 0: there are no copies
   std::optional<double> threshold = {};  // none: copies are played, and nothing is decided
+  std::optional<std::int64_t> until = {};  // steps; a later copy decides nothing (GAT-4)
 };
 
 struct CopyResult {
@@ -53,6 +56,8 @@ class Gate {
   [[nodiscard]] const std::vector<CopyResult>& copies() const { return copies_; }
   /// Of the copy that reached the threshold; none: none has.
   [[nodiscard]] const std::optional<CopyResult>& again() const { return again_; }
+  /// The first look at the copy that plays again; none: no copy does.
+  [[nodiscard]] std::optional<CopyResult> awaited() const;
   [[nodiscard]] const GateOptions& options() const { return options_; }
 
   /// Of a run that goes on from a checkpoint: what was decided before.
@@ -60,6 +65,9 @@ class Gate {
 
  private:
   [[nodiscard]] bool reaches(double mean) const { return options_.threshold && mean >= *options_.threshold; }
+  [[nodiscard]] bool decides(const CopyResult& copy) const {
+    return reaches(copy.mean) && (!options_.until || copy.steps <= *options_.until);
+  }
 
   GateOptions options_ = {};
   GateState state_ = GateState::kOpen;

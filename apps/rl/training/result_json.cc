@@ -31,6 +31,13 @@ json::value gate_json(const Gate& gate) {
   return out;
 }
 
+json::value final_json(const std::optional<Evaluation>& look) {
+  if (!look) return nullptr;
+  return {{"mean", look->mean},
+          {"interquartile_mean", interquartile_mean(*look)},
+          {"deviation", look->deviation}};
+}
+
 }  // namespace
 
 std::string training_json(const TrainingOutcome& o) {
@@ -79,6 +86,7 @@ std::string training_json(const TrainingOutcome& o) {
                    {"interrupted", o.interrupted},
                    {"evaluations", std::move(evaluations)},
                    {"gate", gate_json(o.gate)},
+                   {"final_return", final_json(o.final_look)},
                    {"policy", file_or_null(o.policy)},
                    {"best_policy", file_or_null(o.best)},
                    {"picture", file_or_null(o.picture)},

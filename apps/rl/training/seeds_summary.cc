@@ -74,6 +74,11 @@ troupe::Result<SeedOutcome> seed_outcome(std::uint64_t seed, int exit_code, cons
     for (const json::value& point : read.at("curve").as_array())
       out.curve.push_back({.steps = point.as_array().at(0).to_number<std::int64_t>(),
                            .mean_return = static_cast<float>(point.as_array().at(1).to_number<double>())});
+    if (!out.curve.empty()) return out;
+    out.curve_of_copies = true;
+    for (const json::value& copy : copies)
+      out.curve.push_back({.steps = copy.as_array().at(0).to_number<std::int64_t>(),
+                           .mean_return = static_cast<float>(copy.as_array().at(1).to_number<double>())});
   } catch (const std::exception& error) {
     return troupe::SerializationError(fmt::format("the result of seed {} cannot be read: {}", seed, error.what()));
   }

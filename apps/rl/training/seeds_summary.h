@@ -28,7 +28,8 @@ struct SeedOutcome {
   std::optional<double> last_copy = {};           // final return without exploration; none: no copy was played
   std::string gate = {};                          // "passed", "failed", "open", "again"; empty: there is none
   double seconds = 0;
-  std::vector<CurvePoint> curve = {};
+  std::vector<CurvePoint> curve = {};             // of training; where it played no episode, of its copies
+  bool curve_of_copies = false;
 
   [[nodiscard]] bool ended() const { return exit_code == 0 || exit_code == 3; }
 };

@@ -167,6 +167,7 @@ troupe::Status GymEnv::take_hello(std::string_view text) try {
   }
   versions_ = hello.at("versions").as_object();
   has_lives_ = hello.at("lives").as_bool();
+  if (const json::value* fires = hello.as_object().if_contains("fires")) specs_.fires = fires->as_bool();
   has_specs_ = true;
   return {};
 } catch (const std::exception& error) {  // a member is missing, or of another type

@@ -164,6 +164,11 @@ def has_lives(env):
     return hasattr(env.unwrapped, "ale")
 
 
+def fires(env):
+    """Of ale-py's games those that wait for FIRE."""
+    return has_lives(env) and list(env.unwrapped.get_action_meanings()[1:2]) == ["FIRE"]
+
+
 def env_spec_text(spec):
     """Of which Gymnasium makes the environment again; None where JSON cannot hold it: a callable, an infinity."""
     try:
@@ -185,6 +190,7 @@ def make_hello(setup, env):
         "versions": {"python": platform.python_version(), "gymnasium": gymnasium.__version__,
                      "numpy": numpy.__version__},
         "lives": has_lives(env),
+        "fires": fires(env),
     }
 
 

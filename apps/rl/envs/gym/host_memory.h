@@ -16,7 +16,8 @@
 //   child   hello   {"protocol": "troupe-gym", "version": 2, "observation_space": {...}, "action_space": {...},
 //                    "spec": {"id": ..., "max_episode_steps": n or null, "reward_threshold": x or null},
 //                    "env_spec": what Gymnasium's EnvSpec.to_json gives, a text; or null, or absent,
-//                    "versions": {"python": ..., "gymnasium": ..., "numpy": ...}, "lives": true or false}
+//                    "versions": {"python": ..., "gymnasium": ..., "numpy": ...}, "lives": true or false,
+//                    "fires": true or false, or absent}
 //           or      {"protocol": "troupe-gym", "version": 2, "error": {"kind": "...", "message": "..."}}
 //   parent  layout  {"bytes": n, "offsets": {"seeds": n, ...}}
 //
