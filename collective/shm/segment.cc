@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -19,6 +18,8 @@
 
 #include <fmt/format.h>
 
+#include "core/base/barriers.h"
+
 namespace troupe::collective {
 namespace {
 
@@ -31,7 +32,7 @@ std::size_t shared_cache_bytes() {
 
 constexpr std::uint64_t kMagic = 0x5f65707572742e63;  // any number that is unlikely elsewhere
 constexpr std::uint32_t kVersion = 2;
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPage = 4096, kPresent = 256u << 10;
 
 std::size_t up(std::size_t n) { return (n + kPage - 1) / kPage * kPage; }
 
@@ -54,7 +55,6 @@ std::size_t usual_messages(int ranks) {
   return ranks <= 16 ? 256u << 10 : ranks <= 64 ? 64u << 10 : ranks <= 128 ? 16u << 10 : kPage;
 }
 
-long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
 ErrorPtr failed_call(const char* what) {
   return make_error<CollectiveError>(CollectiveError::from({}, fmt::format("{}: {}", what, std::strerror(errno))));
 }
@@ -169,17 +169,18 @@ Failure failure_of_attaching(const ErrorPtr& error, int maker) {
 }
 
 void ShmSegment::enter(int rank) {
-  if (membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) != 0)
-    control_->strong_fence.store(1, std::memory_order_seq_cst);
-  // Present once and for all: a page fault of a new page costs more than what it is for.
-  std::byte* const own = buffer(rank, 0);
+  if (!register_for_barriers()) control_->strong_fence.store(1, std::memory_order_seq_cst);
+  // Present once and for all: a page fault of a new page costs more than what a small message is for. The rest comes
+  // with the first large ones, which it costs as much as it would cost here: 5 ms for 8 MiB.
+  const std::size_t present = std::min(slot_bytes_, kPresent);
+  for (std::size_t slot = 0; slot < kRing; ++slot) {
 #ifdef MADV_POPULATE_WRITE
-  ::madvise(own, kRing * slot_bytes_, MADV_POPULATE_WRITE);
+    ::madvise(buffer(rank, slot), present, MADV_POPULATE_WRITE);
 #endif
-  for (std::size_t r = 0; r < ranks_; ++r)
 #ifdef MADV_POPULATE_READ
-    ::madvise(buffer(int(r), 0), kRing * slot_bytes_, MADV_POPULATE_READ);
+    for (std::size_t r = 0; r < ranks_; ++r) ::madvise(buffer(int(r), slot), present, MADV_POPULATE_READ);
 #endif
+  }
   cpu_set_t cores;
   CPU_ZERO(&cores);
   ::sched_getaffinity(0, sizeof cores, &cores);
@@ -275,7 +276,7 @@ std::uint32_t ShmSegment::announce_sleep(int rank) {
   const std::uint32_t seen = lines_[rank].bell.load(std::memory_order_seq_cst);
   lines_[rank].sleeping.store(1, std::memory_order_seq_cst);
   control_->sleepers.fetch_add(1, std::memory_order_seq_cst);
-  if (membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED) != 0) control_->strong_fence.store(1, std::memory_order_seq_cst);
+  if (!barrier_in_all()) control_->strong_fence.store(1, std::memory_order_seq_cst);
   return seen;
 }
 

@@ -14,6 +14,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/barriers.h"
 #include "core/base/exception.h"
 #include "core/base/log.h"
 #include "core/base/output.h"
@@ -248,6 +249,7 @@ namespace troupe::detail {
 
 int run_program(int argc, char** argv, const RunOptions& given,
                 const std::function<int(std::span<char* const>)>& driver) {
+  (void)register_for_barriers();  // before there is a second thread; a launcher's workers have it from it
   freeze_registry();
   node::RoleHooks hooks;
   hooks.worker_main = &worker::worker_main;
