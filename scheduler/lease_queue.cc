@@ -30,6 +30,10 @@ bool helps(const ResourceSet& held, const ResourceSet& need, const ResourceSet& 
   });
 }
 
+std::uint32_t milliseconds_of(Duration span) {
+  return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(span).count());
+}
+
 ErrorRecord infeasible_error(std::string reason) {
   ErrorRecord record;
   record.code = ErrorCode::kInfeasible;
@@ -67,10 +71,10 @@ void LeaseQueue::wanted(const wire::LeaseWanted& wanted, TimePoint now) {
   const Key key = place->second;
   Waiting& request = requests_.at(key);
   request.wanted.bytes_by_node = wanted.bytes_by_node;
-  request.wanted.claim = wanted.claim;
+  request.wanted.claim_ms = wanted.claim_ms;
   const std::uint32_t delegated = delegated_total(request.delegated);
   const std::uint32_t under_way = request.reserved + delegated;
-  if (request.wanted.wanted == 0) request.since = now;
+  if (!waits(request)) request.since = now;
   request.wanted.wanted = wanted.wanted > under_way ? wanted.wanted - under_way : 0;
   if (wanted.wanted < under_way) {
     std::uint32_t excess = under_way - wanted.wanted;
@@ -101,12 +105,14 @@ void LeaseQueue::counted(const wire::LeaseCounted& counted, TimePoint now) {
   delegated->second -= granted;
   const std::uint32_t back = std::min(counted.given_back, delegated->second);
   delegated->second -= back;
+  const bool claimed = request.claims == counted.node;
   if (delegated->second == 0) {
     request.delegated.erase(delegated);
-    if (request.claims == counted.node) request.claims = 0;
+    if (claimed) request.claims = 0;
   }
+  if (granted > 0) request.claim_wait = {};
   if (back > 0) {
-    if (request.wanted.wanted == 0) request.since = now;
+    if (request.wanted.wanted == 0 && !claimed) request.since = now;  // a claim is no end of its wait
     request.wanted.wanted += back;
   }
   settle(now);
@@ -327,13 +333,13 @@ void LeaseQueue::view_delta(const wire::ClusterView& delta, TimePoint now) {
 
 void LeaseQueue::settle(TimePoint now) {
   admit_actors();
-  take_claims_back(now);
+  take_claims_back();
   place_leases(now);
   give_workers();
   send_forwards();
-  if (keeper_ && requests_.at(keeper_->request).wanted.wanted == 0) keeper_.reset();
+  if (keeper_ && !waits(requests_.at(keeper_->request))) keeper_.reset();
   const bool some_wait =
-      std::any_of(requests_.begin(), requests_.end(), [](const auto& one) { return one.second.wanted.wanted > 0; });
+      std::any_of(requests_.begin(), requests_.end(), [](const auto& one) { return waits(one.second); });
   if (!some_wait) look_at_.reset();
   else if (!look_at_) look_at_ = now + options_.look_every;
 }
@@ -370,23 +376,22 @@ ResourceSet LeaseQueue::room_for_leases(Key asker) const {
   ResourceSet room = resources_.available();
   for (const ActorWait& wait : actor_waits_)
     if (wait.keeps_back && fits_beside_actors(wait.need)) room.subtract(wait.need);
-  if (!keeper_ || !keeper_->keeps || keeper_->request == asker) return room;
+  if (!keeper_ || keeper_->request == asker) return room;
   const Waiting& keeper = requests_.at(keeper_->request);
-  if (keeper.wanted.wanted > 0 && fits_beside_actors(keeper.need)) room.subtract(keeper.need);
+  if (waits(keeper) && fits_beside_actors(keeper.need)) room.subtract(keeper.need);
   return room;
 }
 
 /// LQ-11: its own node has room, and nothing else of the request waits for that.
-void LeaseQueue::take_claims_back(TimePoint now) {
+void LeaseQueue::take_claims_back() {
   for (auto& [key, request] : requests_) {
-    if (request.claims == 0 || request.wanted.wanted > 0 || !request.need.fits(room_for_leases(key)) ||
-        !could_run_here(request))
+    if (request.claims == 0 || request.wanted.wanted > 0 || request.without_workers ||
+        !request.need.fits(room_for_leases(key)) || !could_run_here(request))
       continue;
     const std::uint32_t node = std::exchange(request.claims, 0);
     request.delegated.at(node)--;
     request.stale.insert(node);
     request.wanted.wanted++;
-    request.since = now;
   }
 }
 
@@ -464,6 +469,7 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   if (keeper_ && keeper_->request == key) keeper_.reset();
   request.wanted.wanted--;
   request.reserved++;
+  request.keep_window = request.claim_wait = {};
   request.since = now;
   request.served = ++turns_;
   return true;
@@ -500,7 +506,7 @@ void LeaseQueue::send_forwards() {
       auto it = request.delegated.find(node);
       wanted.wanted = it == request.delegated.end() ? 0 : it->second;
       wanted.hops++;
-      wanted.claim = request.claims == node;
+      wanted.claim_ms = request.claims == node ? milliseconds_of(request.claim_wait) : 0;
       if (it != request.delegated.end() && it->second == 0) {
         request.delegated.erase(it);
         if (request.claims == node) request.claims = 0;
@@ -561,11 +567,16 @@ void LeaseQueue::grant(const Reservation& reservation, ProcessId id) {
 
 // ---------------------------------------------------------------------------------------------------------------- time
 
+/// How long what another node passed on waits here (LQ-4).
+Duration LeaseQueue::patience(const Waiting& request) const {
+  const Duration claim = std::chrono::milliseconds(request.wanted.claim_ms);
+  return claim == Duration::zero() ? options_.give_back_after : std::min(claim, options_.keep_most);
+}
+
 void LeaseQueue::give_back_forwarded(TimePoint now) {
   std::vector<Key> touched;
   for (auto& [key, request] : requests_) {
-    const Duration after = request.wanted.claim ? options_.claim_wait : options_.give_back_after;
-    if (is_origin(request) || request.wanted.wanted == 0 || now < request.since + after) continue;
+    if (is_origin(request) || request.wanted.wanted == 0 || now < request.since + patience(request)) continue;
     const ProcessId requester = request.wanted.requester;
     effects_.push_back(
         CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 0, request.wanted.wanted}});
@@ -597,8 +608,8 @@ void LeaseQueue::drop_stale_reservations(TimePoint now) {
 void LeaseQueue::look(TimePoint now) {
   if (!look_at_ || now < *look_at_) return;
   look_at_.reset();  // settle sets it again
-  for (auto& [key, request] : requests_) claim(request, now);
   choose_keeper(now);
+  for (auto& [key, request] : requests_) claim(request, now);
 }
 
 /// LQ-11
@@ -610,6 +621,8 @@ void LeaseQueue::claim(Waiting& request, TimePoint now) {
   if (node == 0) return;
   delegate(request, node, now);
   request.claims = request.last_claimed = node;
+  request.claim_wait = request.claim_wait == Duration::zero() ? options_.claim_wait
+                                                              : std::min(2 * request.claim_wait, options_.keep_most);
 }
 
 /// A node where it would have room but for the tasks there: not the one that had it last, where there is another.
@@ -619,6 +632,7 @@ std::uint32_t LeaseQueue::claimable(const Waiting& request) const {
     ClusterView without_tasks = view_;
     for (const NodeView& node : view_.nodes())
       if (node.node > last && node.node != options_.node) without_tasks.set_load(node.node, node.total, 0);
+    if (request.without_workers) without_tasks.set_load(options_.node, {}, 0);
     const Decision decision = decide(without_tasks, {request.need, c.scheduling, c.labels, {}},
                                      {options_.node, last_spread_});
     return decision.kind == Decision::Kind::kNode ? decision.node : 0;
@@ -631,15 +645,18 @@ std::uint32_t LeaseQueue::claimable(const Waiting& request) const {
 void LeaseQueue::choose_keeper(TimePoint now) {
   if (keeper_) {
     if (now < keeper_->until) return;
-    keeper_->keeps = !keeper_->keeps;
-    if (keeper_->keeps) keeper_->window = std::min(2 * keeper_->window, options_.keep_most);
-    keeper_->until = now + keeper_->window;
-    return;
+    Waiting& rests = requests_.at(keeper_->request);
+    rests.rests_until = now + rests.keep_window;
+    keeper_.reset();
   }
-  for (const auto& [key, request] : requests_) {  // by arrival
-    if (request.wanted.wanted == 0 || request.without_workers || now < request.since + options_.look_every) continue;
-    if (!freed_by_no_lease(request.need) || !could_run_here(request)) continue;
-    keeper_ = Keeper{key, true, now + options_.look_every, options_.look_every};
+  for (auto& [key, request] : requests_) {  // by arrival
+    if (!waits(request) || request.without_workers || now < request.since + options_.look_every ||
+        now < request.rests_until || !freed_by_no_lease(request.need) || !could_run_here(request))
+      continue;
+    request.keep_window = request.keep_window == Duration::zero()
+                              ? options_.look_every
+                              : std::min(2 * request.keep_window, options_.keep_most);
+    keeper_ = Keeper{key, now + request.keep_window};
     return;
   }
 }
@@ -699,8 +716,7 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
   auto offer = [&](TimePoint t) { if (!next || t < *next) next = t; };
   for (const auto& [key, request] : requests_) {
     if (request.wanted.wanted == 0) continue;
-    if (!is_origin(request))
-      offer(request.since + (request.wanted.claim ? options_.claim_wait : options_.give_back_after));
+    if (!is_origin(request)) offer(request.since + patience(request));
     if (request.awaits_node_until) offer(*request.awaits_node_until);
     if (!request.warned && !request.reason.empty()) offer(request.since + options_.warn_after);
   }

@@ -35,14 +35,14 @@
 //         unknown_node_wait: whoever asks may have heard of a node before this one's view has. Once for each such node
 //         (SUN-1).
 //   LQ-10  A request that needs more than the end of any one lease frees, and waits longer than look_every, has what it
-//          needs kept for it as leases end, one such request at a time: for look_every, then not for as long, and so on
-//          with times that double up to keep_most. Tasks that last longer may keep it out.
+//          needs kept for it as leases end: for look_every, then not for as long, and so on with times that double up
+//          to keep_most. One at a time; while it rests, it is another's turn. Tasks that last longer may keep it out.
 //   LQ-11  Turns are taken between the requests of all nodes: one for which other nodes would have room but for their
-//          tasks is passed on to wait there, one lease at a time, after look_every without progress; it is taken back
-//          when its own node has room.
+//          tasks is passed on to wait there, one lease at a time, after look_every without progress: for claim_wait,
+//          and the next time for twice as long, up to keep_most. It is taken back when its own node has room.
 //   LQ-12  A request takes resources for one lease more than there are idle workers when others wait, and one that got
-//          no worker for them within worker_wait gives them back, until one comes: a program that starts slowly, or
-//          never, holds nobody up.
+//          no worker for them within worker_wait gives them back, until one comes: one whose workers start slowly, or
+//          never, holds nobody up for longer.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
@@ -165,10 +165,13 @@ class LeaseQueue {
     bool without_workers = false;                      ///< LQ-12: until one comes, or is known not to
     std::uint32_t claims = 0;                          ///< the node on which its delegated lease is LQ-11's; 0: none
     std::uint32_t last_claimed = 0;
+    Duration claim_wait{};                             ///< of its last claim
+    Duration keep_window{};                            ///< LQ-10: for the last time
+    TimePoint rests_until{};
   };
   struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; TimePoint since{}; };
   /// LQ-10
-  struct Keeper { Key request = 0; bool keeps = true; TimePoint until{}; Duration window{}; };
+  struct Keeper { Key request = 0; TimePoint until{}; };
   struct Lease {
     ProcessId requester, worker;
     std::uint64_t request_id = 0;
@@ -187,9 +190,11 @@ class LeaseQueue {
   using Turns = std::map<JobId, std::map<ProcessId, std::deque<Key>>>;
 
   bool is_origin(const Waiting& request) const { return request.wanted.requester.node == options_.node; }
+  /// Here, or elsewhere for as long as it has no place here (LQ-11).
+  static bool waits(const Waiting& request) { return request.wanted.wanted > 0 || request.claims != 0; }
   void settle(TimePoint now);
   void admit_actors();
-  void take_claims_back(TimePoint now);
+  void take_claims_back();
   void place_leases(TimePoint now);
   bool place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now);
   bool place_one(Key key, TimePoint now);
@@ -200,6 +205,7 @@ class LeaseQueue {
   std::optional<ProcessId> worker_for(const WorkerKind& kind);
   void grant(const Reservation& reservation, ProcessId worker);
   void send_forwards();
+  Duration patience(const Waiting& request) const;
   void give_back_forwarded(TimePoint now);
   void refuse(Key key, ErrorRecord error);
   void drop_reservations(Key key, std::uint32_t count);

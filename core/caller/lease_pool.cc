@@ -108,7 +108,7 @@ void LeasePool::announce(ClassState& of) {
       wanted == 0 ? of.announced != 0 : (of.announced == 0 || wanted >= 2 * of.announced || 2 * wanted <= of.announced);
   if (!worth) return;
   of.announced = wanted;
-  wire::LeaseWanted message{runtime_.self(), of.request_id, of.lease_class, wanted, 0, {}, false};
+  wire::LeaseWanted message{runtime_.self(), of.request_id, of.lease_class, wanted, 0, {}, 0};
   if (of.queue.front()) {
     std::map<std::uint32_t, std::uint64_t> bytes;
     for (const auto& dependency : of.queue.front()->dependencies) {

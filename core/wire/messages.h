@@ -250,7 +250,7 @@ struct LeaseWanted {
   std::uint32_t wanted = 0;
   std::uint32_t hops = 0;                       // how many daemons have passed it on
   std::vector<std::pair<std::uint32_t, std::uint64_t>> bytes_by_node;  // locality: argument bytes on each node
-  bool claim = false;                           // passed on to wait there for its turn (LQ-11)
+  std::uint32_t claim_ms = 0;                   // passed on to wait there for its turn, for so long (LQ-11); 0: not so
 };
 /// `shared`: in that worker tasks wait already, because max_suspended_workers do; further ones run beside them.
 struct LeaseGranted {

@@ -62,14 +62,17 @@ TEST(Gate, GAT4_WhatComesBehindTheStepsOfTheRunDecidesNothing) {
 
 TEST(Gate, GAT5_BetweenItsTwoLooksAGateWaitsForTheSecond) {
   Gate gate({.every = 10, .threshold = 100});
-  gate.restore({{.steps = 10, .mean = 5}, {.steps = 21, .mean = 120}, {.steps = 30, .mean = 130}}, {});
+  const CopyResult first{.steps = 21, .mean = 120};
+  gate.restore({{.steps = 10, .mean = 5}, first, {.steps = 30, .mean = 130}}, {});
+  EXPECT_FALSE(gate.await({.steps = 10, .mean = 5})) << "it had not reached it";
+  EXPECT_FALSE(gate.await({.steps = 21, .mean = 110})) << "another run's";
+  ASSERT_TRUE(gate.await(first));
   EXPECT_EQ(gate.state(), GateState::kAgain);
-  ASSERT_TRUE(gate.awaited());
-  EXPECT_EQ(gate.awaited()->steps, 21);
   EXPECT_FALSE(gate.add({.steps = 40, .mean = 130})) << "it is not the first one";
   gate.add_again({.steps = 21, .mean = 90});
   EXPECT_EQ(gate.state(), GateState::kFailed);
-  EXPECT_FALSE(gate.awaited());
+  gate.restore({first}, {});
+  EXPECT_TRUE(gate.add({.steps = 30, .mean = 130})) << "its copy is gone: the next one is looked at";
 }
 
 TEST(Gate, GAT3_TheSeedsOfBothLooksAreApart) {

@@ -547,10 +547,10 @@ TEST(LeaseQueue, WhatWaitsIsServedInTheEndUnderRandomEvents) {
       if (one.lease.lease_id != 0) b.granted.push_back(one);
     };
     for (int step = 0; step < 200; ++step) {
-      const std::uint32_t node = 1 + any(2);
-      wire::LeaseWanted wanted = b.request({node, 1 + any(3)}, any(3), any(4), any(3), 1 + any(2));
+      const std::uint32_t node = 1 + any(2), serial = 1 + any(3), id = any(3), count = any(4), cpus = any(3);
+      wire::LeaseWanted wanted = b.request({node, serial}, id, count, cpus, 1 + any(2));
       wanted.hops = node - 1;
-      wanted.claim = node == 2 && any(2) == 0;
+      if (node == 2 && any(2) == 0) wanted.claim_ms = 1000;
       switch (any(10)) {
         case 0: case 1: case 2: b.queue.wanted(wanted, b.now); break;
         case 3: one_ends(false); break;
@@ -841,6 +841,71 @@ TEST(LeaseQueue, LQ10_NothingIsKeptAllTheTime) {
   EXPECT_EQ(b.free_cpus(), 0);
 }
 
+/// A claim elsewhere takes nothing of that: the tasks here last three seconds, and so it takes a time longer than half
+/// of that.
+TEST(LeaseQueue, LQ10_WhatIsClaimedElsewhereMeanwhileIsKeptHere) {
+  Bench b(2);
+  b.queue.view_delta(two_nodes(0, 0, 1), b.now);
+  b.want(kDriver, 1, 1000);
+  b.want(kOther, 1, 1, 2);
+  std::map<std::uint64_t, TimePoint> ends{{b.granted.at(0).lease.lease_id, b.now + 1500ms},
+                                          {b.granted.at(1).lease.lease_id, b.now + 3s}};
+  std::map<TimePoint, wire::LeaseWanted> given_back;
+  int claims = 0;
+  for (int i = 0; i < 300 && b.leases_of(kOther) == 0; ++i) {
+    b.tick(100ms);
+    for (const auto& [lease, at] : std::map(ends))
+      if (at <= b.now) ends.erase(lease), b.give_back(lease);
+    for (const Forward& one : std::exchange(b.forwards, {})) {
+      if (one.wanted.wanted == 0) continue;
+      ++claims;
+      given_back[b.now + std::chrono::milliseconds(one.wanted.claim_ms)] = one.wanted;
+    }
+    while (!given_back.empty() && given_back.begin()->first <= b.now) {
+      const wire::LeaseWanted wanted = given_back.begin()->second;
+      given_back.erase(given_back.begin());
+      b.queue.counted({wanted.requester, wanted.request_id, 2, 0, 1}, b.now);
+      b.collect();
+    }
+    for (const Granted& one : b.granted)
+      if (one.requester == kDriver && one.lease.lease_id > 2) ends.try_emplace(one.lease.lease_id, b.now + 3s);
+    std::erase_if(b.granted, [&](const Granted& one) { return one.requester == kDriver; });
+  }
+  EXPECT_EQ(b.leases_of(kOther), 1u);
+  EXPECT_GE(claims, 2);
+}
+
+/// One that nothing helps for an hour is no reason to keep nothing for another.
+TEST(LeaseQueue, LQ10_TheyTakeTurns) {
+  LeaseQueueOptions options = Bench::options(2, 0, 512);
+  options.total.custom = {{"x", 2 * kUnit}};
+  Bench b(2);
+  b.queue = LeaseQueue(options);
+  for (std::uint64_t id : {1, 2}) {
+    wire::LeaseWanted hour = b.request(kDriver, id, 1, 0);
+    hour.lease_class.resources.custom = {{"x", 1}};
+    b.queue.wanted(hour, b.now);
+    b.collect();
+  }
+  ASSERT_EQ(b.granted.size(), 2u);
+  b.granted.clear();
+  wire::LeaseWanted hopeless = b.request(kDriver, 3, 1, 1);
+  hopeless.lease_class.resources.custom = {{"x", 2}};
+  b.want(kDriver, 4, 1000);
+  b.queue.wanted(hopeless, b.now);
+  b.collect();
+  b.want(kOther, 1, 1, 2);
+  for (int i = 0; i < 40 && b.leases_of(kOther) == 0; ++i) {
+    b.tick(100ms);
+    const auto it = std::ranges::find(b.granted, kDriver, &Granted::requester);
+    if (it == b.granted.end()) continue;
+    const std::uint64_t lease = it->lease.lease_id;
+    b.granted.erase(it);
+    b.give_back(lease);
+  }
+  EXPECT_EQ(b.leases_of(kOther), 1u);
+}
+
 /// The whole of another node is had by tasks that are submitted elsewhere, and who waits for it waits here.
 TEST(LeaseQueue, LQ11_TurnsAreTakenBetweenNodes) {
   Bench b(0);
@@ -853,7 +918,7 @@ TEST(LeaseQueue, LQ11_TurnsAreTakenBetweenNodes) {
   ASSERT_EQ(b.forwards.size(), 1u);
   EXPECT_EQ(b.forwards[0].node, 2u);
   EXPECT_EQ(b.forwards[0].wanted.wanted, 1u);
-  EXPECT_TRUE(b.forwards[0].wanted.claim);
+  EXPECT_EQ(b.forwards[0].wanted.claim_ms, 1000u);
   b.tick(500ms);
   EXPECT_EQ(b.forwards.size(), 1u) << "one at a time";
 

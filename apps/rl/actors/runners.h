@@ -4,7 +4,8 @@
 // PA-1  A runner that dies is restarted with fresh environments and random streams of its own, so that it does not play
 //       its first episodes again, and its interrupted call runs again.
 // PA-2  One that was given a state plays on from there, in its first life.
-// PA-3  The episodes that were open when it died are told of as faults (kExited) with its first report after that.
+// PA-3  The episodes of one that died are told of as faults (kExited) with its first report after that: once, also
+//       where it died twice meanwhile.
 #pragma once
 
 #include <optional>

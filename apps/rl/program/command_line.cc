@@ -249,6 +249,12 @@ troupe::Status complete_seeds(bool out_given, TrainCommand& train) {
   if (!read.ok()) return read.error_ptr();
   forget_meaningless(*read);
   add_below(*read, train.given);
+  const std::filesystem::path changed = train.resume / "changes.yaml";
+  if (std::filesystem::exists(changed)) {  // by an earlier --resume, which some seeds may not have heard of
+    const auto before = read_yaml(changed);
+    if (!before.ok()) return before.error_ptr();
+    add_below(*before, train.changes);
+  }
   train.out = train.resume;
   return {};
 }

@@ -26,6 +26,8 @@ troupe::ObjectRef<Evaluation> Copies::play(const Policy& policy, std::uint64_t s
   return troupe::task<&play_copy>.remote(policy, EvaluateOptions{.episodes = options_.episodes, .seed = seed});
 }
 
+std::filesystem::path Copies::gate_file(const std::filesystem::path& best) { return best.parent_path() / "gate.bin"; }
+
 void Copies::after_round(std::int64_t steps, const std::function<Policy()>& policy) {
   if (gate_.wants_copy(steps)) {
     Policy copy = policy();
@@ -59,6 +61,7 @@ void Copies::take(Played played, const Evaluation& evaluation) {
   const CopyResult result = result_of(played.policy, evaluation);
   on_result_(result, false);
   if (!gate_.add(result)) return;
+  save_policy(gate_file(options_.best), played.policy).value();
   auto again = play(played.policy, kGateSeedsAgain);
   second_look_ = Played{std::move(played.policy), std::move(again)};
 }
@@ -89,10 +92,13 @@ void Copies::restore(std::vector<CopyResult> copies, std::optional<CopyResult> a
     break;
   }
   gate_.restore(std::move(copies), again);
-  const std::optional<CopyResult> awaited = gate_.awaited();
-  if (!awaited || !best_mean_) return;
-  auto kept = load_policy(options_.best);
-  if (!kept.ok() || kept->steps != awaited->steps) return;  // COP-3
+  auto kept = load_policy(gate_file(beside));
+  if (!kept.ok() || kept->spec != spec) return;
+  const auto first = std::ranges::find_if(gate_.copies(), [&](const CopyResult& copy) {
+    return copy.steps == kept->steps && copy.mean == kept->mean_return;
+  });
+  if (first == gate_.copies().end() || !gate_.await(*first)) return;  // COP-3
+  if (gate_file(beside) != gate_file(options_.best)) save_policy(gate_file(options_.best), *kept).value();
   auto result = play(*kept, kGateSeedsAgain);
   second_look_ = Played{std::move(*kept), std::move(result)};
 }

@@ -7,8 +7,8 @@
 // COP-2  The best copy so far (by its first mean; of equals the first) is kept as a policy file. A run that goes on in
 //        another folder takes that of its checkpoint's folder along; where it is gone, the best of those to come is
 //        kept.
-// COP-3  A run that goes on from between the two looks of its gate takes the second one at the best copy: nothing was
-//        better when the first one reached the threshold. Where that file is another's by now, there is no second look.
+// COP-3  The copy that plays again is kept as a policy file of its own, beside the best: a run that goes on from
+//        between the two looks takes the second one from it. Where it is gone, or another run's, the gate is open.
 #pragma once
 
 #include <deque>
@@ -57,6 +57,7 @@ class Copies {
     Policy policy;
     troupe::ObjectRef<Evaluation> result;
   };
+  [[nodiscard]] static std::filesystem::path gate_file(const std::filesystem::path& best);
   void read_those_that_are_ready();
   void take(Played played, const Evaluation& evaluation);
   [[nodiscard]] troupe::ObjectRef<Evaluation> play(const Policy& policy, std::uint64_t seed) const;

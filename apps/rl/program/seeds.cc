@@ -264,7 +264,8 @@ class SeedRuns {
 int train_seeds(const TrainCommand& command) {
   try {
     if (command.end_with_input) interrupt_when_input_ends().value();
-    for (const auto& path : {command.json, command.out / kSettings}) apps::check_writable(path).value();
+    for (const auto& path : {command.json, command.out / kSettings, command.out / kChanges})
+      apps::check_writable(path).value();
     RunConfig config = command.config;
     (void)task_of(config).value();  // what is wrong with it is said once, not by every seed
     apps::write_file(command.out / kSettings, to_yaml(settings_of(config))).value();

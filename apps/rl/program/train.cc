@@ -158,7 +158,11 @@ class TrainingRun {
       // The learner learns from what has begun before it is saved: the log must know of it, too.
       if (in_round_ || algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
       while (in_round_ || algorithm_->begun()) one_round(false);
-      copies_.finish(kCopiesGrace);
+      try {
+        copies_.finish(kCopiesGrace);
+      } catch (const troupe::Error& error) {  // what was learned is worth more
+        progress_.note(fmt::format("a copy was not played: {}", error.what()));
+      }
       last_checkpoint(kInterruptedDeadline);
     } catch (const troupe::Error& error) {
       if (can_go_on_after(error, failures)) return std::nullopt;
@@ -311,6 +315,7 @@ class TrainingRun {
       const Checkpoint saved = own_checkpoint(command_, config_);  // what was written is what is kept as policy
       outcome.policy = command_.out / "policy.bin";
       save_policy(outcome.policy, saved.policy).value();
+      apps::write_file(command_.json, training_json(outcome)).value();  // whatever becomes of the look
       outcome.final_look = look_at(saved.policy);
     }
     const std::string title = fmt::format("{} on {}, seed {}", config_.algo, config_.env.id, config_.seed);

@@ -28,13 +28,12 @@ void Gate::restore(std::vector<CopyResult> copies, std::optional<CopyResult> aga
   state_ = GateState::kOpen;
   taken_ = copies_.empty() || options_.every <= 0 ? 0 : copies_.back().steps / options_.every;
   if (again) add_again(*again);
-  else if (std::ranges::any_of(copies_, [this](const CopyResult& copy) { return decides(copy); }))
-    state_ = GateState::kAgain;
 }
 
-std::optional<CopyResult> Gate::awaited() const {
-  if (state_ != GateState::kAgain) return std::nullopt;
-  return *std::ranges::find_if(copies_, [this](const CopyResult& copy) { return decides(copy); });
+bool Gate::await(const CopyResult& first) {
+  if (state_ != GateState::kOpen || !decides(first) || std::ranges::find(copies_, first) == copies_.end()) return false;
+  state_ = GateState::kAgain;
+  return true;
 }
 
 }  // namespace rl

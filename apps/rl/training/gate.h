@@ -14,7 +14,8 @@
 // GAT-3  The seeds of both looks are above those that any training takes for its environments (kGateSeeds), and the
 //        second's are not the first's.
 // GAT-4  The last round may end behind the steps that a run has: what is learned there comes too late for the gate.
-// GAT-5  A run that goes on from between the two looks has the second one to come: no other copy takes its place.
+// GAT-5  A run that goes on from between the two looks has the second one to come, where the copy is still there
+//        (await): no other one takes its place. Else none has reached the threshold yet.
 #pragma once
 
 #include <cstddef>
@@ -56,12 +57,13 @@ class Gate {
   [[nodiscard]] const std::vector<CopyResult>& copies() const { return copies_; }
   /// Of the copy that reached the threshold; none: none has.
   [[nodiscard]] const std::optional<CopyResult>& again() const { return again_; }
-  /// The first look at the copy that plays again; none: no copy does.
-  [[nodiscard]] std::optional<CopyResult> awaited() const;
   [[nodiscard]] const GateOptions& options() const { return options_; }
 
   /// Of a run that goes on from a checkpoint: what was decided before.
   void restore(std::vector<CopyResult> copies, std::optional<CopyResult> again);
+  /// After restore(): this copy, of which a first look is known, plays again. False: it is none that decides, or that
+  /// is over.
+  bool await(const CopyResult& first);
 
  private:
   [[nodiscard]] bool reaches(double mean) const { return options_.threshold && mean >= *options_.threshold; }
