@@ -11,25 +11,6 @@ std::uint32_t delegated_total(const std::map<std::uint32_t, std::uint32_t>& dele
   return total;
 }
 
-/// Moves the turns after `last` to the front: round robin.
-template <class Map, class K>
-std::vector<typename Map::iterator> in_turn(Map& map, const K& last) {
-  std::vector<typename Map::iterator> order;
-  for (auto it = map.upper_bound(last); it != map.end(); ++it) order.push_back(it);
-  for (auto it = map.begin(); it != map.upper_bound(last); ++it) order.push_back(it);
-  return order;
-}
-
-/// Whether something of `held` is wanting in `room` for `need`.
-bool helps(const ResourceSet& held, const ResourceSet& need, const ResourceSet& room) {
-  const auto wanting = [](Fixed held, Fixed need, Fixed room) { return held > 0 && need > room; };
-  if (wanting(held.cpu, need.cpu, room.cpu) || wanting(held.memory, need.memory, room.memory)) return true;
-  if (held.gpu > 0 && need.gpu > 0) return true;  // they come in pieces, which the sum does not show
-  return std::any_of(held.custom.begin(), held.custom.end(), [&](const auto& one) {
-    return wanting(one.second, need.custom_amount(one.first), room.custom_amount(one.first));
-  });
-}
-
 std::uint32_t milliseconds_of(Duration span) {
   return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(span).count());
 }
@@ -44,7 +25,12 @@ ErrorRecord infeasible_error(std::string reason) {
 }  // namespace
 
 LeaseQueue::LeaseQueue(LeaseQueueOptions options)
-    : options_(std::move(options)), resources_(options_.total) {
+    : options_(std::move(options)),
+      resources_(options_.total),
+      actors_(resources_, {.node = options_.node,
+                           .wait = options_.actor_wait,
+                           .wait_for_tasks = options_.actor_wait_for_tasks}),
+      keeper_({.first = options_.look_every, .most = options_.keep_most}) {
   self_.node = options_.node;
   self_.total = self_.available = options_.total;
   self_.labels = options_.labels;
@@ -65,7 +51,7 @@ void LeaseQueue::wanted(const wire::LeaseWanted& wanted, TimePoint now) {
     request.wanted = wanted;
     request.wanted.wanted = 0;
     request.need = ResourceSet::from(wanted.lease_class.resources, kTaskCpus);
-    request.served = turns_ > 0 ? turns_ - 1 : 0;  // before who was served last, behind all who have waited longer
+    request.served = places_ > 0 ? places_ - 1 : 0;  // before who was served last, behind all who have waited longer
     requests_.emplace(next_key_++, std::move(request));
   }
   const Key key = place->second;
@@ -87,7 +73,7 @@ void LeaseQueue::wanted(const wire::LeaseWanted& wanted, TimePoint now) {
       count -= less;
       excess -= less;
       request.stale.insert(node);
-      if (count == 0 && request.claims == node) request.claims = 0;
+      if (count == 0) request.claim.close_at(node);
     }
   }
   settle(now);
@@ -105,12 +91,12 @@ void LeaseQueue::counted(const wire::LeaseCounted& counted, TimePoint now) {
   delegated->second -= granted;
   const std::uint32_t back = std::min(counted.given_back, delegated->second);
   delegated->second -= back;
-  const bool claimed = request.claims == counted.node;
+  const bool claimed = request.claim.is_at(counted.node);
   if (delegated->second == 0) {
     request.delegated.erase(delegated);
-    if (claimed) request.claims = 0;
+    request.claim.close_at(counted.node);
   }
-  if (granted > 0) request.claim_wait = {};
+  if (granted > 0) request.claim.progressed();
   if (back > 0) {
     if (request.wanted.wanted == 0 && !claimed) request.since = now;  // a claim is no end of its wait
     request.wanted.wanted += back;
@@ -144,19 +130,18 @@ std::uint64_t LeaseQueue::renew(std::uint64_t lease_id, ProcessId requester, Tim
 /// LQ-8: for something that this lease has.
 bool LeaseQueue::others_wait(const Lease& lease) const {
   const ResourceSet& held = lease.allocation.amount;
-  for (const ActorWait& wait : actor_waits_)
-    if (helps(held, wait.need, resources_.available()) && fits_beside_actors(wait.need)) return true;
+  if (actors_.one_lacks(held)) return true;
   const ResourceSet room = room_for_leases(kNobody);
   return std::any_of(requests_.begin(), requests_.end(), [&](const auto& one) {
     const wire::LeaseWanted& wanted = one.second.wanted;
     return wanted.wanted > 0 && !one.second.without_workers &&
            (wanted.requester != lease.requester || wanted.request_id != lease.request_id) &&
-           helps(held, one.second.need, room) && could_run_here(one.second);
+           would_help(held, one.second.need, room) && could_run_here(one.second);
   });
 }
 
 bool LeaseQueue::others_wait(Key key) const {
-  if (!actor_waits_.empty()) return true;
+  if (actors_.waiting() > 0) return true;
   return std::any_of(requests_.begin(), requests_.end(), [&](const auto& one) {
     return one.first != key && one.second.wanted.wanted > 0 && !one.second.without_workers &&
            could_run_here(one.second);
@@ -165,7 +150,7 @@ bool LeaseQueue::others_wait(Key key) const {
 
 /// Were it not for tasks.
 bool LeaseQueue::could_run_here(const Waiting& request) const {
-  if (!fits_beside_actors(request.need)) return false;
+  if (!actors_.leave_room_for(request.need)) return false;
   if (!is_origin(request)) return true;
   const wire::LeaseClass& c = request.wanted.lease_class;
   return decide(alone_, {request.need, c.scheduling, c.labels, {}}, {options_.node, 0}).kind == Decision::Kind::kHere;
@@ -202,7 +187,7 @@ void LeaseQueue::forget(Key key) {
   if (it == requests_.end()) return;
   drop_reservations(key, it->second.reserved);
   keys_.erase({it->second.wanted.requester, it->second.wanted.request_id});
-  if (keeper_ && keeper_->request == key) keeper_.reset();
+  keeper_.forget(key);
   requests_.erase(it);
 }
 
@@ -252,17 +237,13 @@ void LeaseQueue::end_lease(std::uint64_t lease_id, TimePoint now) {
 
 // -------------------------------------------------------------------------------------------------------------- actors
 
-void LeaseQueue::admit_actor(ActorId actor, std::int32_t restarts, JobId job, const ResourceSet& need, TimePoint now) {
-  actor_waits_.push_back({actor, restarts, job, need, now, true});
+void LeaseQueue::admit_actor(ActorId actor, std::int32_t restarts, const ResourceSet& need, TimePoint now) {
+  actors_.wait(actor, restarts, need, now);
   settle(now);
 }
 
 void LeaseQueue::actor_gone(ActorId actor, std::int32_t restarts, TimePoint now) {
-  std::erase_if(actor_waits_, [&](const ActorWait& wait) { return wait.actor == actor && wait.restarts == restarts; });
-  if (auto it = actors_.find({actor, restarts}); it != actors_.end()) {
-    resources_.give_back(it->second.allocation, false);
-    actors_.erase(it);
-  }
+  actors_.gone(actor, restarts);
   settle(now);
 }
 
@@ -302,7 +283,7 @@ void LeaseQueue::node_died(std::uint32_t node, TimePoint now) {
     if (request.wanted.wanted == 0) request.since = now;
     request.wanted.wanted += it->second;
     request.delegated.erase(it);
-    if (request.claims == node) request.claims = 0;
+    request.claim.close_at(node);
   }
   settle(now);
 }
@@ -313,7 +294,7 @@ void LeaseQueue::job_ended(JobId job, TimePoint now) {
   for (const auto& [key, request] : requests_) if (request.wanted.lease_class.job == job) ended.push_back(key);
   for (Key key : ended) forget(key);
   workers_.job_ended(job);
-  last_requester_.erase(job);
+  turns_.job_ended(job);
   settle(now);
 }
 
@@ -332,63 +313,37 @@ void LeaseQueue::view_delta(const wire::ClusterView& delta, TimePoint now) {
 // ---------------------------------------------------------------------- who is served next, where, and by which worker
 
 void LeaseQueue::settle(TimePoint now) {
-  admit_actors();
+  for (ActorAdmitted& admitted : actors_.admit()) effects_.push_back(std::move(admitted));
   take_claims_back();
   place_leases(now);
   give_workers();
   send_forwards();
-  if (keeper_ && !waits(requests_.at(keeper_->request))) keeper_.reset();
+  if (const auto kept = keeper_.request(); kept && !waits(requests_.at(*kept))) keeper_.stop(*kept);
   const bool some_wait =
       std::any_of(requests_.begin(), requests_.end(), [](const auto& one) { return waits(one.second); });
   if (!some_wait) look_at_.reset();
   else if (!look_at_) look_at_ = now + options_.look_every;
 }
 
-void LeaseQueue::admit_actors() {
-  ResourceSet kept;  // for those before it (LQ-7)
-  for (auto it = actor_waits_.begin(); it != actor_waits_.end();) {
-    ResourceSet room = resources_.available();
-    room.subtract(kept);
-    std::optional<Allocation> allocation = it->need.fits(room) ? resources_.take(it->need) : std::nullopt;
-    if (!allocation) {
-      if (it->keeps_back && fits_beside_actors(it->need)) kept.add(it->need);
-      ++it;
-      continue;
-    }
-    effects_.push_back(ActorAdmitted{it->actor, it->restarts, allocation->gpu_ids});
-    actors_[{it->actor, it->restarts}] = {it->job, std::move(*allocation)};
-    it = actor_waits_.erase(it);
-  }
-}
-
-bool LeaseQueue::fits_beside_actors(const ResourceSet& need) const {
-  ResourceSet room = resources_.total();
-  for (const auto& [id, actor] : actors_) room.subtract(actor.allocation.amount);
-  if (!need.fits(room)) return false;
-  if (need.gpu == 0) return true;
-  GpuSlots gpus(static_cast<int>((resources_.total().gpu + kUnit - 1) / kUnit));
-  for (const auto& [id, actor] : actors_) gpus.taken(actor.allocation.gpu_ids, actor.allocation.amount.gpu);
-  return gpus.take(need.gpu).has_value();
-}
-
 /// What is free, less what is kept for actors (LQ-7) and for a request that is not the asker (LQ-10).
 ResourceSet LeaseQueue::room_for_leases(Key asker) const {
   ResourceSet room = resources_.available();
-  for (const ActorWait& wait : actor_waits_)
-    if (wait.keeps_back && fits_beside_actors(wait.need)) room.subtract(wait.need);
-  if (!keeper_ || keeper_->request == asker) return room;
-  const Waiting& keeper = requests_.at(keeper_->request);
-  if (waits(keeper) && fits_beside_actors(keeper.need)) room.subtract(keeper.need);
+  room.subtract(actors_.kept_back());
+  const std::optional<Key> kept = keeper_.request();
+  if (!kept || *kept == asker) return room;
+  const Waiting& keeper = requests_.at(*kept);
+  if (waits(keeper) && actors_.leave_room_for(keeper.need)) room.subtract(keeper.need);
   return room;
 }
 
 /// LQ-11: its own node has room, and nothing else of the request waits for that.
 void LeaseQueue::take_claims_back() {
   for (auto& [key, request] : requests_) {
-    if (request.claims == 0 || request.wanted.wanted > 0 || request.without_workers ||
+    if (!request.claim.is_open() || request.wanted.wanted > 0 || request.without_workers ||
         !request.need.fits(room_for_leases(key)) || !could_run_here(request))
       continue;
-    const std::uint32_t node = std::exchange(request.claims, 0);
+    const std::uint32_t node = request.claim.node();
+    request.claim.close();
     request.delegated.at(node)--;
     request.stale.insert(node);
     request.wanted.wanted++;
@@ -396,35 +351,11 @@ void LeaseQueue::take_claims_back() {
 }
 
 void LeaseQueue::place_leases(TimePoint now) {
-  Turns turns;
+  std::vector<Turns::Candidate> candidates;
   for (const auto& [key, request] : requests_)
-    if (request.wanted.wanted > 0) turns[request.wanted.lease_class.job][request.wanted.requester].push_back(key);
-  for (auto& [job, requesters] : turns)
-    for (auto& [requester, keys] : requesters)
-      std::ranges::stable_sort(keys, {}, [&](Key key) { return requests_.at(key).served; });
-  // What did not fit once does not fit later in this pass: amounts only shrink. So whoever fails leaves the round.
-  while (!turns.empty()) {
-    for (auto it : in_turn(turns, last_job_)) {
-      if (place_for_job(it->second, last_requester_[it->first], now)) last_job_ = it->first;
-      else turns.erase(it);
-    }
-  }
-}
-
-bool LeaseQueue::place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now) {
-  for (auto it : in_turn(turns, last)) {
-    std::deque<Key>& keys = it->second;
-    while (!keys.empty() && !place_one(keys.front(), now)) keys.pop_front();
-    if (keys.empty()) {
-      turns.erase(it);
-      continue;
-    }
-    keys.push_back(keys.front());  // the next class of this requester
-    keys.pop_front();
-    last = it->first;
-    return true;
-  }
-  return false;
+    if (const wire::LeaseWanted& wanted = request.wanted; wanted.wanted > 0)
+      candidates.push_back({wanted.lease_class.job, wanted.requester, key, request.served});
+  turns_.serve(std::move(candidates), [&](Key key) { return place_one(key, now); });
 }
 
 bool LeaseQueue::place_one(Key key, TimePoint now) {
@@ -453,9 +384,9 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
   if (decision.kind == Decision::Kind::kWait) return false;
   if (decision.kind == Decision::Kind::kNode && decision.node != options_.node) {
     delegate(request, decision.node, now);
-    request.claims = 0;
-    request.served = ++turns_;
-    if (keeper_ && keeper_->request == key) keeper_.reset();
+    request.claim.close();
+    request.served = ++places_;
+    keeper_.stop(key);
     return true;
   }
   std::optional<Allocation> allocation = request.need.fits(room) ? resources_.take(request.need) : std::nullopt;
@@ -466,12 +397,12 @@ bool LeaseQueue::place_one(Key key, TimePoint now) {
     return false;
   }
   reservations_.emplace(next_reservation_++, Reservation{key, std::move(*allocation), std::move(kind), now});
-  if (keeper_ && keeper_->request == key) keeper_.reset();
+  keeper_.progressed(key);
+  request.claim.progressed();
   request.wanted.wanted--;
   request.reserved++;
-  request.keep_window = request.claim_wait = {};
   request.since = now;
-  request.served = ++turns_;
+  request.served = ++places_;
   return true;
 }
 
@@ -506,10 +437,10 @@ void LeaseQueue::send_forwards() {
       auto it = request.delegated.find(node);
       wanted.wanted = it == request.delegated.end() ? 0 : it->second;
       wanted.hops++;
-      wanted.claim_ms = request.claims == node ? milliseconds_of(request.claim_wait) : 0;
+      wanted.claim_ms = request.claim.is_at(node) ? milliseconds_of(request.claim.wait()) : 0;
       if (it != request.delegated.end() && it->second == 0) {
         request.delegated.erase(it);
-        if (request.claims == node) request.claims = 0;
+        request.claim.close_at(node);
       }
       effects_.push_back(Forward{node, std::move(wanted)});
     }
@@ -600,7 +531,7 @@ void LeaseQueue::drop_stale_reservations(TimePoint now) {
     request.reserved--;
     if (request.wanted.wanted++ == 0) request.since = now;
     request.without_workers = true;
-    request.served = ++turns_;
+    request.served = ++places_;
   }
 }
 
@@ -608,7 +539,7 @@ void LeaseQueue::drop_stale_reservations(TimePoint now) {
 void LeaseQueue::look(TimePoint now) {
   if (!look_at_ || now < *look_at_) return;
   look_at_.reset();  // settle sets it again
-  choose_keeper(now);
+  keep_for_next(now);
   for (auto& [key, request] : requests_) claim(request, now);
 }
 
@@ -617,46 +548,24 @@ void LeaseQueue::claim(Waiting& request, TimePoint now) {
   if (!is_origin(request) || request.wanted.wanted == 0 || !request.delegated.empty() || request.awaits_node_until ||
       now < request.since + options_.look_every)
     return;
-  const std::uint32_t node = claimable(request);
+  const wire::LeaseClass& c = request.wanted.lease_class;
+  ClusterView view = view_;
+  if (request.without_workers) view.set_load(options_.node, {}, 0);
+  const std::uint32_t node = node_to_claim(view, {request.need, c.scheduling, c.labels, {}},
+                                           {options_.node, last_spread_}, request.claim.last());
   if (node == 0) return;
   delegate(request, node, now);
-  request.claims = request.last_claimed = node;
-  request.claim_wait = request.claim_wait == Duration::zero() ? options_.claim_wait
-                                                              : std::min(2 * request.claim_wait, options_.keep_most);
-}
-
-/// A node where it would have room but for the tasks there: not the one that had it last, where there is another.
-std::uint32_t LeaseQueue::claimable(const Waiting& request) const {
-  const wire::LeaseClass& c = request.wanted.lease_class;
-  const auto beyond = [&](std::uint32_t last) {
-    ClusterView without_tasks = view_;
-    for (const NodeView& node : view_.nodes())
-      if (node.node > last && node.node != options_.node) without_tasks.set_load(node.node, node.total, 0);
-    if (request.without_workers) without_tasks.set_load(options_.node, {}, 0);
-    const Decision decision = decide(without_tasks, {request.need, c.scheduling, c.labels, {}},
-                                     {options_.node, last_spread_});
-    return decision.kind == Decision::Kind::kNode ? decision.node : 0;
-  };
-  const std::uint32_t next = request.last_claimed == 0 ? 0 : beyond(request.last_claimed);
-  return next != 0 ? next : beyond(0);
+  request.claim.open(node, {.first = options_.claim_wait, .most = options_.keep_most});
 }
 
 /// LQ-10
-void LeaseQueue::choose_keeper(TimePoint now) {
-  if (keeper_) {
-    if (now < keeper_->until) return;
-    Waiting& rests = requests_.at(keeper_->request);
-    rests.rests_until = now + rests.keep_window;
-    keeper_.reset();
-  }
-  for (auto& [key, request] : requests_) {  // by arrival
+void LeaseQueue::keep_for_next(TimePoint now) {
+  if (!keeper_.vacant(now)) return;
+  for (const auto& [key, request] : requests_) {  // by arrival
     if (!waits(request) || request.without_workers || now < request.since + options_.look_every ||
-        now < request.rests_until || !freed_by_no_lease(request.need) || !could_run_here(request))
+        keeper_.rests(key, now) || !freed_by_no_lease(request.need) || !could_run_here(request))
       continue;
-    request.keep_window = request.keep_window == Duration::zero()
-                              ? options_.look_every
-                              : std::min(2 * request.keep_window, options_.keep_most);
-    keeper_ = Keeper{key, now + request.keep_window};
+    keeper_.keep_for(key, now);
     return;
   }
 }
@@ -678,13 +587,6 @@ void LeaseQueue::forget_guesses(TimePoint now) {
       view_.set_load(node, available, view->pending);
 }
 
-/// LQ-7
-bool LeaseQueue::waits_on(ActorWait& wait, TimePoint now) const {
-  if (now < wait.since + options_.actor_wait) return true;
-  wait.keeps_back = false;
-  return now < wait.since + options_.actor_wait_for_tasks && fits_beside_actors(wait.need);
-}
-
 void LeaseQueue::tick(TimePoint now) {
   forget_guesses(now);  // LQ-6
   give_back_forwarded(now);
@@ -697,17 +599,7 @@ void LeaseQueue::tick(TimePoint now) {
     request.warned = true;
     effects_.push_back(Warn{request.wanted.lease_class.job, request.reason});
   }
-  for (auto it = actor_waits_.begin(); it != actor_waits_.end();) {
-    if (waits_on(*it, now)) {
-      ++it;
-      continue;
-    }
-    effects_.push_back(ActorNotAdmitted{it->actor, it->restarts,
-                                        "node " + std::to_string(options_.node) + " has " +
-                                            resources_.available().to_string() + " free, the actor needs " +
-                                            it->need.to_string()});
-    it = actor_waits_.erase(it);
-  }
+  for (ActorNotAdmitted& given_up : actors_.give_up(now)) effects_.push_back(std::move(given_up));
   settle(now);
 }
 
@@ -724,8 +616,7 @@ std::optional<TimePoint> LeaseQueue::next_deadline() const {
     if (others_wait(reservation.request)) offer(reservation.since + options_.worker_wait);
   if (look_at_) offer(*look_at_);
   if (guessed_at_) offer(*guessed_at_ + options_.guess_life);
-  for (const ActorWait& wait : actor_waits_)
-    offer(wait.since + (wait.keeps_back ? options_.actor_wait : options_.actor_wait_for_tasks));
+  if (const auto actors = actors_.next_deadline()) offer(*actors);
   return next;
 }
 
@@ -742,7 +633,7 @@ ResourceSet LeaseQueue::room() const {
 }
 
 std::uint64_t LeaseQueue::pending() const {
-  std::uint64_t count = actor_waits_.size();
+  std::uint64_t count = actors_.waiting();
   for (const auto& [key, request] : requests_) count += request.wanted.wanted;
   return count;
 }
@@ -756,7 +647,7 @@ std::string LeaseQueue::audit() const {
   };
   for (const auto& [id, r] : reservations_) add(r.allocation, false);
   for (const auto& [id, lease] : leases_) add(lease.allocation, lease.cpus_lent);
-  for (const auto& [id, actor] : actors_) add(actor.allocation, false);
+  sum.add(actors_.held());
   if (!(sum == resources_.total()))
     return "LQ-1: the parts sum to " + sum.to_string() + ", not " + resources_.total().to_string();
   std::set<std::uint64_t> leases;
@@ -764,9 +655,11 @@ std::string LeaseQueue::audit() const {
   if (std::string wrong = workers_.audit(leases); !wrong.empty()) return wrong;
   for (const auto& [id, r] : reservations_)
     if (!requests_.contains(r.request)) return "LQ-3: a reservation without a request";
-  if (keeper_ && !requests_.contains(keeper_->request)) return "LQ-10: something is kept for a request that is gone";
+  if (const auto kept = keeper_.request(); kept && !requests_.contains(*kept))
+    return "LQ-10: something is kept for a request that is gone";
   for (const auto& [key, request] : requests_)
-    if (request.claims != 0 && !request.delegated.contains(request.claims)) return "LQ-11: a claim is not delegated";
+    if (request.claim.is_open() && !request.delegated.contains(request.claim.node()))
+      return "LQ-11: a claim is not delegated";
   for (const auto& [key, id] : keys_) if (!requests_.contains(id)) return "a key without a request";
   return {};
 }

@@ -9,9 +9,9 @@
 //                  `--can never run--> refused (hard constraint); larger than any node: waits, with a warning
 //   worker      starting --worker_ready--> idle <--> leased <--> blocked;  an actor's worker leaves by take_worker
 //
-// Order: round robin between jobs, then between the requesters of a job, then between the classes of a requester; FIFO
-// within one class. A class that does not fit holds back nobody else, but for the times of LQ-10. Actors come before
-// leases: what an actor that waits needs is kept for it, for actor_wait, as leases end.
+// Order: in turns (turns.h), FIFO within one class. A class that does not fit holds back nobody else, but for the times
+// of LQ-10 (keeper.h). Actors come before leases: what an actor that waits needs is kept for it, for actor_wait, as
+// leases end (actor_admission.h).
 //
 // Thread rule: one thread at a time. Time is given with each event.
 //
@@ -25,6 +25,7 @@
 //   LQ-3  What a dead process wanted, held or ran in is released exactly once.
 //   LQ-4  Only the requester's own daemon passes a lease on: the other node grants it or gives it back within
 //         give_back_after, or claim_wait (LQ-11).
+//   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 //   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
 //         the node's report not have replaced it: what came and went between two reports is never reported.
 //   LQ-7  An actor that waits keeps leases and later actors from what it needs for actor_wait, unless other actors have
@@ -43,11 +44,9 @@
 //   LQ-12  A request takes resources for one lease more than there are idle workers when others wait, and one that got
 //          no worker for them within worker_wait gives them back, until one comes: one whose workers start slowly, or
 //          never, holds nobody up for longer.
-//   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 #pragma once
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -57,9 +56,13 @@
 
 #include "core/base/ids.h"
 #include "core/wire/messages.h"
+#include "scheduler/actor_admission.h"
+#include "scheduler/claim.h"
 #include "scheduler/cluster_view.h"
+#include "scheduler/keeper.h"
 #include "scheduler/local_resources.h"
 #include "scheduler/policy.h"
+#include "scheduler/turns.h"
 #include "scheduler/unknown_nodes.h"
 #include "scheduler/worker_pool.h"
 
@@ -94,14 +97,14 @@ struct CountAtOrigin { std::uint32_t node = 0; wire::LeaseCounted counted; };
 struct Warn { JobId job = 0; std::string text; };
 /// The process that had leased this worker is dead: end it, nobody waits for what it does.
 struct EndWorker { ProcessId worker; std::string reason; };
-struct ActorAdmitted { ActorId actor; std::int32_t restarts = 0; std::vector<int> gpu_ids; };
-struct ActorNotAdmitted { ActorId actor; std::int32_t restarts = 0; std::string reason; };
 using LeaseEffect = std::variant<Granted, Refused, NeedWorkers, Forward, CountAtOrigin, Warn, EndWorker, ActorAdmitted,
                                  ActorNotAdmitted>;
 
 class LeaseQueue {
  public:
   explicit LeaseQueue(LeaseQueueOptions options);
+  LeaseQueue(const LeaseQueue&) = delete;  // its parts point at its resources
+  LeaseQueue& operator=(const LeaseQueue&) = delete;
 
   // ---- requests
   void wanted(const wire::LeaseWanted& wanted, TimePoint now);
@@ -123,7 +126,8 @@ class LeaseQueue {
   const WorkerPool& workers() const { return workers_; }
 
   // ---- actors
-  void admit_actor(ActorId actor, std::int32_t restarts, JobId job, const ResourceSet& need, TimePoint now);
+  /// Ends in ActorAdmitted or ActorNotAdmitted, should it not be gone before (actor_admission.h).
+  void admit_actor(ActorId actor, std::int32_t restarts, const ResourceSet& need, TimePoint now);
   /// Gives its resources back, or forgets that it waits. Nothing happens when it is unknown.
   void actor_gone(ActorId actor, std::int32_t restarts, TimePoint now);
 
@@ -161,42 +165,24 @@ class LeaseQueue {
     std::string reason;
     bool warned = false;
     std::optional<TimePoint> awaits_node_until = {};   ///< LQ-9
-    std::uint64_t served = 0;                          ///< the turn in which it had its last place
+    std::uint64_t served = 0;                          ///< places_ when it had its last one
     bool without_workers = false;                      ///< LQ-12: until one comes, or is known not to
-    std::uint32_t claims = 0;                          ///< the node on which its delegated lease is LQ-11's; 0: none
-    std::uint32_t last_claimed = 0;
-    Duration claim_wait{};                             ///< of its last claim
-    Duration keep_window{};                            ///< LQ-10: for the last time
-    TimePoint rests_until{};
+    Claim claim = {};                                  ///< LQ-11: the node of an open one is in `delegated`
   };
   struct Reservation { Key request = 0; Allocation allocation; WorkerKind kind; TimePoint since{}; };
-  /// LQ-10
-  struct Keeper { Key request = 0; TimePoint until{}; };
   struct Lease {
     ProcessId requester, worker;
     std::uint64_t request_id = 0;
     Allocation allocation;
     bool cpus_lent = false;
   };
-  struct ActorHold { JobId job = 0; Allocation allocation; };
-  struct ActorWait {
-    ActorId actor;
-    std::int32_t restarts = 0;
-    JobId job = 0;
-    ResourceSet need;
-    TimePoint since{};
-    bool keeps_back = true;                            ///< LQ-7
-  };
-  using Turns = std::map<JobId, std::map<ProcessId, std::deque<Key>>>;
 
   bool is_origin(const Waiting& request) const { return request.wanted.requester.node == options_.node; }
   /// Here, or elsewhere for as long as it has no place here (LQ-11).
-  static bool waits(const Waiting& request) { return request.wanted.wanted > 0 || request.claims != 0; }
+  static bool waits(const Waiting& request) { return request.wanted.wanted > 0 || request.claim.is_open(); }
   void settle(TimePoint now);
-  void admit_actors();
   void take_claims_back();
   void place_leases(TimePoint now);
-  bool place_for_job(std::map<ProcessId, std::deque<Key>>& turns, ProcessId& last, TimePoint now);
   bool place_one(Key key, TimePoint now);
   std::optional<TimePoint> awaited_until(const Scheduling& wanted, TimePoint now);
   void delegate(Waiting& request, std::uint32_t node, TimePoint now);
@@ -215,21 +201,20 @@ class LeaseQueue {
   bool others_wait(const Lease& lease) const;
   bool others_wait(Key key) const;
   bool could_run_here(const Waiting& request) const;
-  bool fits_beside_actors(const ResourceSet& need) const;
   ResourceSet room_for_leases(Key asker) const;
   bool may_reserve(Key key, const WorkerKind& kind) const;
   void workers_came_or_not(JobId job);
   void drop_stale_reservations(TimePoint now);
   void look(TimePoint now);
   void claim(Waiting& request, TimePoint now);
-  std::uint32_t claimable(const Waiting& request) const;
-  void choose_keeper(TimePoint now);
+  void keep_for_next(TimePoint now);
   bool freed_by_no_lease(const ResourceSet& need) const;
-  bool waits_on(ActorWait& wait, TimePoint now) const;
   void drop_requester(ProcessId process);
 
   LeaseQueueOptions options_;
   LocalResources resources_;
+  ActorAdmission actors_;                              ///< LQ-7
+  Keeper keeper_;                                      ///< LQ-10
   WorkerPool workers_;
   ClusterView view_, alone_;                           ///< alone_: this node, with nothing taken
   NodeView self_;
@@ -240,14 +225,10 @@ class LeaseQueue {
   std::map<Key, Waiting> requests_;                    ///< by arrival
   std::map<std::uint64_t, Reservation> reservations_;  ///< by age
   std::map<std::uint64_t, Lease> leases_;
-  std::map<std::pair<ActorId, std::int32_t>, ActorHold> actors_;
-  std::deque<ActorWait> actor_waits_;
-  JobId last_job_ = 0;
-  std::map<JobId, ProcessId> last_requester_;
+  Turns turns_;
   std::uint32_t last_spread_ = 0;
-  std::uint64_t turns_ = 0;
+  std::uint64_t places_ = 0;                           ///< given so far
   std::optional<TimePoint> look_at_;                   ///< while a request waits
-  std::optional<Keeper> keeper_;
   std::uint64_t next_key_ = 1, next_lease_ = 1, next_reservation_ = 1;
   bool suspended_warned_ = false;
   std::vector<LeaseEffect> effects_;

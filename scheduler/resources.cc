@@ -107,6 +107,15 @@ std::string ResourceSet::to_string() const {
   return text.empty() ? "{}" : text + "}";
 }
 
+bool would_help(const ResourceSet& held, const ResourceSet& need, const ResourceSet& room) {
+  const auto wanting = [](Fixed held, Fixed need, Fixed room) { return held > 0 && need > room; };
+  if (wanting(held.cpu, need.cpu, room.cpu) || wanting(held.memory, need.memory, room.memory)) return true;
+  if (held.gpu > 0 && need.gpu > 0) return true;
+  return std::any_of(held.custom.begin(), held.custom.end(), [&](const auto& one) {
+    return wanting(one.second, need.custom_amount(one.first), room.custom_amount(one.first));
+  });
+}
+
 std::optional<std::string> resource_problem(const Resources& asked) {
   auto bad = [](double amount) { return !(amount >= 0) || amount > kAmountMax; };  // also not-a-number
   if (asked.cpus != kUnset && bad(asked.cpus)) return "cpus must be a number >= 0, not " + std::to_string(asked.cpus);

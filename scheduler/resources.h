@@ -54,6 +54,10 @@ struct ResourceSet {
   std::string to_string() const;
 };
 
+/// Whether something of `held` is wanting in `room` for `need`. GPUs always are: they come in pieces, which a sum does
+/// not show.
+bool would_help(const ResourceSet& held, const ResourceSet& need, const ResourceSet& room);
+
 /// Why a request makes no sense (negative, not a number, 1.5 GPUs), or nothing.
 std::optional<std::string> resource_problem(const Resources& asked);
 

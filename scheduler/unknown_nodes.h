@@ -10,19 +10,17 @@
 //   SUN-1  An id is awaited once, whoever asks and however often.
 //   SUN-2  At most kKept ids are remembered; the one that was met first is forgotten, and would be awaited again.
 #pragma once
-#include <chrono>
 #include <deque>
 #include <map>
 #include <optional>
 #include <string>
 
-#include <troupe/duration.h>
+#include "core/base/clock.h"
 
 namespace troupe::sched {
 
 class UnknownNodes {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
   static constexpr std::size_t kKept = 1024;
 
   /// Until when whoever asks for the node waits; nothing when it is passed over.

@@ -12,7 +12,6 @@
 //   WPL-3  As many start as were asked for by to_start and have not ended in ready or not_coming.
 //   WPL-4  A dead worker is neither leased nor taken: died takes it off the idle ones before anything else.
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -24,11 +23,10 @@
 
 #include <troupe/options.h>
 
+#include "core/base/clock.h"
 #include "core/base/ids.h"
 
 namespace troupe::sched {
-
-using TimePoint = std::chrono::steady_clock::time_point;
 
 /// Which workers are interchangeable.
 struct WorkerKind {

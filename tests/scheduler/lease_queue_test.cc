@@ -12,7 +12,8 @@ using namespace std::chrono_literals;
 
 struct Bench {
   explicit Bench(double cpus = 2, double gpus = 0, int max_suspended = 512)
-      : queue(options(cpus, gpus, max_suspended)) {}
+      : Bench(options(cpus, gpus, max_suspended)) {}
+  explicit Bench(const LeaseQueueOptions& options) : queue(options) {}
   static LeaseQueueOptions options(double cpus, double gpus, int max_suspended) {
     LeaseQueueOptions o;
     o.node = 1;
@@ -89,7 +90,7 @@ struct Bench {
     return static_cast<std::size_t>(std::ranges::count(granted, who, &Granted::requester));
   }
   void actor(std::uint64_t number, double cpus, double gpus = 0) {
-    queue.admit_actor({kDriverProcess, number}, 0, 1, ResourceSet::from_map({{"CPU", cpus}, {"GPU", gpus}}), now);
+    queue.admit_actor({kDriverProcess, number}, 0, ResourceSet::from_map({{"CPU", cpus}, {"GPU", gpus}}), now);
     collect();
   }
   static constexpr ProcessId kDriverProcess{1, 1};
@@ -442,10 +443,10 @@ TEST(LeaseQueue, DelegatedLeasesComeBackWhenTheirNodeDies) {
 TEST(LeaseQueue, ActorsHoldResourcesWhileTheyLive) {
   Bench b(2);
   const ActorId actor{{1, 1}, 1}, second{{1, 1}, 2};
-  b.queue.admit_actor(actor, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.queue.admit_actor(actor, 0, ResourceSet::from_map({{"CPU", 2}}), b.now);
   b.collect();
   ASSERT_EQ(b.admitted.size(), 1u);
-  b.queue.admit_actor(second, 0, 1, ResourceSet::from_map({{"CPU", 1}}), b.now);
+  b.queue.admit_actor(second, 0, ResourceSet::from_map({{"CPU", 1}}), b.now);
   b.now += 1s;
   b.queue.tick(b.now);
   b.collect();
@@ -487,7 +488,7 @@ TEST(LeaseQueue, BooksBalanceUnderRandomEvents) {
           break;
         default:
           if (any(random) % 8 == 0) b.queue.process_died(who, b.now);
-          b.queue.admit_actor({who, static_cast<std::uint64_t>(step)}, 0, 1,
+          b.queue.admit_actor({who, static_cast<std::uint64_t>(step)}, 0,
                               ResourceSet::from_map({{"CPU", any(random) % 3}}), b.now);
           if (!b.admitted.empty())
             b.queue.actor_gone(b.admitted[static_cast<std::size_t>(any(random)) % b.admitted.size()].actor, 0, b.now);
@@ -560,7 +561,7 @@ TEST(LeaseQueue, WhatWaitsIsServedInTheEndUnderRandomEvents) {
         case 7: b.queue.view_delta(two_nodes(2, any(3), ++version), b.now); break;
         case 8:
           if (any(4) == 0)
-            b.queue.admit_actor({{1, 1}, static_cast<std::uint64_t>(step)}, 0, 1,
+            b.queue.admit_actor({{1, 1}, static_cast<std::uint64_t>(step)}, 0,
                                 ResourceSet::from_map({{"CPU", any(3)}}), b.now);
           break;
         default: b.now += std::chrono::milliseconds(any(700)); b.queue.tick(b.now);
@@ -651,7 +652,7 @@ TEST(LeaseQueue, LQ8_ALeaseEndsAtItsTermForAnotherClassOfItsOwner) {
 TEST(LeaseQueue, LQ8_ALeaseEndsAtItsTermWhenAnActorWaits) {
   Bench b(1);
   b.want(kDriver, 1, 50);
-  b.queue.admit_actor({kDriver, 7}, 0, 1, ResourceSet::from_map({{"CPU", 1}}), b.now);
+  b.queue.admit_actor({kDriver, 7}, 0, ResourceSet::from_map({{"CPU", 1}}), b.now);
   b.collect();
   EXPECT_TRUE(b.admitted.empty());
   EXPECT_EQ(b.queue.renew(b.granted.at(0).lease.lease_id, kDriver, b.now), 0u);
@@ -664,7 +665,7 @@ TEST(LeaseQueue, LQ7_WhatAnActorWaitsForIsKeptAsLeasesEnd) {
   Bench b(2);
   b.want(kDriver, 1, 50);
   ASSERT_EQ(b.granted.size(), 2u);
-  b.queue.admit_actor({kDriver, 7}, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.queue.admit_actor({kDriver, 7}, 0, ResourceSet::from_map({{"CPU", 2}}), b.now);
   b.give_back(b.granted[0].lease.lease_id);
   EXPECT_EQ(b.granted.size(), 2u) << "half of what it needs";
   EXPECT_EQ(b.free_cpus(), 1);
@@ -681,7 +682,7 @@ TEST(LeaseQueue, LQ7_NothingIsKeptForLongNorForWhatOtherActorsHave) {
     b.collect();
   };
   b.want(kDriver, 1, 50);
-  b.queue.admit_actor({kDriver, 7}, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.queue.admit_actor({kDriver, 7}, 0, ResourceSet::from_map({{"CPU", 2}}), b.now);
   b.give_back(b.granted[0].lease.lease_id);
   EXPECT_EQ(b.granted.size(), 2u);
   EXPECT_EQ(b.queue.next_deadline(), b.now + 500ms);
@@ -693,10 +694,10 @@ TEST(LeaseQueue, LQ7_NothingIsKeptForLongNorForWhatOtherActorsHave) {
   tick(1ms);
   EXPECT_EQ(b.denied.size(), 1u);
 
-  b.queue.admit_actor({kDriver, 8}, 0, 1, ResourceSet::from_map({{"CPU", 1}}), b.now);
+  b.queue.admit_actor({kDriver, 8}, 0, ResourceSet::from_map({{"CPU", 1}}), b.now);
   b.give_back(b.granted[1].lease.lease_id);
   ASSERT_EQ(b.admitted.size(), 1u);
-  b.queue.admit_actor({kDriver, 9}, 0, 1, ResourceSet::from_map({{"CPU", 2}}), b.now);
+  b.queue.admit_actor({kDriver, 9}, 0, ResourceSet::from_map({{"CPU", 2}}), b.now);
   b.give_back(b.granted[2].lease.lease_id);
   EXPECT_EQ(b.granted.size(), 4u) << "an actor has one of the two";
   tick(500ms);
@@ -879,8 +880,7 @@ TEST(LeaseQueue, LQ10_WhatIsClaimedElsewhereMeanwhileIsKeptHere) {
 TEST(LeaseQueue, LQ10_TheyTakeTurns) {
   LeaseQueueOptions options = Bench::options(2, 0, 512);
   options.total.custom = {{"x", 2 * kUnit}};
-  Bench b(2);
-  b.queue = LeaseQueue(options);
+  Bench b(options);
   for (std::uint64_t id : {1, 2}) {
     wire::LeaseWanted hour = b.request(kDriver, id, 1, 0);
     hour.lease_class.resources.custom = {{"x", 1}};

@@ -7,7 +7,7 @@ namespace troupe::sched {
 namespace {
 
 using namespace std::chrono_literals;
-const UnknownNodes::TimePoint kStart = UnknownNodes::TimePoint{} + 1h;
+const TimePoint kStart = TimePoint{} + 1h;
 
 TEST(UnknownNodes, SUN1_AnIdIsAwaitedOnce) {
   UnknownNodes nodes;

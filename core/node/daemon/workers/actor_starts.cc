@@ -13,7 +13,7 @@ void ActorStarts::start(wire::StartActor message) {
   starts_[key] = Start{std::move(message), {}, false};
   parts_.jobs.with(job, creator, [this, key, job, need](Job* known) {
     if (!starts_.contains(key)) return;
-    if (known) parts_.leases.queue().admit_actor(key.first, key.second, job, need, parts_.loop.now());
+    if (known) parts_.leases.queue().admit_actor(key.first, key.second, need, parts_.loop.now());
     else
       failed(key,
              make_record(ErrorCode::kRuntimeEnv,
