@@ -2,7 +2,8 @@
 //
 //   none --open--> at a node --granted, given back or taken back there, or the node died: close--> none
 //
-// It waits there for `first`, the next time for twice as long, up to `most`; `first` again once the request had a place.
+// It waits there for `first`, the next time for twice as long, up to `most`; for `first` again once the request had a
+// place.
 //
 // Thread rule: one thread at a time.
 //

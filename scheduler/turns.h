@@ -6,8 +6,8 @@
 // Thread rule: one thread at a time.
 //
 // Invariants
-//   TRN-1  A request for which `place` says no is not asked about again in this round: what is there only shrinks.
-//   TRN-2  Between two places of one job each other job has one, if `place` says yes to it; so with the requesters of a
+//   TUR-1  A request for which `place` says no is not asked about again in this round: what is there only shrinks.
+//   TUR-2  Between two places of one job each other job has one, if `place` says yes to it; so with the requesters of a
 //          job, and with the requests of a requester.
 #pragma once
 #include <cstdint>
@@ -31,8 +31,8 @@ class Turns {
     std::uint64_t served = 0;  ///< when it had its last place: of one requester's, the smallest is first
   };
 
-  /// Calls place(request), which says whether the request had a place, until it has said no to each. It may end requests
-  /// of this round, and says no to one that is gone.
+  /// Calls place(request), which says whether the request had a place, until it has said no to each. It may end
+  /// requests of this round, and says no to one that is gone.
   template <class Place>
   void serve(std::vector<Candidate> candidates, Place&& place) {
     for (Round round = round_of(std::move(candidates)); !round.empty();)

@@ -30,7 +30,7 @@ struct TurnsTest : testing::Test {
 
 using Order = std::vector<Turns::Request>;
 
-TEST_F(TurnsTest, TRN2_BetweenJobsThenRequestersThenRequests) {
+TEST_F(TurnsTest, TUR2_BetweenJobsThenRequestersThenRequests) {
   wanted = {{1, 9}, {2, 9}, {3, 9}, {4, 9}};
   room = 8;
   // Job 1: two requests of one requester and one of another; job 2: one request.
@@ -54,7 +54,7 @@ TEST_F(TurnsTest, WhoHadAPlaceLongestAgoIsFirst) {
   EXPECT_EQ(order, (Order{2, 3, 1}));
 }
 
-TEST_F(TurnsTest, TRN1_WhatDoesNotFitHoldsNobodyUpAndIsAskedOnce) {
+TEST_F(TurnsTest, TUR1_WhatDoesNotFitHoldsNobodyUpAndIsAskedOnce) {
   wanted = {{1, 0}, {2, 2}, {3, 0}};
   room = 9;
   serve({{1, kFirst, 1, 0}, {1, kFirst, 2, 1}, {2, kFirst, 3, 0}});
