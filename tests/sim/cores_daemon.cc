@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 namespace {
 constexpr Duration kRetireEvery = 100ms, kIdleKept = 50ms;  // of the daemon's 5 s: the world is busy for 3
 
-sched::TimePoint lease_time(Time now) { return sched::TimePoint(now + 1h); }
+TimePoint lease_time(Time now) { return TimePoint(now + 1h); }
 
 store::BufferId buffer_id(const wire::BufferDesc& desc) { return {desc.node, desc.slot, desc.generation}; }
 
@@ -166,7 +166,7 @@ void CoreWorld::on_daemon_request(SimNode& node, const net::FrameHeader& header,
 }
 
 void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, ByteView payload) {
-  const sched::TimePoint now = lease_time(queue_.now());
+  const TimePoint now = lease_time(queue_.now());
   sched::LeaseQueue& leases = *node.leases;
   switch (wire::Method(header.arg0)) {
     case wire::Method::kLeaseWanted:
@@ -394,7 +394,7 @@ void CoreWorld::apply_leases(SimNode& node) {
       }
     }
   plan_load(node);
-  const std::optional<sched::TimePoint> next = node.leases->next_deadline();
+  const std::optional<TimePoint> next = node.leases->next_deadline();
   if (!next) return;
   const Time at = next->time_since_epoch() - 1h;
   if (node.lease_timer && *node.lease_timer <= at) return;

@@ -6,7 +6,7 @@ namespace troupe::sim {
 using namespace std::chrono_literals;
 
 namespace {
-sched::TimePoint lease_time(Time now) { return sched::TimePoint(now + 1h); }
+TimePoint lease_time(Time now) { return TimePoint(now + 1h); }
 }  // namespace
 
 void CoreWorld::kill(SimProcess& process, const std::string& reason, DeathCause cause, bool in_order) {
@@ -68,7 +68,7 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
   for (auto& [number, other] : nodes_)
     if (number != node.number && other->alive) notice(daemon, daemon_of(number), wire::Method::kProcessDied, death);
   notice(daemon, kHead, wire::Method::kProcessDied, death, channels_[{id, kHead}].last);
-  const sched::TimePoint now = lease_time(queue_.now());
+  const TimePoint now = lease_time(queue_.now());
   node.leases->process_died(id, now);
   std::erase_if(node.retiring, [&](const auto& asked) { return asked.second == id; });
   node.retirement->over(id);

@@ -27,7 +27,7 @@ void Leases::perform(const sched::CountAtOrigin& effect) {
 }
 
 void Leases::set_timer() {
-  const std::optional<sched::TimePoint> next = queue_.next_deadline();
+  const std::optional<TimePoint> next = queue_.next_deadline();
   if (!next || (timer_ && timer_->first <= *next)) return;
   if (timer_) loop_.cancel(*timer_);
   timer_ = loop_.at(*next, [this] {

@@ -24,9 +24,9 @@ class Retirement {
   explicit Retirement(sched::LeaseQueue& queue) : queue_(queue) {}
 
   /// Those beyond `keep` of a plain kind that have been idle since before `since`: each is to be asked.
-  std::vector<ProcessId> ask(std::size_t keep, sched::TimePoint since);
+  std::vector<ProcessId> ask(std::size_t keep, TimePoint since);
   /// It has work, or others hold what it owns, or it does not answer.
-  void refused(ProcessId worker, std::int32_t pid, const sched::WorkerKind& kind, sched::TimePoint now);
+  void refused(ProcessId worker, std::int32_t pid, const sched::WorkerKind& kind, TimePoint now);
   /// It ends, or has ended.
   void over(ProcessId worker) { asked_.erase(worker); }
 
