@@ -205,9 +205,8 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
         ++node.starts_seen;
         const std::pair key{m.spec.id, m.restarts};
         const auto need = sched::ResourceSet::from(m.spec.resources, sched::kActorCpus);
-        const JobId job = m.spec.job;
         node.starts[key] = {std::move(m), {}};
-        leases.admit_actor(key.first, key.second, job, need, now);
+        leases.admit_actor(key.first, key.second, need, now);
       });
       break;
     case wire::Method::kJobEnded:
