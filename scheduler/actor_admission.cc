@@ -36,8 +36,9 @@ std::vector<ActorAdmitted> ActorAdmission::admit() {
 }
 
 std::vector<ActorNotAdmitted> ActorAdmission::give_up(TimePoint now) {
+  for (Wait& wait : waits_) wait.keeps_back = wait.keeps_back && now < wait.since + options_.wait;
   std::vector<ActorNotAdmitted> given_up;
-  std::erase_if(waits_, [&](Wait& wait) {
+  std::erase_if(waits_, [&](const Wait& wait) {
     if (waits_on(wait, now)) return false;
     given_up.push_back({wait.actor, wait.restarts,
                         "node " + std::to_string(options_.node) + " has " + resources_.available().to_string() +
@@ -47,10 +48,8 @@ std::vector<ActorNotAdmitted> ActorAdmission::give_up(TimePoint now) {
   return given_up;
 }
 
-bool ActorAdmission::waits_on(Wait& wait, TimePoint now) const {
-  if (now < wait.since + options_.wait) return true;
-  wait.keeps_back = false;
-  return now < wait.since + options_.wait_for_tasks && leave_room_for(wait.need);
+bool ActorAdmission::waits_on(const Wait& wait, TimePoint now) const {
+  return wait.keeps_back || (now < wait.since + options_.wait_for_tasks && leave_room_for(wait.need));
 }
 
 std::optional<TimePoint> ActorAdmission::next_deadline() const {

@@ -1,9 +1,12 @@
 // ActorAdmission: which actors hold resources of this node, and which wait for some. Pure.
 //
-//   wait --fits--> holds --gone--> free
-//     `--> waits, what it needs is kept back --options.wait--> waits, nothing is kept --wait_for_tasks--> given up
-//            |                                                   `--other actors have it--> given up
-//            `--gone--> forgotten
+//   wait --> waits, what it needs is kept back --options.wait--> waits, nothing is kept
+//                        |                                              |
+//                        `--fits--> holds --gone--> free                `--fits--> holds
+//                        `--gone--> forgotten                           `--gone--> forgotten
+//                        `--options.wait, and other actors have it      `--wait_for_tasks, or other actors have it
+//                             --> given up                                   --> given up
+//   Both times count from wait().
 //
 // First come, first served; one that waits and does not fit holds up those behind it only by what is kept back for it.
 //
@@ -14,6 +17,8 @@
 //   ADM-2  An actor is admitted or given up once, or is gone first; what it holds is given back once.
 //   ADM-3  next_deadline lies behind the time of the last give_up.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -41,6 +46,7 @@ class ActorAdmission {
   /// `resources` outlives it.
   ActorAdmission(LocalResources& resources, Options options) : resources_(resources), options_(options) {}
 
+  /// Once for each life of an actor.
   void wait(ActorId actor, std::int32_t restarts, const ResourceSet& need, TimePoint now);
   /// Gives back what it holds, or forgets that it waits. Nothing happens when it is unknown.
   void gone(ActorId actor, std::int32_t restarts);
@@ -67,7 +73,7 @@ class ActorAdmission {
     TimePoint since{};
     bool keeps_back = true;
   };
-  bool waits_on(Wait& wait, TimePoint now) const;
+  bool waits_on(const Wait& wait, TimePoint now) const;
 
   LocalResources& resources_;
   Options options_;

@@ -1,22 +1,23 @@
 #include "scheduler/claim.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 namespace troupe::sched {
-namespace {
-
-/// Of the nodes with a larger number than `last`.
-std::uint32_t node_beyond(const ClusterView& view, const Request& request, const Asker& asker, std::uint32_t last) {
-  ClusterView without_tasks = view;
-  for (const NodeView& node : view.nodes())
-    if (node.node > last && node.node != asker.here) without_tasks.set_load(node.node, node.total, 0);
-  const Decision decision = decide(without_tasks, request, asker);
-  return decision.kind == Decision::Kind::kNode ? decision.node : 0;
-}
-
-}  // namespace
 
 std::uint32_t node_to_claim(const ClusterView& view, const Request& request, const Asker& asker, std::uint32_t last) {
-  const std::uint32_t next = last == 0 ? 0 : node_beyond(view, request, asker, last);
-  return next != 0 ? next : node_beyond(view, request, asker, 0);
+  std::vector<NodeView> nodes = view.nodes();
+  const std::uint32_t from = last != 0 ? last : asker.here;
+  std::ranges::sort(nodes, {}, [&](const NodeView& node) { return std::pair(node.node <= from, node.node); });
+  for (const NodeView& node : nodes) {
+    if (node.node == asker.here) continue;
+    ClusterView without_its_tasks = view;
+    without_its_tasks.set_load(node.node, node.total, 0);
+    const Decision decision = decide(without_its_tasks, request, asker);
+    if (decision.kind == Decision::Kind::kNode && decision.node == node.node) return node.node;
+  }
+  return 0;
 }
 
 }  // namespace troupe::sched

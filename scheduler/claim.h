@@ -1,6 +1,8 @@
 // Claim: a request's place in the queue of another node, where it would have room but for the tasks there. Pure.
 //
-//   none --open--> at a node --granted, given back or taken back there, or the node died: close--> none
+//   none --open--> at a node --close--> none
+//   closed when it is granted, given back or taken back there, when the node dies, when the request wants less, and
+//   when a node with room takes the request
 //
 // It waits there for `first`, the next time for twice as long, up to `most`; for `first` again once the request had a
 // place.
@@ -9,7 +11,7 @@
 //
 // Invariants
 //   CLM-1  A request has one claim at a time.
-//   CLM-2  Claims go round the nodes that would do: the one that had it last comes after the others.
+//   CLM-2  Claims go round the nodes that would do, in the order of their numbers, from its own node's on.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -36,20 +38,21 @@ class Claim {
 
   void open(std::uint32_t node, const Options& options) {
     node_ = last_ = node;
-    wait_ = wait_ == Duration::zero() ? options.first : std::min(2 * wait_, options.most);
+    wait_ = next_wait_ == Duration::zero() ? options.first : next_wait_;
+    next_wait_ = std::min(2 * wait_, options.most);
   }
   void close() { node_ = 0; }
   void close_at(std::uint32_t node) { if (is_at(node)) close(); }
   /// The request had a place.
-  void progressed() { wait_ = {}; }
+  void progressed() { next_wait_ = {}; }
 
  private:
   std::uint32_t node_ = 0, last_ = 0;
-  Duration wait_{};
+  Duration wait_{}, next_wait_{};
 };
 
-/// The node where this request, which does not fit on its own one now, would have room but for the tasks there: after
-/// `last`, going round. 0: none.
+/// The next node after `last` where this request, for which none has room now, would have room but for the tasks there
+/// (CLM-2). No last one: 0. None: 0.
 std::uint32_t node_to_claim(const ClusterView& view, const Request& request, const Asker& asker, std::uint32_t last);
 
 }  // namespace troupe::sched

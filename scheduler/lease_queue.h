@@ -165,7 +165,7 @@ class LeaseQueue {
     std::string reason;
     bool warned = false;
     std::optional<TimePoint> awaits_node_until = {};   ///< LQ-9
-    std::uint64_t served = 0;                          ///< places_ when it had its last one
+    std::uint64_t served = 0;                          ///< places_ when it had, or lost, its last one
     bool without_workers = false;                      ///< LQ-12: until one comes, or is known not to
     Claim claim = {};                                  ///< LQ-11: the node of an open one is in `delegated`
   };
@@ -227,7 +227,7 @@ class LeaseQueue {
   std::map<std::uint64_t, Lease> leases_;
   Turns turns_;
   std::uint32_t last_spread_ = 0;
-  std::uint64_t places_ = 0;                           ///< given so far
+  std::uint64_t places_ = 0;                           ///< given, and taken back (LQ-12), so far
   std::optional<TimePoint> look_at_;                   ///< while a request waits
   std::uint64_t next_key_ = 1, next_lease_ = 1, next_reservation_ = 1;
   bool suspended_warned_ = false;

@@ -6,13 +6,15 @@
 // Thread rule: one thread at a time.
 //
 // Invariants
-//   TUR-1  A request for which `place` says no is not asked about again in this round: what is there only shrinks.
+//   TUR-1  A request for which `place` says no is not asked about again in this round, should there be more room later
+//          in it: the round ends, whatever `place` says.
 //   TUR-2  Between two places of one job each other job has one, if `place` says yes to it; so with the requesters of a
 //          job, and with the requests of a requester.
 #pragma once
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include <troupe/options.h>
@@ -28,7 +30,7 @@ class Turns {
     JobId job = 0;
     ProcessId requester;
     Request request = 0;
-    std::uint64_t served = 0;  ///< when it had its last place: of one requester's, the smallest is first
+    std::uint64_t served = 0;  ///< its rank among its requester's, the smallest first; ties in the order given
   };
 
   /// Calls place(request), which says whether the request had a place, until it has said no to each. It may end

@@ -50,6 +50,16 @@ TEST_F(ActorAdmissionTest, LaterOnesDoNotTakeWhatIsKept) {
   EXPECT_EQ(admitted[0].actor, actor(2));
 }
 
+TEST_F(ActorAdmissionTest, ADM1_NothingIsKeptWhereAnotherActorIsInTheWay) {
+  actors.wait(actor(1), 0, cpus(2), now);
+  ASSERT_EQ(actors.admit().size(), 1u);
+  actors.wait(actor(2), 0, cpus(3), now);
+  actors.wait(actor(3), 0, cpus(1), now);
+  const auto admitted = actors.admit();
+  ASSERT_EQ(admitted.size(), 1u);
+  EXPECT_EQ(admitted[0].actor, actor(3));
+}
+
 TEST_F(ActorAdmissionTest, ADM2_GivenUpOnceAndGoneOnce) {
   actors.wait(actor(1), 2, cpus(3), now);
   ASSERT_EQ(actors.admit().size(), 1u);
@@ -65,9 +75,11 @@ TEST_F(ActorAdmissionTest, ADM2_GivenUpOnceAndGoneOnce) {
   actors.gone(actor(2), 0);
   actors.gone(actor(1), 1);  // another life of it
   EXPECT_EQ(actors.held(), cpus(3));
+  const auto task = resources.take(cpus(1));
   actors.gone(actor(1), 2);
   actors.gone(actor(1), 2);
-  EXPECT_EQ(resources.available(), cpus(4));
+  EXPECT_EQ(actors.held(), ResourceSet{});
+  EXPECT_EQ(resources.available(), cpus(3));
   actors.wait(actor(3), 0, cpus(5), now);
   actors.gone(actor(3), 0);
   EXPECT_EQ(actors.waiting(), 0u);

@@ -24,8 +24,11 @@ TEST(Claim, CLM1_OneAtATimeForGrowingTimes) {
   claim.open(3, options);
   EXPECT_EQ(claim.wait(), 2s);
   claim.open(2, options);
+  EXPECT_TRUE(claim.is_at(2));
+  EXPECT_FALSE(claim.is_at(3));
   EXPECT_EQ(claim.wait(), 3s);
   claim.progressed();
+  EXPECT_EQ(claim.wait(), 3s);  // of the one that is open
   claim.open(2, options);
   EXPECT_EQ(claim.wait(), 1s);
 }
@@ -44,13 +47,17 @@ ClusterView nodes_of(const std::vector<double>& cpus, double free) {
 }
 
 TEST(Claim, CLM2_GoesRoundTheNodesThatWouldDo) {
-  const ClusterView view = nodes_of({1, 2, 1, 4}, 0);
   const Request request{ResourceSet::from_map({{"CPU", 2}}), {}, {}, {}};
-  const Asker asker{1, 0};
-  EXPECT_EQ(node_to_claim(view, request, asker, 0), 4u);  // the one that would be loaded least
-  EXPECT_EQ(node_to_claim(view, request, asker, 2), 4u);
-  const std::uint32_t after_the_last = node_to_claim(view, request, asker, 4);
-  EXPECT_TRUE(after_the_last == 2u || after_the_last == 4u) << after_the_last;
+  const auto round = [&](const ClusterView& view, std::uint32_t here) {
+    std::vector<std::uint32_t> nodes = {node_to_claim(view, request, {here, 0}, 0)};
+    while (nodes.size() < 4) nodes.push_back(node_to_claim(view, request, {here, 0}, nodes.back()));
+    return nodes;
+  };
+  using Nodes = std::vector<std::uint32_t>;
+  EXPECT_EQ(round(nodes_of({1, 2, 2, 2}, 0), 1), (Nodes{2, 3, 4, 2}));
+  EXPECT_EQ(round(nodes_of({1, 2, 1, 4}, 0), 1), (Nodes{2, 4, 2, 4}));
+  EXPECT_EQ(round(nodes_of({8, 2, 1, 2}, 0), 3), (Nodes{4, 1, 2, 4}));
+  EXPECT_EQ(round(nodes_of({1, 2}, 0), 1), (Nodes{2, 2, 2, 2}));
 }
 
 TEST(Claim, NoneWhereNoOtherNodeWouldDo) {

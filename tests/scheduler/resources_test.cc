@@ -90,6 +90,18 @@ TEST(ResourceProblem, NamesWhatIsWrong) {
   EXPECT_NE(resource_problem({.gpus = 1.5})->find("1.5"), std::string::npos);
 }
 
+TEST(ResourceSet, WhatIsHeldHelpsWhereItIsWanting) {
+  const auto set = [](std::map<std::string, double> amounts) { return ResourceSet::from_map(amounts); };
+  EXPECT_TRUE(would_help(set({{"CPU", 1}}), set({{"CPU", 2}}), set({{"CPU", 1}})));
+  EXPECT_FALSE(would_help(set({{"CPU", 1}}), set({{"CPU", 1}}), set({{"CPU", 1}})));
+  EXPECT_FALSE(would_help(set({{"memory", 1}}), set({{"CPU", 2}}), set({{"CPU", 1}})));
+  EXPECT_TRUE(would_help(set({{"memory", 1}}), set({{"memory", 2}}), set({{"memory", 1}})));
+  EXPECT_TRUE(would_help(set({{"x", 1}}), set({{"x", 1}}), {}));
+  EXPECT_FALSE(would_help(set({{"x", 1}}), set({{"y", 1}}), {}));
+  EXPECT_TRUE(would_help(set({{"GPU", 0.5}}), set({{"GPU", 1}}), set({{"GPU", 1}})));  // in two pieces
+  EXPECT_FALSE(would_help(set({{"GPU", 0.5}}), set({{"CPU", 1}}), {}));
+}
+
 TEST(GpuSlots, FractionsShareOneGpuAndLeaveWholeOnesFree) {
   GpuSlots gpus(2);
   EXPECT_EQ(gpus.take(to_fixed(0.5)), std::vector<int>{0});

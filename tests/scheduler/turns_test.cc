@@ -54,6 +54,24 @@ TEST_F(TurnsTest, WhoHadAPlaceLongestAgoIsFirst) {
   EXPECT_EQ(order, (Order{2, 3, 1}));
 }
 
+TEST_F(TurnsTest, WhoIsGoneTakesNoTurn) {
+  wanted = {{1, 9}, {2, 9}, {3, 9}};
+  room = 2;
+  serve({{1, kFirst, 1, 0}, {2, kFirst, 2, 0}});
+  EXPECT_EQ(order, (Order{1, 2}));
+  turns.job_ended(2);
+  room = 2;
+  serve({{1, kFirst, 1, 0}, {3, kFirst, 3, 0}});
+  EXPECT_EQ(order, (Order{3, 1}));
+  order.clear();
+  turns.serve({{1, kFirst, 1, 0}, {1, kSecond, 2, 0}}, [&](Turns::Request request) {  // the first place ends the other
+    const bool placed = order.empty();
+    if (placed) order.push_back(request);
+    return placed;
+  });
+  EXPECT_EQ(order.size(), 1u);
+}
+
 TEST_F(TurnsTest, TUR1_WhatDoesNotFitHoldsNobodyUpAndIsAskedOnce) {
   wanted = {{1, 0}, {2, 2}, {3, 0}};
   room = 9;
