@@ -1,6 +1,6 @@
-"""Stable-Baselines3's PPO on MinAtar/Breakout-v1: the package's own environment, and the numbers and the network of the
-preset ppo-minatar-breakout, so that what is learned may be compared. As a program it is run by a Python that has
-PACKAGES; measure() makes one, and trains the seeds that its file has not yet.
+"""Stable-Baselines3's PPO on MinAtar/Breakout-v1: the package's own environment, the network of the preset
+ppo-minatar-breakout, and its numbers but for the share of the entropy, so that what is learned may be compared. As a
+program it is run by a Python that has PACKAGES; measure() makes one, and trains the seeds that its file has not yet.
 
 A seed's score is that of its last policy: the mean return of 100 episodes of their own seeds, the most likely action.
 Prints {"seed": ..., "score": ..., "training": ..., "seconds": ...}: `training` is the mean of its last 100 episodes.
