@@ -44,19 +44,24 @@ UniqueFd new_socket(const MeetingPlan& plan) {
   return socket;
 }
 
-enum class There { kNothing, kForeign, kLiving, kDead };
-There look_at(const MeetingPlan& plan, const std::string& path) {
+bool is_foreign(const std::string& path) {
   struct stat facts {};
-  if (::lstat(path.c_str(), &facts) != 0) return There::kNothing;
-  if (!S_ISSOCK(facts.st_mode)) return There::kForeign;
-  const int error = connect_to(new_socket(plan), path);
-  return error == ECONNREFUSED ? There::kDead : error == ENOENT ? There::kNothing : There::kLiving;
+  return ::lstat(path.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode);
 }
 
+/// Connects to nobody (JP-5).
 void check_not_foreign(const MeetingPlan& plan) {
-  if (look_at(plan, plan.address) == There::kForeign)
+  if (is_foreign(plan.address))
     throw InvalidArgumentError(
         fmt::format("join: {} is there and is no socket: it is left alone; name another path", plan.address));
+}
+
+/// By connecting, where it is a socket.
+enum class There { kNothing, kForeign, kLiving, kDead };
+There look_at(const MeetingPlan& plan, const std::string& path) {
+  if (is_foreign(path)) return There::kForeign;
+  const int error = connect_to(new_socket(plan), path);
+  return error == ECONNREFUSED ? There::kDead : error == ENOENT ? There::kNothing : There::kLiving;
 }
 
 /// The socket of rank 0, under its name as long as this lives.
