@@ -11,8 +11,8 @@
 //   JP-2  A second rank 0 at the path is refused (kMismatch); the first one goes on.
 //   JP-3  When it returns or throws, the path is free again. Only the user who made the socket can connect to it.
 //   JP-4  A rank shows nothing to, and takes nothing from, a socket that another user made: /tmp is everybody's.
-//   JP-5  The first connection of a rank that dials is the one on which it speaks: who takes in one, as a relay does, has
-//         it.
+//   JP-5  The first connection of a rank that dials is the one on which it speaks, for those who take in one, as a
+//         relay does.
 // Thread rule: any thread; waits until the deadline at most.
 #pragma once
 #include <memory>
