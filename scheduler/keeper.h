@@ -36,7 +36,7 @@ class Keeper {
   bool vacant(TimePoint now) {
     if (!kept_) return true;
     if (now < kept_->until) return false;
-    Turns& turns = turns_[kept_->request];
+    Windows& turns = turns_[kept_->request];
     turns.rests_until = now + turns.window;
     kept_.reset();
     return true;
@@ -47,7 +47,7 @@ class Keeper {
   }
   /// Only when vacant.
   void keep_for(Request request, TimePoint now) {
-    Turns& turns = turns_[request];
+    Windows& turns = turns_[request];
     turns.window = turns.window == Duration::zero() ? options_.first : std::min(2 * turns.window, options_.most);
     kept_ = Kept{request, now + turns.window};
   }
@@ -68,11 +68,11 @@ class Keeper {
 
  private:
   struct Kept { Request request = 0; TimePoint until{}; };
-  struct Turns { Duration window{}; TimePoint rests_until{}; };
+  struct Windows { Duration window{}; TimePoint rests_until{}; };
 
   Options options_;
   std::optional<Kept> kept_;
-  std::map<Request, Turns> turns_;
+  std::map<Request, Windows> turns_;
 };
 
 }  // namespace troupe::sched

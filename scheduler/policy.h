@@ -17,7 +17,7 @@
 //   Affinity  That node or nothing; busy: wait. Soft: the same while that node lives and is large enough, else hybrid.
 //   Labels    Only nodes whose labels match all, whatever the scheduling (also with a soft affinity).
 //
-// What can never hold (API.md section 5)
+// What can never hold
 //   kInfeasible: a hard affinity to a node that is unknown, dead, lacks a label or is too small (totals do not change;
 //   the lease queue waits a moment before it refuses one that is unknown, or passes it over, LQ-9);
 //   a selector that no node of the cluster satisfies now; a bundle (placement groups are later work).

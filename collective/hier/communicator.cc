@@ -552,9 +552,6 @@ bool HierCommunicator::exchange_counts(const Call& call, std::vector<std::uint64
 // Messages of HierCommunicator: by memory between ranks of a node, else by sockets, and how one rank waits for both
 // (HCM-5).
 
-namespace {
-}
-
 void HierCommunicator::post(Transfer& transfer) {
   const bool here = inside_ && transfer.peer != rank() && map_.together(transfer.peer, rank());
   if (!here) return across_->post(transfer);

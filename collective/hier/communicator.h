@@ -14,7 +14,7 @@
 //   reduce, broadcast                 by leaders; the root is its node's
 //   reduce_scatter   equal nodes: in the node first, then by place
 //   reductions in rank order          every rank gets its share of all inputs, reduces it, and gives it to those that
-//                                     want it
+//                                     want it; up to kOneShotMax of all inputs everybody reduces everything
 //   what only moves                   as plan.h says
 //
 //   inside fails --a thread that waits for that, or this rank's next look--> across fails, and tells all nodes
@@ -22,7 +22,7 @@
 //
 // Invariants
 //   HCM-1  Both parts carry the signature of the whole operation. The output is written when this node's ranks have
-//          compared theirs and the leader of the node has compared it with the other nodes.
+//          compared theirs, and the leader of the node (by columns: each rank) with the other nodes.
 //   HCM-2  One failure: when a part fails the other does, also while nobody is in an operation; ranks are named as in
 //          this group.
 //   HCM-3  Nobody leaves an operation before all have come to it. A rank that waits tells all so in time; so those of

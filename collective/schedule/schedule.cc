@@ -36,14 +36,6 @@ void ring_all_gather(Schedule& out, Position p, std::size_t count) {
   }
 }
 
-void direct_all_gather(Schedule& out, Position p, std::size_t count) {
-  for (int step = 1; step < p.ranks; ++step) {
-    out.steps.push_back(send((p.rank + step) % p.ranks, share(p, count)));
-    const int from = (p.rank + p.ranks - step) % p.ranks;
-    out.steps.push_back(receive(from, share({p.ranks, from}, count)));
-  }
-}
-
 // Any number of ranks becomes a power of two: each of the first `extra` odd ranks gives its data to the even one before
 // it, and gets the result from there. `virtual_rank` is -1 for those that wait.
 struct Fold {
@@ -117,39 +109,18 @@ Range share(Position at, std::size_t count) {
   return data(begin, begin + part + (rank < more ? 1 : 0));
 }
 
-Schedule reduce_scatter_schedule(Algorithm algorithm, Position at, std::size_t count) {
-  Schedule out;
-  if (algorithm == Algorithm::kDirect) return direct_schedule(at, count, {.result = DirectOptions::kShares});
-  out.scratch = share_size(at.ranks, count);
-  ring_reduce_scatter(out, at, count);
-  return out;
-}
-
-Schedule all_gather_schedule(Algorithm algorithm, Position at, std::size_t count) {
-  Schedule out;
-  if (algorithm == Algorithm::kDirect) direct_all_gather(out, at, count);
-  else ring_all_gather(out, at, count);
-  return out;
-}
-
 Schedule all_reduce_schedule(Algorithm algorithm, Position at, std::size_t count) {
   Schedule out;
   switch (algorithm) {
     case Algorithm::kRecursiveDoubling: recursive_doubling(out, at, count); return out;
     case Algorithm::kHalvingDoubling: halving_doubling(out, at, count); return out;
-    case Algorithm::kTree: {
-      out = reduce_schedule(at, 0, count);
-      const Schedule down = broadcast_schedule(at, 0, count);
-      out.steps.insert(out.steps.end(), down.steps.begin(), down.steps.end());
-      return out;
-    }
     case Algorithm::kOneShot: return one_shot_schedule(at, count);
     case Algorithm::kDirect: return direct_schedule(at, count, {});
     case Algorithm::kRing: break;
   }
-  out = reduce_scatter_schedule(algorithm, at, count);
-  const Schedule gather = all_gather_schedule(algorithm, at, count);
-  out.steps.insert(out.steps.end(), gather.steps.begin(), gather.steps.end());
+  out.scratch = share_size(at.ranks, count);
+  ring_reduce_scatter(out, at, count);
+  ring_all_gather(out, at, count);
   return out;
 }
 
@@ -162,21 +133,6 @@ Schedule broadcast_schedule(Position at, int root, std::size_t count) {
   if (v != 0) out.steps.push_back(receive(real(v - lowest), data(0, count)));
   for (int distance = lowest / 2; distance >= 1; distance /= 2)
     if (v + distance < at.ranks) out.steps.push_back(send(real(v + distance), data(0, count)));
-  return out;
-}
-
-Schedule reduce_schedule(Position at, int root, std::size_t count) {
-  Schedule out;
-  out.scratch = count;
-  const int v = (at.rank - root + at.ranks) % at.ranks;
-  const auto real = [&](int w) { return (w + root) % at.ranks; };
-  const int lowest = v == 0 ? int(std::bit_ceil(unsigned(at.ranks))) : v & -v;
-  for (int distance = 1; distance < lowest; distance *= 2) {
-    if (v + distance >= at.ranks) continue;
-    out.steps.push_back(receive(real(v + distance), scratch(count)));
-    out.steps.push_back(reduce(data(0, count), scratch(count)));
-  }
-  if (v != 0) out.steps.push_back(send(real(v - lowest), data(0, count)));
   return out;
 }
 

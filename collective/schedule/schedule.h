@@ -8,8 +8,8 @@
 //                  kDirect: every rank reduces its own share in rank order, as many bytes as the ring: deterministic
 //                  kOneShot: everybody sends everything to everybody and reduces it: one step, small data,
 //                  deterministic
-//   broadcast, reduce   kTree: binomial, log n steps; reduce also kDirect: all to the root, deterministic
-//   reduce_scatter, all_gather   kRing, kDirect
+//   reduce, reduce_scatter   direct_schedule for the root, or for shares: deterministic
+//   broadcast      a binomial tree, log n steps; large data: a share to every rank, which passes it on to all
 //   barrier        dissemination, log n rounds of empty messages
 //
 // A rank has three memories: its input, its data (the output; the same memory as the input unless a schedule says
@@ -19,10 +19,10 @@
 //
 // Invariants
 //   CSD-1  The k-th message that a sends to b is the k-th that b receives from a, and both have the same size.
-//   CSD-2  A step uses only what earlier steps of the same rank have made; a send is over before the next step begins
-//          or has
-//         its bytes copied by then.
-//   CSD-3  With kDirect every element is reduced in rank order; with the others in one order that all ranks share.
+//   CSD-2  A step uses only what earlier steps of the same rank have made. Whoever carries out two steps at once keeps
+//          apart those that touch the same memory (TCM-2).
+//   CSD-3  With kDirect and kOneShot every element is reduced in rank order; with the others in one order that all
+//          ranks share.
 // Thread rule: pure.
 #pragma once
 #include <cstddef>
@@ -31,7 +31,7 @@
 
 namespace troupe::collective {
 
-enum class Algorithm : std::uint8_t { kRing, kTree, kRecursiveDoubling, kHalvingDoubling, kDirect, kOneShot };
+enum class Algorithm : std::uint8_t { kRing, kRecursiveDoubling, kHalvingDoubling, kDirect, kOneShot };
 enum class Memory : std::uint8_t { kData, kScratch, kInput };
 
 struct Range {
@@ -65,10 +65,6 @@ struct Position { int ranks = 1, rank = 0; };
 Range share(Position at, std::size_t count);
 
 Schedule all_reduce_schedule(Algorithm algorithm, Position at, std::size_t count);
-/// In: all `count` elements; afterwards the rank's share is reduced.
-Schedule reduce_scatter_schedule(Algorithm algorithm, Position at, std::size_t count);
-/// In: the rank's share; afterwards all shares are there.
-Schedule all_gather_schedule(Algorithm algorithm, Position at, std::size_t count);
 /// kDirect in pieces of at most `piece` elements; kAll: everybody gets everything, kShares: each rank its share, else
 /// the root gets everything.
 struct DirectOptions {
@@ -81,7 +77,6 @@ Schedule one_shot_schedule(Position at, std::size_t count);
 Schedule broadcast_schedule(Position at, int root, std::size_t count);
 /// The root sends every rank its share, which passes it on to all.
 Schedule scattered_broadcast_schedule(Position at, int root, std::size_t count);
-Schedule reduce_schedule(Position at, int root, std::size_t count);
 Schedule barrier_schedule(Position at);
 
 /// What an all-reduce in messages uses; the borders are those that others have published, until they are measured here.

@@ -5,7 +5,7 @@
 // all have published the same, and reads what it needs from the others. The next part is written before the wait, so
 // that ranks that are a little apart do not stop each other. An all-reduce takes
 //
-//   up to 40 bytes      the flag line itself: one cache line each way
+//   up to 40 bytes      the flag line itself: one cache line each way (32 with a factor, pre_mul_sum)
 //   a little more       every rank publishes its input; every rank reduces all of them (two ranks: up to 2 KiB; n: to 1
 //                       MiB / n)
 //   above               chunk by chunk: publish, reduce the own share of the chunk, publish that, copy the others'
@@ -18,7 +18,8 @@
 //   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get
 //          equal bits.
 //   SHC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
-//   SHC-3  No allocation, and no system call unless somebody waits for long.
+//   SHC-3  No allocation but in all_to_all_v. No system call unless somebody waits for long; where ranks outnumber the
+//          cores, whoever waits yields.
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>

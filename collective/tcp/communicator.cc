@@ -251,7 +251,6 @@ namespace {
 // Measured on two cores over loopback, 64 MiB, two ranks.
 constexpr std::size_t kPieceBytes = 256u << 10;
 constexpr std::size_t kScatteredMin = 512u << 10;  // broadcasts from here on are scattered first
-constexpr int kFewRanks = 8;
 
 Step send_step(int peer, std::size_t begin, std::size_t size) {
   return {.kind = Step::Kind::kSend, .peer = peer, .range = {Memory::kInput, begin, begin + size}};

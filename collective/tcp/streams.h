@@ -4,16 +4,16 @@
 //
 // Frames of an operation carry its number and signature, and are received in the order in which the operation asks for
 // them. Frames of messages carry tag and type (sequence 0); they go to the first recv with that tag, or into memory of
-// our own until one is posted (at most kStashMax, then that stream is not read). A frame of a later operation than this
-// rank is in stays where it is: its sender is ahead.
+// our own until one is posted (at most kStreamStashMax, then that stream is not read). A frame of a later operation
+// than this rank is in stays where it is: its sender is ahead.
 //
 // Invariants
 //   TCS-1  Frames of one pair arrive in the order in which they were sent, whole.
 //   TCS-2  A frame whose signature differs from that of the operation with its number, or whose size is not what is
 //          asked for, is a mismatch; none of its payload is written anywhere.
 //   TCS-3  Messages of one pair and tag go to the recvs in the order in which these were posted.
-//   TCS-4  A message that nobody has asked for yet takes addresses by its header's word, at most kStashMax, and pages
-//          as its bytes come.
+//   TCS-4  A message that nobody has asked for yet takes addresses by its header's word, at most kStreamStashMax, and
+//          pages as its bytes come.
 // Thread rule: one thread at a time.
 #pragma once
 #include <poll.h>

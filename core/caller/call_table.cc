@@ -126,9 +126,16 @@ void CallTable::send(PendingCall& call, ProcessId target, CallLease lease) {
 void CallTable::succeed(PendingCall& call, const ReplyHead& head, FrameReader& in, ProcessId source) {
   const Arrival arrival = owner_.holds().begin(source, head.hold);
   std::size_t i = 0;
+  ErrorPtr bad;  // RFM-1
   auto next = [&](ObjectEntry* entry) {
     detail::Value value;
-    if (i++ < head.values) value = owner_.values().read(in, arrival);
+    if (i++ < head.values && !bad) value = owner_.values().read(in, arrival);
+    if (in.failed() && !bad)
+      bad = make_error<SerializationError>("the reply of " + described(call) + " does not decode");
+    if (bad) {
+      if (entry) owner_.objects().fail(*entry, bad);
+      return;
+    }
     if (value.large_body || value.attachments) owner_.buffers().made_by(value, [&] { return described(call); });
     if (entry) owner_.objects().complete(*entry, std::move(value));
   };
@@ -136,7 +143,7 @@ void CallTable::succeed(PendingCall& call, const ReplyHead& head, FrameReader& i
   for (ObjectEntry* entry : call.several) next(entry);
   owner_.holds().end(arrival);
   if (call.stream) call.stream->finish(head.index);
-  note_finished(call, End::kFinished, {});
+  note_finished(call, bad ? End::kFailed : End::kFinished, bad ? bad->message() : std::string());
   forget(call);
 }
 

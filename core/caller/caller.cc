@@ -32,10 +32,10 @@ void Caller::cancel_object(ObjectEntry& entry, const CancelOptions& options) {
   if (entry.producer) cancel(*entry.producer, options);
 }
 
-void Caller::on_cancel_object(std::uint64_t flags, ByteView payload) {
+void Caller::on_cancel_object(ProcessId source, std::uint64_t flags, ByteView payload) {
   FrameReader in(payload);
   const ObjectId id = in.get<ObjectId>();
-  if (in.failed()) return;
+  if (in.failed()) return runtime_.bad_frame("a cancellation", source);
   const CancelOptions options{(flags & kCancelForce) != 0, (flags & kCancelRecursive) != 0};
   if (ObjectEntryPtr entry = owner_.objects().find_owned(id)) cancel_object(*entry, options);
 }
@@ -56,7 +56,7 @@ void Caller::cancel_children(std::uint64_t run) {
 void Caller::on_reply(const net::FrameHeader& header, ByteView payload) {
   FrameReader in(payload);
   const ReplyHead head = in.get<ReplyHead>();
-  if (in.failed()) return;
+  if (in.failed()) return runtime_.bad_frame("a reply", header.source);
   PendingCall* call = calls_.find(head.call_id);
   if (!call || call->state != PendingCall::State::kSent || call->target != header.source)
     return owner_.values().discard(head, in, header.source);
@@ -67,11 +67,17 @@ void Caller::on_reply(const net::FrameHeader& header, ByteView payload) {
 void Caller::on_stream_item(const net::FrameHeader& header, ByteView payload) {
   FrameReader in(payload);
   const ReplyHead head = in.get<ReplyHead>();
+  if (in.failed()) return runtime_.bad_frame("a stream's item", header.source);
   const Arrival arrival = owner_.holds().begin(header.source, head.hold);
   detail::Value value = owner_.values().read(in, arrival);
   owner_.holds().end(arrival);
-  PendingCall* call = in.failed() ? nullptr : calls_.find(head.call_id);
+  PendingCall* call = calls_.find(head.call_id);
   if (!call || !call->stream) return;
+  if (in.failed()) {  // RFM-1; whoever makes the items has no reader any more
+    calls_.fail_results(*call, make_error<SerializationError>("an item of " + calls_.described(*call) +
+                                                              " does not decode"));
+    return cancel(*call, {});
+  }
   owner_.buffers().made_by(value, [&] { return calls_.described(*call); });
   call->stream->item(head.index, std::move(value));
 }

@@ -25,7 +25,8 @@ struct CallInfo {
 };
 
 ///   WAITING (arguments) --all ready--> QUEUED --lease or actor has room--> SENT --reply--> gone
-///                                        ^-----------crash, retry, recall-----|
+///                                        ^---------------recall--------------|
+///                                        ^--time is over-- BACKOFF <--crash or error, and a retry is left--|
 struct PendingCall {
   enum class State : std::uint8_t { kWaiting, kQueued, kSent, kBackoff, kDone };
 

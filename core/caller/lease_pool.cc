@@ -126,11 +126,11 @@ void LeasePool::announce(ClassState& of) {
 
 void LeasePool::on_granted(const wire::LeaseGranted& granted) {
   auto found = classes_.find(granted.request_id);
-  if (found == classes_.end()) return give_back(granted.lease_id, granted.worker, false);  // TS-4
+  if (found == classes_.end()) return give_back(granted.lease_id, granted.worker);  // TS-4
   ClassState& of = *found->second;
   if (of.announced > 0) --of.announced;
   if (runtime_.frames().is_dead(granted.worker)) {
-    give_back(granted.lease_id, granted.worker, true);
+    give_back(granted.lease_id, granted.worker);
     return announce(of);  // the daemon counts this one as granted
   }
   auto lease = std::make_unique<LeaseState>();
@@ -154,10 +154,10 @@ void LeasePool::on_refused(const wire::LeaseRefused& refused) {
   while (PendingCall* call = of.queue.pop_front()) calls_.fail(*call, error);
 }
 
-void LeasePool::give_back(const LeaseState& lease, bool dead) { give_back(lease.id, lease.worker, dead); }
+void LeasePool::give_back(const LeaseState& lease) { give_back(lease.id, lease.worker); }
 
-void LeasePool::give_back(std::uint64_t lease, ProcessId worker, bool dead) {
-  runtime_.frames().notice(daemon_of(worker.node), wire::Method::kLeaseReturned, wire::LeaseReturned{lease, dead});
+void LeasePool::give_back(std::uint64_t lease, ProcessId worker) {
+  runtime_.frames().notice(daemon_of(worker.node), wire::Method::kLeaseReturned, wire::LeaseReturned{lease});
 }
 
 void LeasePool::start_idle_timer() {
@@ -176,7 +176,7 @@ void LeasePool::check_idle() {
         more = true;
         return false;
       }
-      give_back(*lease, false);
+      give_back(*lease);
       return true;
     });
   }
@@ -185,8 +185,10 @@ void LeasePool::check_idle() {
 
 void LeasePool::on_replied(PendingCall& call, const ReplyHead& head) {
   ClassState& of = *call.lease_class;
-  const double run_us = head.run_us;
-  of.run_us = of.run_us < 0 ? run_us : of.run_us * 0.9 + run_us * 0.1;
+  if (head.run_us != kNotRun) {
+    const double run_us = head.run_us;
+    of.run_us = of.run_us < 0 ? run_us : of.run_us * 0.9 + run_us * 0.1;
+  }
   LeaseState* lease = std::exchange(call.lease, nullptr);
   if (!lease) return;
   lease->paused = false;
@@ -215,7 +217,7 @@ void LeasePool::renew(LeaseState& lease) {
                worker = lease.worker](Result<wire::LeaseRenewed> reply) {
     const std::uint64_t number = reply.ok() ? reply->lease_id : 0;
     if (LeaseState* known = find(of, id, worker)) renewed(*known, number);
-    else if (number != 0) give_back(number, worker, false);  // its worker died, or the class is forgotten
+    else if (number != 0) give_back(number, worker);  // its worker died, or the class is forgotten
   };
   runtime_.requests().send<wire::LeaseRenewed>(daemon_of(lease.worker.node), wire::Method::kLeaseRenew,
                                                wire::LeaseRenew{lease.id}, std::move(done));
@@ -250,7 +252,7 @@ std::vector<LeasePool::Lost> LeasePool::take_lost(const std::function<bool(Proce
   for (auto& [id, of] : classes_) {
     std::erase_if(of->leases, [&, its_class = of.get()](auto& lease) {
       if (!dead(lease->worker)) return false;
-      if (tell_daemon) give_back(*lease, true);
+      if (tell_daemon) give_back(*lease);
       Lost& one = lost.emplace_back(Lost{lease->worker, its_class, {}});
       while (PendingCall* call = lease->sent.pop_front()) {
         call->lease = nullptr;

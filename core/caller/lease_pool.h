@@ -6,8 +6,8 @@
 //
 // Invariants
 //   TS-1  A class never holds more leases than it has had calls waiting; an idle lease is given back after kLeaseIdle.
-//   TS-2  depth is above 1 only for classes whose tasks have been measured to take less than a millisecond, and never
-//         for a lease of a worker that others share.
+//   TS-2  depth is above 1 only for classes whose tasks have been measured to take less than a millisecond, whether
+//         they succeeded or failed, and never for a lease of a worker that others share.
 //   TS-7  A lease whose CPUs were given to others while a task of it waited gets no further task before its daemon has
 //         said that it has them back (renew); when others have them it is over. What runs beyond the node's CPUs is
 //         only what had waited.
@@ -85,8 +85,8 @@ class LeasePool {
   void forget_unused();
   void announce(ClassState& of);
   std::size_t depth(const ClassState& of, const LeaseState& lease) const;
-  void give_back(const LeaseState& lease, bool dead);
-  void give_back(std::uint64_t lease, ProcessId worker, bool dead);
+  void give_back(const LeaseState& lease);
+  void give_back(std::uint64_t lease, ProcessId worker);
   void emptied(LeaseState& lease);
   void renew(LeaseState& lease);
   LeaseState* find(std::uint64_t class_id, std::uint64_t lease, ProcessId worker);

@@ -1,5 +1,7 @@
 #include "core/executor/call_runner.h"
 
+#include <algorithm>
+
 #include "core/base/exception.h"
 #include "core/base/output.h"
 #include "core/executor/host.h"
@@ -22,9 +24,9 @@ std::uint64_t bytes_of(const detail::Value& item) {
   return bytes;
 }
 
-std::uint64_t micros_since(exec::Deadline start) {
-  const auto passed = exec::Deadline::clock::now() - start;
-  return std::uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(passed).count());
+std::uint32_t micros(exec::Deadline::duration time) {
+  const auto count = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+  return std::uint32_t(std::clamp<std::int64_t>(count, 0, kNotRun - 1));
 }
 }  // namespace
 
@@ -36,10 +38,10 @@ void CallRunner::run(const IncomingPtr& call, HostedActor* actor) {
   set_current_context(&context);
   detail::Invocation invocation;
   const ErrorPtr error = invoke(*call, actor, context, invocation);
-  const std::uint64_t run_us = micros_since(start);
+  if (call->run_us != kNotRun) call->run_us = micros(runtime_.now() - start);
   flush_call_output();
   set_current_context(outer);
-  host_.end_run(call, actor, context, invocation, error, run_us);
+  host_.end_run(call, actor, context, invocation, error);
 }
 
 /// Runs the user's function. What it threw or returned as an error; null when it has results.
@@ -62,6 +64,7 @@ ErrorPtr CallRunner::invoke(IncomingCall& call, HostedActor* actor, CallContext&
     invocation.attachments = call.arguments.attachments.get();
     invocation.dependencies = dependencies;
     invocation.instance = actor ? actor->instance() : nullptr;
+    call.run_us = 0;
     context.function->invoke(invocation);
     if (invocation.generator) {
       stream_items(call, *invocation.generator);

@@ -41,7 +41,11 @@ IncomingPtr Host::parse(ProcessId ring, const net::FrameHeader& header, ByteView
   call->source = header.source;
   call->ring = ring;
   call->stream_taken = header.arg1;
-  call->begin_number = ring == runtime_.daemon() ? ++calls_from_daemon_ : header.token;
+  call->begin_number = ring == runtime_.daemon() ? ++calls_from_daemon_ : header.token;  // the daemon has counted it
+  if (in.failed()) {
+    runtime_.bad_frame("a call", header.source);
+    return nullptr;
+  }
   call->name = in.text(call->head.name_size);
   call->key = in.text(call->head.key_size);
   call->group = in.text(call->head.group_size);
@@ -50,6 +54,8 @@ IncomingPtr Host::parse(ProcessId ring, const net::FrameHeader& header, ByteView
     if (grant.ok()) {
       call->resources = std::move(grant->resources);
       call->gpu_ids = std::move(grant->gpu_ids);
+    } else {
+      in.fail();
     }
   }
   call->resources.cpus = call->head.cpus;
@@ -333,21 +339,20 @@ exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, Call
 }
 
 void Host::end_run(const IncomingPtr& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation,
-                   const ErrorPtr& error, std::uint64_t run_us) {
+                   const ErrorPtr& error) {
   CoreLock lock(runtime_);
   call->lent = context.is_task && context.lent;
   if (call->lent && !call->head.shared) lease_spent(call->head.lease);
   const ErrorPtr failed =
       error || call->head.kind == CallKind::kCast ? error : replies_.too_large(*call, context, invocation.results);
-  answer(*call, actor, invocation, failed, run_us);
+  answer(*call, actor, invocation, failed);
   call->running = nullptr;
   std::erase(running_, call);
   if (call == current_task_) current_task_ = nullptr;
   if (actor) actor->finished(*call, context.exit_asked);
 }
 
-void Host::answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error,
-                  std::uint64_t run_us) {
+void Host::answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error) {
   // The arguments go now, so that what they hold is free before the caller goes on.
   call.arguments = {};
   call.dependencies.clear();
@@ -358,7 +363,7 @@ void Host::answer(IncomingCall& call, HostedActor* actor, detail::Invocation& in
     replied(call.source, ReplyRoom::kLarge);
   } else {
     if (actor) actor->remember(call, &invocation.results);
-    replied(call.source, replies_.values(call, invocation.results, run_us));
+    replied(call.source, replies_.values(call, invocation.results));
   }
 }
 

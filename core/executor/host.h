@@ -122,7 +122,7 @@ class Host final : public TaskWaits {
   /// not held.
   exec::Deadline begin_run(const IncomingPtr& call, HostedActor* actor, CallContext& context);
   void end_run(const IncomingPtr& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation,
-               const ErrorPtr& error, std::uint64_t run_us);
+               const ErrorPtr& error);
   /// exit_actor: the actor of the running call leaves after it.
   void exit_current_actor();
   /// Local mode, after the executors have stopped: waits for actors that still end, and for the threads of others.
@@ -142,8 +142,7 @@ class Host final : public TaskWaits {
   void arm_recall();
   void look_at_room(ProcessId caller);
   void look_at_held();
-  void answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error,
-              std::uint64_t run_us);
+  void answer(IncomingCall& call, HostedActor* actor, detail::Invocation& invocation, const ErrorPtr& error);
   /// Calls that their actor has admitted, until they run: they are on their way to a thread and can still be dropped.
   void link_admitted(IncomingCall& call);
   void unlink_admitted(IncomingCall& call);

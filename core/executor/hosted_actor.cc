@@ -193,7 +193,7 @@ void HostedActor::constructed(ErrorPtr error) {
   state_ = State::kAlive;
   if (last_checkpoint() || spec_->checkpoint_every > Duration::zero()) checkpoints().begin(runtime.now());
   if (construction_) {
-    host_.replies().values(*construction_, {}, 0);
+    host_.replies().values(*construction_, {});
     construction_.reset();
   } else {
     runtime.frames().notice(kHead, wire::Method::kActorStarted,
@@ -242,7 +242,7 @@ void HostedActor::admit() {
   if (state_ != State::kAlive || calls_held()) return;
   for_each_group([&](CallGroup& group) { admit_from(group); });
   if (stopping() && open_ == 0 && queued() == 1) {
-    host_.replies().values(*extras_->stop, {}, 0);
+    host_.replies().values(*extras_->stop, {});
     return begin_end(DeathCause::kFinished, "the actor was stopped");
   }
   end_if_idle();
@@ -305,7 +305,7 @@ void HostedActor::fail_queued(const ErrorPtr& error) {
   });
   if (extras_ && extras_->keyed)
     for (auto& call : extras_->keyed->take_all_waiting()) host_.replies().not_begun(*call, error);
-  if (stopping()) host_.replies().values(*std::exchange(extras_->stop, nullptr), {}, 0);
+  if (stopping()) host_.replies().values(*std::exchange(extras_->stop, nullptr), {});
 }
 
 void HostedActor::end_when_idle() {
@@ -318,9 +318,16 @@ void HostedActor::kill(DeathCause cause, const std::string& message) {
   cause_ = cause;
   extras().message = message;
   if (state_ == State::kAlive) return begin_end(cause, message);
+  // It left by itself, or was told before: what still runs may wait for good.
+  if (state_ == State::kEnding) return interrupt_calls();
   if (state_ != State::kConstructing) return;
   fail_queued(ended_error(message));
   if (constructing_) interrupt(*constructing_, ended_error(message));
+}
+
+void HostedActor::interrupt_calls() {
+  const std::string& why = extras().message;
+  host_.interrupt_calls(*this, ended_error(why), ended_error(why, Outcome::kUnknown));
 }
 
 void HostedActor::begin_end(DeathCause cause, const std::string& message) {
@@ -328,7 +335,7 @@ void HostedActor::begin_end(DeathCause cause, const std::string& message) {
   cause_ = cause;
   extras().message = message;
   fail_queued(ended_error(message));
-  if (killed_) host_.interrupt_calls(*this, ended_error(message), ended_error(message, Outcome::kUnknown));
+  if (killed_) interrupt_calls();
   end_if_idle();
 }
 

@@ -122,6 +122,7 @@ class HostedActor {
   void begin(IncomingPtr call);
   void fail_queued(const ErrorPtr& error);
   void begin_end(DeathCause cause, const std::string& message);
+  void interrupt_calls();
   void end_if_idle();
   void destroy_and_report();
   void maybe_checkpoint();

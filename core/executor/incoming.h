@@ -23,6 +23,7 @@ struct IncomingCall {
   Resources resources;
   std::vector<int> gpu_ids;
   bool lent = false;                    // CallContext::lent, when it has ended
+  std::uint32_t run_us = kNotRun;       // ReplyHead::run_us; 0 while it runs, measured when it has ended
   detail::Value arguments;
   std::vector<detail::Value> dependencies;
   CallGroup* admitted = nullptr;        // actors: the group whose place it takes

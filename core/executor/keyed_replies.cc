@@ -37,7 +37,7 @@ bool KeyedReplies::answer(const IncomingPtr& call, exec::Deadline now) {
     kept_.insert(call->key, {}, now);
     return false;
   }
-  if (kept->results) replies_.values(*call, *kept->results, 0);
+  if (kept->results) replies_.values(*call, *kept->results);
   else kept->waiting.push_back(call);
   return true;
 }
@@ -46,7 +46,7 @@ void KeyedReplies::executed(const IncomingCall& call, std::vector<detail::Value>
   Kept* kept = kept_.find(call.key);
   if (!kept) return;
   kept->results = std::make_shared<std::vector<detail::Value>>(copy_values(results));
-  for (auto& other : std::exchange(kept->waiting, {})) replies_.values(*other, *kept->results, 0);
+  for (auto& other : std::exchange(kept->waiting, {})) replies_.values(*other, *kept->results);
 }
 
 std::vector<IncomingPtr> KeyedReplies::failed(const IncomingCall& call) {

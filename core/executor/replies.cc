@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 
 #include "core/base/exception.h"
 #include "core/caller/call_table.h"
@@ -25,6 +24,7 @@ void Replies::error(IncomingCall& call, const ErrorPtr& error, std::uint64_t ind
   FrameWriter out(runtime_.frames().scratch());
   out.put(ReplyHead{.call_id = call.head.call_id,
                     .index = index,
+                    .run_us = call.run_us,
                     .status = ReplyStatus::kError,
                     .lent = call.lent});
   ErrorRecord record = error->record();
@@ -48,9 +48,8 @@ ErrorPtr Replies::too_large(const IncomingCall& call, const CallContext& context
   return error_in_context(runtime_, std::move(record), call, context);
 }
 
-std::size_t Replies::values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us) {
-  ReplyHead head{.call_id = call.head.call_id, .lent = call.lent};
-  head.run_us = std::uint32_t(std::min<std::uint64_t>(run_us, 0xFFFFFFFF));
+std::size_t Replies::values(IncomingCall& call, const std::vector<detail::Value>& values) {
+  ReplyHead head{.call_id = call.head.call_id, .run_us = call.run_us, .lent = call.lent};
   head.values = call.head.kind == CallKind::kCast ? 0 : std::uint16_t(values.size());
   if (call.head.stream) {
     head.status = ReplyStatus::kStreamEnd;

@@ -22,7 +22,7 @@ class Replies {
   /// The actor has ended, and did not begin the call (kNotBegun).
   void not_begun(IncomingCall& call, const ErrorPtr& error) { this->error(call, error, kNotBegun); }
   /// Returns what the frame takes; stream_item too.
-  std::size_t values(IncomingCall& call, const std::vector<detail::Value>& values, std::uint64_t run_us);
+  std::size_t values(IncomingCall& call, const std::vector<detail::Value>& values);
   std::size_t stream_item(IncomingCall& call, std::uint64_t index, const detail::Value& item);
 
  private:

@@ -42,10 +42,10 @@ void Owner::on_borrow(ProcessId borrower, ByteView payload) {
   }
 }
 
-void Owner::on_borrowed(ByteView payload) {
+void Owner::on_borrowed(ProcessId owner, ByteView payload) {
   FrameReader in(payload);
   const ObjectId id = in.get<ObjectId>();
-  if (in.failed()) return;
+  if (in.failed()) return runtime_.bad_frame("an owner's word", owner);
   for (std::uint64_t arrival : objects_.confirmed(id)) holds_.confirmed(arrival);
 }
 
@@ -58,7 +58,8 @@ void Owner::send_value_request(ProcessId, ObjectId id) { runtime_.frames().count
 void Owner::on_value_request(const net::FrameHeader& header, ByteView payload) {
   FrameReader in(payload);
   const ObjectId id = in.get<ObjectId>();
-  if (in.failed() || objects_.value_wanted(header.source, id, id.seq)) return;
+  if (in.failed()) return runtime_.bad_frame("a question for a value", header.source);
+  if (objects_.value_wanted(header.source, id, id.seq)) return;
   ReplyHead head{.call_id = id.seq, .status = ReplyStatus::kError};
   FrameWriter out(runtime_.frames().scratch());
   out.put(head);
@@ -111,7 +112,7 @@ void Owner::look_at_late_soon() {
 void Owner::on_value(const net::FrameHeader& header, ByteView payload) {
   FrameReader in(payload);
   const ReplyHead head = in.get<ReplyHead>();
-  if (in.failed()) return;
+  if (in.failed()) return runtime_.bad_frame("a value", header.source);
   ObjectEntryPtr entry = objects_.borrow({header.source, head.call_id}, false);
   if (head.status == ReplyStatus::kError) {
     Result<ErrorRecord> record = wire::decode_message<ErrorRecord>(in.rest());

@@ -36,7 +36,7 @@ class Owner final : private OwnershipEffects {
   void on_value(const net::FrameHeader& header, ByteView payload);
   void on_release(ProcessId borrower, ByteView payload);
   void on_borrow(ProcessId borrower, ByteView payload);
-  void on_borrowed(ByteView payload);
+  void on_borrowed(ProcessId owner, ByteView payload);
 
   void process_died(ProcessId process, const std::function<ErrorPtr()>& owner_died);
   void node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner_died);

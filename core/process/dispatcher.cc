@@ -35,10 +35,10 @@ void Dispatcher::on_control(const net::FrameHeader& header, ByteView payload) {
   switch (Control(header.arg0)) {
     case Control::kRelease: return core_.owner().on_release(header.source, payload);
     case Control::kBorrow: return core_.owner().on_borrow(header.source, payload);
-    case Control::kBorrowed: return core_.owner().on_borrowed(payload);
+    case Control::kBorrowed: return core_.owner().on_borrowed(header.source, payload);
     case Control::kHoldAck: return core_.owner().holds().acknowledged(payload);
     case Control::kCancel: return core_.host().cancel(header.source, header.arg1, header.arg2);
-    case Control::kCancelObject: return core_.caller().on_cancel_object(header.arg2, payload);
+    case Control::kCancelObject: return core_.caller().on_cancel_object(header.source, header.arg2, payload);
     case Control::kRecalled: return core_.caller().on_recalled(payload);
     case Control::kStreamCredit: return core_.host().stream_credit(header.source, header.arg1, header.arg2);
     case Control::kStreamDrop: return core_.host().stream_dropped(header.source, header.arg1);

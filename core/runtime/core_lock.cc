@@ -1,5 +1,7 @@
 #include "core/runtime/core_lock.h"
 
+#include <cassert>
+
 namespace troupe::worker {
 
 namespace {
@@ -34,6 +36,7 @@ void StateMutex::unlock() {
 }
 
 void StateMutex::without(const std::function<void()>& action) {
+  assert(dropped_.empty() && deferred_.empty());
   release();
   action();
   retake();

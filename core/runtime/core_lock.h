@@ -31,7 +31,8 @@ class StateMutex {
   void defer(std::function<void()> action) { deferred_.push_back(std::move(action)); }
   /// Lock held: finish(thing) is called under the lock, before it is released.
   void finish_drop(void (*finish)(void*), void* thing) { dropped_.emplace_back(finish, thing); }
-  /// Lock held: lets go of the lock for something that takes it itself; nothing that was noted runs.
+  /// Lock held, and nothing noted yet in this section: lets go of the lock for something that takes it itself. (What
+  /// was noted would run when the next one lets go of it, on whatever thread: against CL-2.)
   void without(const std::function<void()>& action);
 
  private:

@@ -6,7 +6,8 @@
 //
 // Invariants
 //   CR-1  Frames to one destination leave in the order of send, also those that waited for the connection.
-//   CR-2  Frames for a process that is known to be dead are dropped; whoever waits learns of the death by its notice.
+//   CR-2  Frames for a process of this node that is known to be dead are dropped here, those for one of another node by
+//         the daemon that finds it dead; whoever waits learns of the death by its notice.
 //   CR-3  A frame waits only while the daemon is asked for a ring: whatever it answers, the frame leaves or its
 //         destination is known to be dead.
 //   CR-4  A frame by way of the daemon waits here, in the queue of its destination, while that process or all of its
@@ -15,7 +16,8 @@
 //         others pass. Frames for the daemon itself (requests, leases, what it must know of deaths) never wait here.
 //   CR-5  Counts for the owner of an object (held_frames.h) wait here too while more than kOutboxMax waits for the ring
 //         to it, and are summed up meanwhile (HLF-2). They may be passed by other frames, never pass one.
-//   CR-6  A frame with more than net::kPayloadMax is refused by send, which says so; nothing of it leaves.
+//   CR-6  A frame with more than net::kPayloadMax for another process is refused by send, which says so; nothing of it
+//         leaves.
 // Thread rule: lock held, but for notice_daemon.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>

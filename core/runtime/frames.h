@@ -1,6 +1,7 @@
 // Payloads of the hot frames: flat little-endian structs and byte runs, written and read without the general codec.
 //
-// kCall    CallHead, then name, key and group texts, then arguments and dependencies as value blocks
+// kCall    CallHead, then name, key and group texts, an encoded wire::TaskGrant (resources_size), then arguments and
+//          dependencies as value blocks
 // kReply   ReplyHead, then value blocks or an encoded ErrorRecord
 // kStreamItem, kValue  ReplyHead likewise
 // kControl header.arg0 = Control; the rest by kind
@@ -8,8 +9,9 @@
 // Value block: ValueHead, buffers (BufferDesc as 24 bytes), object ids (16 bytes), handles (length, codec bytes), body.
 //
 // Invariants
-//   RFM-1  A reader never reads outside the payload: every count is checked against the bytes left; a bad frame is
-//          dropped with a log line, never a crash.
+//   RFM-1  A reader never reads outside the payload: every count is checked against the bytes left. A bad frame is
+//          never a crash and never a value: where somebody waits for what it brings, that fails with a
+//          SerializationError; one that names nobody is dropped with a log line (Runtime::bad_frame).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -46,6 +48,8 @@ struct CallHead {
 static_assert(std::is_trivially_copyable_v<CallHead> && sizeof(CallHead) == 88);
 
 enum class ReplyStatus : std::uint8_t { kValues = 0, kError = 1, kStreamEnd = 2 };
+/// In ReplyHead::run_us: the call's function was not run for this reply.
+inline constexpr std::uint32_t kNotRun = 0xFFFF'FFFF;
 /// In ReplyHead::index of an error: the actor had ended before it began this call, which is its next life's, if any.
 inline constexpr std::uint64_t kNotBegun = 1;
 
@@ -53,7 +57,7 @@ struct ReplyHead {
   std::uint64_t call_id = 0;      // or request token of a kValueRequest, or the object
   std::uint64_t hold = 0;
   std::uint64_t index = 0;        // stream items: number from 0
-  std::uint32_t run_us = 0;       // how long the function ran
+  std::uint32_t run_us = kNotRun; // how long the function ran, whatever came of it
   std::uint16_t values = 0;
   ReplyStatus status = ReplyStatus::kValues;
   std::uint8_t lent = 0;          // tasks: it waited, and its lease's CPUs were given to others meanwhile
@@ -69,8 +73,8 @@ static_assert(sizeof(ValueHead) == 16);
 
 enum class Control : std::uint64_t {
   kRelease = 1,      // borrower -> owner: payload (ObjectId, grants)...
-  kBorrow = 2,       // borrower -> owner: arg1 token; payload ObjectIds
-  kBorrowed = 3,     // owner -> borrower: arg1 token
+  kBorrow = 2,       // borrower -> owner: payload ObjectIds
+  kBorrowed = 3,     // owner -> borrower: payload ObjectId
   kHoldAck = 4,      // receiver -> sender: payload u64 hold tokens
   kCancel = 5,       // submitter -> executing process: arg1 call id, arg2 flags
   kCancelObject = 6, // borrower -> owner: payload ObjectId; arg2 flags

@@ -25,8 +25,8 @@ class Requests {
  public:
   explicit Requests(Runtime& runtime) : runtime_(runtime) {}
 
-  /// Asks; `done` is called under the lock, on the thread that drains. The request's token; 0 when it has failed
-  /// already.
+  /// Asks; `done` is called under the lock, on the thread that drains; or at once, when the
+  /// request fails already: 0 then, else its token.
   template <class Reply, class M>
   std::uint64_t send(ProcessId to, wire::Method method, const M& message, std::function<void(Result<Reply>)> done) {
     return send_bytes(to, method, wire::encode_message(message), [done = std::move(done)](Result<ByteView> bytes) {

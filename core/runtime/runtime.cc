@@ -22,4 +22,8 @@ bool Runtime::set_shutting_down(ErrorPtr why) {
 
 void Runtime::warn(const std::string& text) { write_log(LogLevel::kWarn, "{}", text); }
 
+void Runtime::bad_frame(std::string_view what, ProcessId source) {
+  write_log(LogLevel::kError, "{} of process {} does not decode, and is dropped", what, to_string(source));
+}
+
 }  // namespace troupe::worker

@@ -6,7 +6,7 @@
 //   time and chance         now, chance, timers, callbacks    surroundings.h, service_queue.h
 //   frames                  frames, requests, transport       frame_router.h, requests.h
 //   memory of the node      store
-//   the process's end       begin_shutdown, cut_off
+//   the process's end       set_shutting_down, set_cut_off
 //
 // Thread rule: public functions from any thread; those that say so want the lock held.
 #pragma once
@@ -90,6 +90,8 @@ class Runtime : public exec::ThreadBlocker {
   /// False: it was so already.
   bool set_cut_off() { return !cut_off_.exchange(true); }
   void warn(const std::string& text);
+  /// RFM-1: logs that a frame is dropped, e.g. "a reply".
+  void bad_frame(std::string_view what, ProcessId source);
 
  protected:
   ~Runtime() override = default;

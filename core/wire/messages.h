@@ -35,7 +35,7 @@ enum class FrameKind : std::uint8_t {
   kReply = 17,       // its results, or its error
   kStreamItem = 18,  // one item of a generator
   kValueRequest = 19, kValue = 20,  // a borrower reads from an owner
-  kControl = 21,     // cancel, recall, stream credit, counts, acknowledgements: never waits behind calls
+  kControl = 21,     // cancel, recall, stream credit, counts, acknowledgements
 };
 
 // -------------------------------------------------------------------------------------------------------------- values
@@ -99,7 +99,7 @@ struct Hello {
   Image image;                               // driver
 };
 /// Answer. Descriptors: pair with the daemon, the daemon's doorbell, the daemon's eventfd, arena read-only, arena
-/// read-write, index, this process's pin table, daemon's data (store) extras as objectstore asks for.
+/// read-write, index, this process's pin table.
 struct Welcome {
   ProcessId self;
   std::string node_id, worker_id, session_dir;
@@ -147,9 +147,11 @@ enum class Method : std::uint16_t {
   kStoreHold = 10,        // request StoreHoldRequest -> Empty: a process of another node pins buffers here
   kStoreUnhold = 11,      // notice StoreHoldRequest
   kStoreUsage = 12,       // request Empty -> StoreUsageReply
-  kLeaseRenew = 13,       // request LeaseRenew -> LeaseRenewed: may a lease whose CPUs were lent have another task?
+  kLeaseRenew = 13,       // request LeaseRenew -> LeaseRenewed: may the lease have further tasks? (TS-7, TS-8)
   kKillProcess = 14,      // request KillProcess -> Empty: forced cancel, deaf task
-  kProcessRetire = 15,    // notice: an idle worker is asked to end; it ends when it owns no live refs
+  // request Empty -> Empty, daemon -> worker: an idle worker is asked to end; it refuses while it has work or others
+  // hold what it owns
+  kProcessRetire = 15,
   kStoreWithdraw = 16,    // notice StoreWithdraw: nobody waits for that request for memory any more
   // request JobOutput -> Empty: answered when all that the job's processes wrote was handed to its driver; also daemon
   // -> daemon
@@ -270,8 +272,8 @@ struct LeaseCounted {
   std::uint64_t request_id = 0;
   std::uint32_t node = 0, granted = 0, given_back = 0;
 };
-struct LeaseReturned { std::uint64_t lease_id = 0; bool worker_dead = false; };
-/// Its number from now on; 0: it is over, as its CPUs are others' now.
+struct LeaseReturned { std::uint64_t lease_id = 0; };
+/// Of a lease whose CPUs were lent, or that has lasted its term. Its number from now on; 0: it is over.
 struct LeaseRenew { std::uint64_t lease_id = 0; };
 struct LeaseRenewed { std::uint64_t lease_id = 0; };
 /// From the worker: its task of this lease waits (true) or goes on (false). Idempotent.

@@ -100,7 +100,7 @@ TEST_F(NodeTest, LeasesAWorkerConnectsAndCallsIt) {
   EXPECT_EQ(*driver_->call(lease.worker, "echo hello"), "hello");
   EXPECT_EQ(*driver_->call(lease.worker, "pid"), std::to_string(lease.worker_pid));
   EXPECT_EQ(*driver_->call(lease.worker, "cwd"), "/") << "the driver's working directory";
-  driver_->notice(driver_->daemon(), wire::Method::kLeaseReturned, wire::LeaseReturned{lease.lease_id, false});
+  driver_->notice(driver_->daemon(), wire::Method::kLeaseReturned, wire::LeaseReturned{lease.lease_id});
   EXPECT_EQ(driver_->lease(2).worker, lease.worker) << "an idle worker is used again";
 }
 

@@ -220,7 +220,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     core.host().begin_run(call, actor, context);
     detail::Invocation invocation;
     for (std::uint32_t i = 0; i < call->head.returns; ++i) invocation.results.emplace_back();
-    core.host().end_run(call, actor, context, invocation, nullptr, 10);
+    core.host().end_run(call, actor, context, invocation, nullptr);
   }
   void join_threads(HostedActor&) override {}
 };

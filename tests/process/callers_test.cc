@@ -109,6 +109,69 @@ TEST(StreamRetry, ST3_AnAttemptThatBringsAnItemAgainIsToldHowFarTheReaderIs) {
   EXPECT_TRUE(stream->take(item));
 }
 
+/// The reply of a call that left, with `values` announced and one fewer in it.
+void give_cut_off_reply(Bench& bench, const SentFrame& call, std::uint16_t values, wire::FrameKind kind) {
+  std::vector<std::byte> memory;
+  FrameWriter out(memory);
+  CallHead head;
+  std::memcpy(&head, call.payload.data(), sizeof head);
+  out.put(ReplyHead{.call_id = head.call_id, .run_us = 10, .values = values});
+  for (int i = 1; i < values; ++i) out.put(ValueHead{});
+  net::FrameHeader header;
+  header.kind = std::uint8_t(kind);
+  header.source = call.header.destination;
+  bench.deliver(call.ring, header, memory);
+}
+
+TEST(BadFrame, RFM1_AReplyThatIsCutOffFailsWhatItDidNotBring) {
+  Bench bench;
+  const auto result = bench.submit();
+  bench.grant(kWorker);
+  give_cut_off_reply(bench, bench.take_kind(wire::FrameKind::kCall).at(0), 1, wire::FrameKind::kReply);
+  EXPECT_EQ(Bench::code_of(result), ErrorCode::kSerialization) << "it was ready, with an empty value";
+  const auto next = bench.submit();
+  const auto calls = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(calls.size(), 1u) << "the lease goes on";
+  bench.reply(calls[0]);
+  EXPECT_EQ(next->state(), detail::ObjectBase::kReady);
+}
+
+TEST(BadFrame, RFM1_AnItemThatIsCutOffEndsItsStream) {
+  Bench bench;
+  detail::OutgoingCall outgoing;
+  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
+  outgoing.function = &function;
+  outgoing.returns = 0;
+  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
+  const detail::StreamPtr reader(stream);
+  {
+    CoreLock lock(bench.core);
+    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
+  }
+  bench.grant(kWorker);
+  const SentFrame call = bench.take_kind(wire::FrameKind::kCall).at(0);
+  give_item(bench, call, 0);
+  give_cut_off_reply(bench, call, 1, wire::FrameKind::kStreamItem);
+  detail::ObjectPtr item;
+  {
+    CoreLock lock(bench.core);
+    ASSERT_TRUE(stream->take(item));
+    EXPECT_EQ(item->state(), detail::ObjectBase::kReady);
+    ASSERT_TRUE(stream->take(item)) << "its reader waited for ever";
+  }
+  EXPECT_EQ(Bench::code_of(item), ErrorCode::kSerialization);
+  EXPECT_EQ(bench.take(Control::kCancel).header.arg1, call.header.arg0) << "nobody reads on: the producer is told";
+}
+
+TEST(ShortTasks, TS2_AReplyOfWhatDidNotRunMeasuresNothing) {
+  Bench bench;
+  const auto first = bench.submit();
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), make_error<CancelledError>("not begun"), kNotRun);
+  const auto second = bench.submit(), third = bench.submit();
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 1u) << "how long such tasks take is not known";
+}
+
 /// The user's predicate is user code: it may put, and it is not asked under the lock. (A.10, TS-6)
 TEST(RetryPredicate, IsAskedWithoutTheLock) {
   Bench bench;
@@ -181,7 +244,7 @@ TEST(TaskTimeout, EndsATaskWhoseWorkerIsSilent) {
   died.begun = {{Bench::kSelf, 1}};
   bench.notice(wire::Method::kProcessDied, died);
   EXPECT_EQ(bench.core.calls().open(), 0u);
-  EXPECT_TRUE(bench.take(wire::Method::kLeaseReturned).decode<wire::LeaseReturned>().worker_dead);
+  EXPECT_EQ(bench.take(wire::Method::kLeaseReturned).decode<wire::LeaseReturned>().lease_id, bench.last_lease);
 }
 
 TEST(TaskTimeout, EndsATaskThatWaitsForALeaseAgain) {

@@ -1,4 +1,5 @@
 // The executing side, event by event: calls that come before their actor, tasks beside tasks that wait.
+#include "core/executor/call_runner.h"
 #include "tests/process/bench.h"
 
 namespace troupe::worker {
@@ -16,11 +17,12 @@ const detail::ClassOperations operations{&destroy, nullptr, nullptr};
 detail::FunctionNode constructor{detail::FunctionKind::kConstructor, &construct, "[with A = Light]", &operations};
 detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
 
-void call(Bench& bench, ProcessId from, CallHead head, std::string_view key = {}) {
+void call(Bench& bench, ProcessId from, CallHead head, std::string_view key = {},
+          const detail::FunctionNode* what = &function) {
   detail::freeze_registry();
   std::vector<std::byte> memory;
   FrameWriter out(memory);
-  head.function = head.kind == CallKind::kConstructLight ? constructor.index : function.index;
+  head.function = head.kind == CallKind::kConstructLight ? constructor.index : what->index;
   head.key_size = std::uint16_t(key.size());
   out.put(head);
   out.text(key);
@@ -48,6 +50,45 @@ CallHead construction(std::uint64_t id, ActorId actor) {
 }
 CallHead task(std::uint64_t id, std::uint64_t lease, bool shared = false) {
   return {.call_id = id, .actor = {}, .lease = lease, .returns = 1, .shared = std::uint8_t(shared)};
+}
+
+Bench* running_bench = nullptr;
+void take_seven_ms(detail::Invocation&) {
+  running_bench->time += 7ms;
+  throw std::runtime_error("after a while");
+}
+detail::FunctionNode slow{detail::FunctionKind::kFunction, &take_seven_ms, "[with auto F = slow]"};
+
+/// How long a task runs decides how many go to a worker at once: one that fails took its time as well. (TS-2)
+TEST(RunTime, IsSaidOfWhatRanWhateverCameOfIt) {
+  Bench bench(wire::Role::kWorker);
+  running_bench = &bench;
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* actor) {
+    CallRunner(bench.core, bench.core.owner(), bench.core.host()).run(incoming, actor);
+  };
+  detail::freeze_registry();
+  CallHead head = task(1, 1);
+  const auto run = [&](const detail::FunctionNode& what) {
+    call(bench, kMaker, head, {}, &what);
+    std::function<void()> work;
+    {
+      CoreLock lock(bench.core);
+      ASSERT_TRUE(bench.core.host().next_work(work));
+    }
+    work();
+  };
+  run(slow);
+  auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(reply_of(replies[0]).status, ReplyStatus::kError);
+  EXPECT_EQ(reply_of(replies[0]).run_us, 7000u);
+  ++head.call_id;
+  head.dependencies = 1;  // and no such value follows
+  call(bench, kMaker, head, {}, &slow);
+  replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(reply_of(replies[0]).status, ReplyStatus::kError);
+  EXPECT_EQ(reply_of(replies[0]).run_us, kNotRun) << "it says nothing of how long such tasks take";
 }
 
 /// Another process has the handle before the maker's frame is here: its calls wait for it. (A.14, HO-5)
@@ -285,7 +326,7 @@ TEST(SourcesThatDie, AGeneratorEndsWithItsReaderAlsoWhereAWholeNodeDied) {
       else bench.notice(wire::Method::kProcessDied, died);
       dropped.push_back(incoming->dropped);
       detail::Invocation invocation;
-      bench.core.host().end_run(incoming, nullptr, context, invocation, nullptr, 10);
+      bench.core.host().end_run(incoming, nullptr, context, invocation, nullptr);
     };
     call(bench, far, head);
     std::function<void()> work;
@@ -310,7 +351,7 @@ TEST(SourcesThatDie, HO8_AGeneratorThatBeginsAfterItsReadersDeathMakesNothing) {
     bench.core.host().begin_run(incoming, hosted, context);
     dropped[incoming->head.call_id] = incoming->dropped;
     detail::Invocation invocation;
-    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr, 10);
+    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr);
   };
   auto read = [](CallHead head) {
     head.stream = 1;
@@ -356,7 +397,7 @@ TEST(LentCpus, NoTaskBeginsUnderALeaseThatLentThem) {
     call(bench, kOther, task(2, 5));  // pushed while it goes on
     detail::Invocation invocation;
     invocation.results.emplace_back();
-    bench.core.host().end_run(incoming, nullptr, context, invocation, nullptr, 10);
+    bench.core.host().end_run(incoming, nullptr, context, invocation, nullptr);
   };
   std::function<void()> work;
   {
@@ -391,7 +432,7 @@ TEST(LightActors, AKillTellsWhatHadBegun) {
     ASSERT_TRUE(context.interrupt);
     interrupted = context.interrupt->record().outcome;
     detail::Invocation invocation;
-    bench.core.host().end_run(incoming, hosted, context, invocation, context.interrupt, 10);
+    bench.core.host().end_run(incoming, hosted, context, invocation, context.interrupt);
   };
   bench.do_work();
   ASSERT_EQ(bench.ran.size(), 1u);
@@ -403,6 +444,28 @@ TEST(LightActors, AKillTellsWhatHadBegun) {
     EXPECT_EQ(record.outcome, reply_of(frame).call_id == 11 ? Outcome::kUnknown : Outcome::kNotExecuted);
     EXPECT_EQ(reply_of(frame).index, reply_of(frame).call_id == 11 ? 0 : kNotBegun) << "CAC-6";
   }
+}
+
+/// Its call goes on after the first one, and waits again.
+TEST(LightActors, AKillReachesWhatStillRunsOfAnActorThatEnds) {
+  Bench bench(wire::Role::kWorker);
+  const ActorId actor{kMaker, 1};
+  call(bench, kMaker, construction(1, actor));
+  call(bench, kOther, light_call(11, actor));
+  int interruptions = 0;
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+    CallContext context;
+    bench.core.host().begin_run(incoming, hosted, context);
+    for (int i = 0; i < 2; ++i) {
+      bench.notice(wire::Method::kEndActor, wire::EndActor{actor, DeathCause::kKilled, "killed by kill()"});
+      interruptions += std::exchange(context.interrupt, nullptr) != nullptr;
+    }
+    detail::Invocation invocation;
+    invocation.results.emplace_back();
+    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr);
+  };
+  bench.do_work();
+  EXPECT_EQ(interruptions, 2);
 }
 
 /// The head was told to end it by others, and its word came before the maker's frame.
@@ -443,7 +506,7 @@ TEST(LargeResults, WhatDoesNotFitAMessageIsATypedError) {
     detail::Value& result = invocation.results.emplace_back();
     result.attachments = std::make_unique<detail::Attachments>();
     result.attachments->buffers.assign(3'000'000, bench.remote_value().large_body);
-    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr, 10);
+    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr);
   };
   bench.do_work();
   const auto replies = bench.take_kind(wire::FrameKind::kReply);
@@ -471,7 +534,7 @@ TEST(KeyedCalls, HA5_WhatIsKeptGoesByItself) {
     detail::Value& result = invocation.results.emplace_back();
     result.attachments = std::make_unique<detail::Attachments>();
     result.attachments->buffers.push_back(named);
-    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr, 10);
+    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr);
   };
   bench.do_work();
   bench.advance(30min);
@@ -504,7 +567,7 @@ TEST(TaskGrants, ATaskKnowsItsGpus) {
     EXPECT_EQ(context.resources.gpus, 2);
     detail::Invocation invocation;
     invocation.results.emplace_back();
-    worker.core.host().end_run(incoming, nullptr, context, invocation, nullptr, 10);
+    worker.core.host().end_run(incoming, nullptr, context, invocation, nullptr);
   };
   worker.attached_peers.insert(kMaker);
   net::FrameHeader header = sent[0].header;
@@ -567,7 +630,7 @@ class BusyActor {
     open.erase(open.begin());
     detail::Invocation invocation;
     invocation.results.emplace_back();
-    bench.core.host().end_run(incoming, host_of, *context, invocation, nullptr, 10);
+    bench.core.host().end_run(incoming, host_of, *context, invocation, nullptr);
     bench.do_work();
   }
 
@@ -652,7 +715,7 @@ TEST(ReplyRoom, HO7_NothingBeginsForACallerThatTakesNoReplies) {
     detail::Value large;
     large.body = detail::Bytes(ReplyRoom::kLarge);
     invocation.results.push_back(std::move(large));
-    bench.core.host().end_run(one, host, context, invocation, nullptr, 10);
+    bench.core.host().end_run(one, host, context, invocation, nullptr);
   };
   call(bench, kMaker, construction(1, actor));
   bench.do_work();
@@ -696,7 +759,7 @@ TEST(ReplyRoom, XRR1_WhatFrozenCallersCostIsBounded) {
     detail::Value large;
     large.body = detail::Bytes(kReply);
     invocation.results.push_back(std::move(large));
-    bench.core.host().end_run(one, host, context, invocation, nullptr, 10);
+    bench.core.host().end_run(one, host, context, invocation, nullptr);
   };
   bench.on_send = [&](ProcessId ring) {
     bench.backlogs[ring] += sizeof(net::FrameHeader) + bench.sent.back().payload.size();

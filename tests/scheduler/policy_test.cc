@@ -1,4 +1,4 @@
-// Each policy by input and output, and API.md section 5 on what can never hold.
+// Each policy by input and output, and what can never hold.
 #include "scheduler/policy.h"
 
 #include <gtest/gtest.h>

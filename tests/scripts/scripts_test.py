@@ -98,6 +98,10 @@ class RunTest(unittest.TestCase):
         self.assertEqual((tally.passed, tally.failed, len(calls)), (1, ["b"], 1))
         self.assertNotIn("--repeat", calls[0])
 
+    def test_more_tests_run_at_once_than_there_are_jobs(self):
+        _, calls = self.judge(0, {"a": True})
+        self.assertEqual(calls[0][:2], ["-j", "3"])
+
     def test_nothing_here_repeats_tests(self):
         for path in ("tests/run.py", "tests/run", ".ci/run", "CMakePresets.json"):
             with open(os.path.join(ROOT, path), encoding="utf-8") as file:

@@ -23,14 +23,14 @@
 //   CI-9  Of calls with one idempotency key one is executed: in one life of an actor, or among the tasks of one
 //         process; all that succeed have its results (HA-3).
 //   CI-10  A call that is said not to have been executed never began; where no node is lost, one that may have been did
-//         begin. Where nothing dies, a call fails with its actor's death only if somebody ended
-//         it.
+//          begin. Where nothing dies, a call fails with its actor's death only if somebody ended
+//          it.
 //   CI-11  At rest each living worker that is no actor's and hosts none is of its node's lease queue, or was just asked
-//         to retire (RTR-2, WK-2).
+//          to retire (RTR-2, WK-2).
 //   CI-12  An attempt of a task goes to workers and back a few times at most before it begins, also where workers are
-//         shared (HO-1, LQ-2). What a process does at one moment ends: one that goes round then ends the simulator.
+//          shared (HO-1, LQ-2). What a process does at one moment ends: one that goes round then ends the simulator.
 //   CI-13  Memory that somebody of its node was given stays what it was, and is lost to nobody there, also while the
-//         daemon stands still with it doomed (OB-1, OB-2).
+//          daemon stands still with it doomed (OB-1, OB-2).
 //   CI-14  The books of each node's lease queue are right (LQ-1, LQ-3).
 #pragma once
 #include <deque>

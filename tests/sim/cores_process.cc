@@ -283,7 +283,8 @@ void CoreWorld::end(SimProcess& process, SimRun& run, ErrorPtr error) {
   const std::unique_ptr<SimRun> over = std::move(*at);
   process.runs.erase(at);
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(queue_.now() - over->began).count();
-  process.core->host().end_run(over->call, over->actor, over->context, invocation, error, std::uint64_t(us));
+  over->call->run_us = std::uint32_t(us);
+  process.core->host().end_run(over->call, over->actor, over->context, invocation, error);
   plan_step(process);  // the executor looks for more
 }
 

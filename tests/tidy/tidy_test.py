@@ -12,7 +12,7 @@ import tidy  # noqa: E402
 
 
 class TidyTest(unittest.TestCase):
-    def problems(self, files, compiled=False):
+    def problems(self, files, compiled=False, every=True):
         with tempfile.TemporaryDirectory() as root:
             for path, text in files.items():
                 os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
@@ -25,8 +25,9 @@ class TidyTest(unittest.TestCase):
             if compiled:
                 cache = os.path.join(root, "cache.json")
                 with contextlib.redirect_stdout(io.StringIO()):
-                    found += tidy.check_alone(tree, "g++", ["-std=c++20", "-Wall", "-Wextra", "-Werror"], cache, 1)
-                    again = tidy.check_alone(tree, "g++", ["-std=c++20", "-Wall", "-Wextra", "-Werror"], cache, 1)
+                    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
+                    found += tidy.check_alone(tree, "g++", flags, cache, 1, every)
+                    again = tidy.check_alone(tree, "g++", flags, cache, 1, every)
                 self.assertEqual(len(again), sum("alone" in line for line in found), "the cache forgets a failure")
             return found
 
@@ -137,6 +138,18 @@ class TidyTest(unittest.TestCase):
     def test_a_header_that_compiles_alone_is_fine(self):
         self.assertEqual(
             self.problems({"core/base/a.h": "#pragma once\n#include <string>\nstd::string f();\n"}, compiled=True), [])
+
+    def test_a_header_that_a_file_includes_first_is_left_to_that_files_compilation(self):
+        header = {"core/base/a.h": "#pragma once\nstd::string f();\n"}
+        for first in ('#include "core/base/a.h"\n', '// a.cc\n#include "a.h"\n'):
+            files = {**header, "core/base/a.cc": first + "#include <string>\n"}
+            self.assertEqual(self.problems(files, compiled=True, every=False), [])
+            self.assert_one(self.problems(files, compiled=True), "core/base/a.h", "alone")
+        second = {**header, "core/base/a.cc": '#include <string>\n#include "core/base/a.h"\n'}
+        self.assert_one(self.problems(second, compiled=True, every=False), "core/base/a.h", "alone")
+        public = {"core/include/troupe/a.h": "#pragma once\nstd::string f();\n"}
+        files = {**public, "core/base/a.cc": "#include <troupe/a.h>\n"}
+        self.assertEqual(self.problems(files, compiled=True, every=False), [])
 
     def test_functions_are_measured(self):
         code = ("namespace a {\nstruct B {\n  int f() const {\n    if (x) {\n      y();\n    }\n    return 1;\n  }\n"

@@ -9,7 +9,7 @@
 //   TST-1  A file appears whole or not at all: written aside in the same folder, synced, renamed, the folder synced.
 //          What was there before stays until then.
 //   TST-2  A truncated, damaged or foreign file is a SerializationError that says which, a missing one a NotFoundError.
-//         Reading is bounded by the bytes that are there. Files of ours carry a hash of their data; it is checked.
+//          Reading is bounded by the bytes that are there. Files of ours carry a hash of their data; it is checked.
 // Thread rule: pure but for the file; one thread a file.
 #pragma once
 #include <cstddef>

@@ -11,7 +11,7 @@
 // Invariants
 //   TSD-1  Linear scaling (Goyal et al.): a batch k times the reference batch has k times its rate; all else stays.
 //   TSD-2  kGradual warm-up begins at the unscaled rate and adds the same amount at every step: rate(0) = base,
-//         rate(warmup_steps) = scaled. kFromZero gives scaled * (step + 1) / (warmup_steps + 1).
+//          rate(warmup_steps) = scaled. kFromZero gives scaled * (step + 1) / (warmup_steps + 1).
 //   TSD-3  Nothing depends on the number of ranks, only on the global batch: a change of ranks changes no rate.
 // Thread rule: pure.
 #pragma once

@@ -30,8 +30,6 @@ std::vector<std::uint32_t> wait_for(const ObjectPtr* const* objects, std::size_t
 void cancel_object(const ObjectPtr& object, const CancelOptions& options);
 /// `callback` gets the error of a value whose memory could not be brought here; null: read_value may be called.
 void call_when_ready(const ObjectPtr& object, std::function<void(const ErrorPtr&)> callback);
-/// The store's fast path: state is ready, nothing to fetch.
-inline bool is_here(const ObjectBase* object) noexcept { return object && object->state() == ObjectBase::kReady; }
 
 template <class T> T read_value(const ObjectBase& object) {
   const Value* value = value_of(object);
@@ -145,7 +143,7 @@ WaitResult<T> wait(std::vector<ObjectRef<T>>&& refs, WaitOptions options = {}) {
 WaitResult<AnyRef> wait(const std::vector<AnyRef>& refs, WaitOptions options = {});
 WaitResult<AnyRef> wait(std::vector<AnyRef>&& refs, WaitOptions options = {});
 
-/// Cancels the task or call that makes this object; one that is done keeps its value. See API.md section 3.
+/// Cancels the task or call that makes this object; one that is done keeps its value.
 template <class T>
 void cancel(const ObjectRef<T>& ref, CancelOptions options = {}) {
   detail::cancel_object(detail::pointer_of(ref), options);

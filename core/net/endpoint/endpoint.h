@@ -6,8 +6,9 @@
 // messages to a Handler. Longer messages than a record are cut and put together again here.
 //
 // Who drains. All rings that lead here are read by one thread at a time, the holder of the *consumer role*. There are
-// four ways to hold it, all in this interface: a thread that waits for something (block), a thread that passes by
-// (try_drain), the service thread (service), and whoever takes a dead peer's last messages (drain_and_close).
+// four ways to drain, all in this interface: a thread that waits for something (block), a thread that passes by
+// (try_drain), the service thread (service), and whoever takes a dead peer's last messages (drain_and_close). detach,
+// pause and resume hold the role for a moment, and drain nothing.
 //
 //      +------- block / try_drain / service take it -------+
 //      |                                                   v     nothing came for `spin`
@@ -30,14 +31,14 @@
 //
 // Invariants
 //   NEP-1  Messages of one (sender process, receiver process) arrive whole, once, in the order in which send() returned
-//         true.
+//          true.
 //   NEP-2  No wake-up is lost: a message that is published is seen by the holder, or its holder is woken, or the
 //          service
-//         thread is rung.
+//          thread is rung.
 //   NEP-3  send() never waits for the peer. What the ring does not take is kept, in order, and counted by backlog().
 //   NEP-4  Nothing that a peer writes into shared memory makes us read or write outside of it, or fail: a pair whose
-//         positions or records are not possible is closed and Handler::on_broken told. (A payload lies in memory that
-//         the peer can still change: decoders must read each length once.)
+//          positions or records are not possible is closed and Handler::on_broken told. (A payload lies in memory that
+//          the peer can still change: decoders must read each length once.)
 //   NEP-5  What a process published before it died is delivered, by drain_and_close at the latest.
 //   NEP-6  While a thread is in block() there is a holder.
 #pragma once

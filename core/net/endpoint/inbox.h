@@ -5,17 +5,16 @@
 //
 // Invariants
 //   NIN-1  A peer's messages are delivered in order. Between peers: at most kVisitMax messages of one before the next
-//          that
-//         has any.
+//          that has any.
 //   NIN-2  One ring, the *hot* one (whose peer sent last, mostly), is looked at directly in every poll; its ready bit
-//         stays set, so that two processes that call back and forth move no bits at all. Before another becomes hot the
-//         old one's bit is cleared and its ring looked at once more.
+//          stays set, so that two processes that call back and forth move no bits at all. Before another becomes hot
+//          the old one's bit is cleared and its ring looked at once more.
 //   NIN-3  A queued message is written before any later one; what waits is flushed when the reader says that there is
-//         room (space_wanted cleared), as seen by ready() and poll().
+//          room (space_wanted cleared), as seen by ready() and poll().
 //   NIN-4  No queued message is missed: the sender adds to `backlog`, then reads space_wanted; the holder of the role
-//          sees
-//         space_wanted cleared (or the bit that the reader set after it), then reads `backlog`. All four are seq_cst,
-//         so at least one of the two sees the other's write. With a relaxed add the store may pass the load on AArch64.
+//          sees space_wanted cleared (or the bit that the reader set after it), then reads `backlog`. All four are
+//          seq_cst, so at least one of the two sees the other's write. With a relaxed add the store may pass the load
+//          on AArch64.
 //   NIN-5  Of a paused peer no message is delivered; what is queued for it still goes out. drain() takes all of them.
 #pragma once
 #include <atomic>

@@ -3,18 +3,18 @@
 //
 //     try_take                   nobody holds it: compare-and-swap of holder_
 //     hand over                  the holder leaves: the first waiter that is not notified gets it, still AWAKE
-//     acquire / urgent waiters   drain_and_close and detach: the holder lets go at its next look and they come first
+//     acquire / urgent waiters   drain_and_close, detach, pause, resume: the holder lets go at its next look, and
+//                                they come first
 //
 // Thread rule: any thread, as Endpoint says.
 //
 // Invariants
 //   NRO-1  Only the thread whose token is in holder_ polls, changes the doorbell's mode, or gives the role away.
 //   NRO-2  A waiter queues first and tries to take the role then; a holder that leaves gives up the role first and
-//          looks
-//         at the queue then, and takes the role back when somebody waits. So no waiter is left without a holder
-//         (NEP-6).
+//          looks at the queue then, and takes the role back when somebody waits. So no waiter is left without a holder
+//          (NEP-6).
 //   NRO-3  Whoever leaves an AWAKE doorbell without a holder has seen attended_ true after it left; the service thread
-//         turns attended_ off only as holder, or when it sees a holder afterwards. So somebody always looks (NEP-2).
+//          turns attended_ off only as holder, or when it sees a holder afterwards. So somebody always looks (NEP-2).
 #pragma once
 #include <atomic>
 #include <chrono>
