@@ -7,8 +7,8 @@
 //   CM-2  false means that the group has failed; failure() says why, the same on all ranks that can be reached.
 //   CM-3  The user's memory is touched only inside run(), pump() and Handed::settle(), by the calling thread, and by a
 //         device between hand_over() and the moment when Handed::over() says so.
-// Thread rule: fail(), nudge(), failure(), take_number(), and what only tells (rank, size, epoch, stale, hands_over,
-// check_memory) from any thread; the rest see CM-1.
+// Thread rule: fail(), nudge(), failure(), take_number(), and what only tells (rank, size, backend, epoch, stale,
+// hands_over, takes_device_memory, check_memory) from any thread; the rest see CM-1.
 #pragma once
 #include <chrono>
 #include <cstddef>

@@ -18,8 +18,8 @@
 //   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get
 //          equal bits.
 //   SHC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
-//   SHC-3  No allocation but in all_to_all_v. No system call unless somebody waits for long; where ranks outnumber the
-//          cores, whoever waits yields.
+//   SHC-3  Reductions, broadcasts and gathers allocate nothing. No system call unless somebody waits for long; where
+//          ranks outnumber the cores, whoever waits yields.
 // Thread rule: see communicator.h.
 #pragma once
 #include <atomic>

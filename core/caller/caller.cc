@@ -73,7 +73,9 @@ void Caller::on_stream_item(const net::FrameHeader& header, ByteView payload) {
   owner_.holds().end(arrival);
   PendingCall* call = calls_.find(head.call_id);
   if (!call || !call->stream) return;
-  if (in.failed()) {  // RFM-1; whoever makes the items has no reader any more
+  if (in.failed()) {
+    if (call->state != PendingCall::State::kSent || call->target != header.source) return;  // of an earlier attempt
+    // RFM-1; whoever makes the items has no reader any more
     calls_.fail_results(*call, make_error<SerializationError>("an item of " + calls_.described(*call) +
                                                               " does not decode"));
     return cancel(*call, {});
@@ -82,12 +84,13 @@ void Caller::on_stream_item(const net::FrameHeader& header, ByteView payload) {
   call->stream->item(head.index, std::move(value));
 }
 
-void Caller::on_recalled(ByteView payload) {
+void Caller::on_recalled(ProcessId source, ByteView payload) {
   FrameReader in(payload);
   while (in.left() >= sizeof(std::uint64_t)) {
     PendingCall* call = calls_.find(in.get<std::uint64_t>());
     if (call && call->kind == CallKind::kTask) tasks_.on_recalled(*call);
   }
+  if (in.left() != 0) runtime_.bad_frame("a recall", source);
 }
 
 // ---------------------------------------------------------------------------------------------------------------- ends

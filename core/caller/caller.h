@@ -37,7 +37,7 @@ class Caller final : public CallingSide {
   // ---- incoming frames
   void on_reply(const net::FrameHeader& header, ByteView payload);
   void on_stream_item(const net::FrameHeader& header, ByteView payload);
-  void on_recalled(ByteView payload);
+  void on_recalled(ProcessId source, ByteView payload);
   void on_cancel_object(ProcessId source, std::uint64_t flags, ByteView payload);
 
   /// `begun`: which of our calls the process had begun.

@@ -25,8 +25,8 @@ struct CallInfo {
 };
 
 ///   WAITING (arguments) --all ready--> QUEUED --lease or actor has room--> SENT --reply--> gone
-///                                        ^---------------recall--------------|
-///                                        ^--time is over-- BACKOFF <--crash or error, and a retry is left--|
+///                                        ^----recall, or unbegun at a death---|
+///                                        ^--time is over-- BACKOFF <--a retry-'   tasks; calls of actors queue at once
 struct PendingCall {
   enum class State : std::uint8_t { kWaiting, kQueued, kSent, kBackoff, kDone };
 

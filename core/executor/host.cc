@@ -38,14 +38,11 @@ IncomingPtr Host::parse(ProcessId ring, const net::FrameHeader& header, ByteView
   auto call = std::make_shared<IncomingCall>();
   FrameReader in(payload);
   call->head = in.get<CallHead>();
+  if (in.failed()) call->head.call_id = header.arg0;  // whose call it is the header says, too
   call->source = header.source;
   call->ring = ring;
   call->stream_taken = header.arg1;
   call->begin_number = ring == runtime_.daemon() ? ++calls_from_daemon_ : header.token;  // the daemon has counted it
-  if (in.failed()) {
-    runtime_.bad_frame("a call", header.source);
-    return nullptr;
-  }
   call->name = in.text(call->head.name_size);
   call->key = in.text(call->head.key_size);
   call->group = in.text(call->head.group_size);

@@ -314,12 +314,12 @@ void HostedActor::end_when_idle() {
 }
 
 void HostedActor::kill(DeathCause cause, const std::string& message) {
-  killed_ = true;
+  const bool again = std::exchange(killed_, true);  // the head says it once more to a host that it heard of late
   cause_ = cause;
   extras().message = message;
   if (state_ == State::kAlive) return begin_end(cause, message);
-  // It left by itself, or was told before: what still runs may wait for good.
-  if (state_ == State::kEnding) return interrupt_calls();
+  // It left by itself: what still runs may wait for good.
+  if (state_ == State::kEnding && !again) return interrupt_calls();
   if (state_ != State::kConstructing) return;
   fail_queued(ended_error(message));
   if (constructing_) interrupt(*constructing_, ended_error(message));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-
 #include "core/base/exception.h"
 #include "core/caller/call_table.h"
 #include "core/owner/owner.h"

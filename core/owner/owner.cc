@@ -31,6 +31,7 @@ void Owner::on_release(ProcessId borrower, ByteView payload) {
     const ObjectId id = in.get<ObjectId>();
     objects_.released(borrower, id, std::uint32_t(in.get<std::uint64_t>()));
   }
+  if (in.left() != 0) runtime_.bad_frame("a release", borrower);
 }
 
 void Owner::on_borrow(ProcessId borrower, ByteView payload) {
@@ -40,6 +41,7 @@ void Owner::on_borrow(ProcessId borrower, ByteView payload) {
     if (ObjectEntryPtr entry = objects_.find_owned(id)) objects_.grant(*entry, borrower);
     runtime_.frames().control(borrower, Control::kBorrowed, 0, 0, std::as_bytes(std::span(&id, 1)));
   }
+  if (in.left() != 0) runtime_.bad_frame("a borrower's word", borrower);
 }
 
 void Owner::on_borrowed(ProcessId owner, ByteView payload) {

@@ -29,6 +29,7 @@ void Dispatcher::on_message(ProcessId from, const net::FrameHeader& header, Byte
     case wire::FrameKind::kValue: return core_.owner().on_value(header, payload);
     case wire::FrameKind::kControl: return on_control(header, payload);
   }
+  core_.bad_frame("a frame", header.source);
 }
 
 void Dispatcher::on_control(const net::FrameHeader& header, ByteView payload) {
@@ -39,10 +40,11 @@ void Dispatcher::on_control(const net::FrameHeader& header, ByteView payload) {
     case Control::kHoldAck: return core_.owner().holds().acknowledged(payload);
     case Control::kCancel: return core_.host().cancel(header.source, header.arg1, header.arg2);
     case Control::kCancelObject: return core_.caller().on_cancel_object(header.source, header.arg2, payload);
-    case Control::kRecalled: return core_.caller().on_recalled(payload);
+    case Control::kRecalled: return core_.caller().on_recalled(header.source, payload);
     case Control::kStreamCredit: return core_.host().stream_credit(header.source, header.arg1, header.arg2);
     case Control::kStreamDrop: return core_.host().stream_dropped(header.source, header.arg1);
   }
+  core_.bad_frame("a control frame", header.source);
 }
 
 void Dispatcher::on_request(const net::FrameHeader& header, ByteView payload) {

@@ -11,7 +11,8 @@
 // Invariants
 //   RFM-1  A reader never reads outside the payload: every count is checked against the bytes left. A bad frame is
 //          never a crash and never a value: where somebody waits for what it brings, that fails with a
-//          SerializationError; one that names nobody is dropped with a log line (Runtime::bad_frame).
+//          SerializationError (values that a reply lacks when they are read); one that names nobody is dropped with a
+//          log line (Runtime::bad_frame).
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -27,7 +27,7 @@
 
 namespace troupe::wire {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 enum class FrameKind : std::uint8_t {
   kRequest = 1, kResponse = 2, kNotice = 3,

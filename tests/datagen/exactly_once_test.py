@@ -178,7 +178,9 @@ class ExactlyOnceTest(ExactlyOnceCase):
         self.assertTrue(noted, f"none of {open_ones} is noted, and some were in hand when the coordinator stopped")
         changed = f"{out}/{max(noted)}"
         with open(changed, "r+b") as file:
-            file.write(b"7")
+            first = file.read(1)
+            file.seek(0)
+            file.write(b"7" if first != b"7" else b"8")
         said = self.datagen("resume", out, code=1)
         self.assertIn(os.path.basename(changed), said)
         os.unlink(changed)

@@ -163,13 +163,37 @@ TEST(BadFrame, RFM1_AnItemThatIsCutOffEndsItsStream) {
   EXPECT_EQ(bench.take(Control::kCancel).header.arg1, call.header.arg0) << "nobody reads on: the producer is told";
 }
 
+TEST(BadFrame, RFM1_AnItemOfAnEarlierAttemptEndsNothing) {
+  Bench bench;
+  detail::OutgoingCall outgoing;
+  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
+  outgoing.function = &function;
+  outgoing.returns = 0;
+  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
+  const detail::StreamPtr reader(stream);
+  {
+    CoreLock lock(bench.core);
+    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
+  }
+  bench.grant(kWorker);
+  SentFrame call = bench.take_kind(wire::FrameKind::kCall).at(0);
+  call.header.destination = {1, 99};  // from another process than it was sent to
+  give_cut_off_reply(bench, call, 1, wire::FrameKind::kStreamItem);
+  detail::ObjectPtr item;
+  CoreLock lock(bench.core);
+  EXPECT_FALSE(stream->take(item));
+  EXPECT_EQ(bench.count(Control::kCancel), 0u);
+}
+
 TEST(ShortTasks, TS2_AReplyOfWhatDidNotRunMeasuresNothing) {
   Bench bench;
   const auto first = bench.submit();
   bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 10);
+  const auto second = bench.submit();
   bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), make_error<CancelledError>("not begun"), kNotRun);
-  const auto second = bench.submit(), third = bench.submit();
-  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 1u) << "how long such tasks take is not known";
+  const auto third = bench.submit(), fourth = bench.submit();
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 2u) << "they are short ones, as before";
 }
 
 /// The user's predicate is user code: it may put, and it is not asked under the lock. (A.10, TS-6)

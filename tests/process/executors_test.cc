@@ -18,11 +18,11 @@ detail::FunctionNode constructor{detail::FunctionKind::kConstructor, &construct,
 detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
 
 void call(Bench& bench, ProcessId from, CallHead head, std::string_view key = {},
-          const detail::FunctionNode* what = &function) {
+          const detail::FunctionNode* what = &function) {  // null: as head says
   detail::freeze_registry();
   std::vector<std::byte> memory;
   FrameWriter out(memory);
-  head.function = head.kind == CallKind::kConstructLight ? constructor.index : what->index;
+  if (what) head.function = head.kind == CallKind::kConstructLight ? constructor.index : what->index;
   head.key_size = std::uint16_t(key.size());
   out.put(head);
   out.text(key);
@@ -68,8 +68,8 @@ TEST(RunTime, IsSaidOfWhatRanWhateverCameOfIt) {
   };
   detail::freeze_registry();
   CallHead head = task(1, 1);
-  const auto run = [&](const detail::FunctionNode& what) {
-    call(bench, kMaker, head, {}, &what);
+  const auto run = [&](const detail::FunctionNode* what) {
+    call(bench, kMaker, head, {}, what);
     std::function<void()> work;
     {
       CoreLock lock(bench.core);
@@ -77,11 +77,18 @@ TEST(RunTime, IsSaidOfWhatRanWhateverCameOfIt) {
     }
     work();
   };
-  run(slow);
+  run(&slow);
   auto replies = bench.take_kind(wire::FrameKind::kReply);
   ASSERT_EQ(replies.size(), 1u);
   EXPECT_EQ(reply_of(replies[0]).status, ReplyStatus::kError);
   EXPECT_EQ(reply_of(replies[0]).run_us, 7000u);
+  ++head.call_id;
+  head.function = 0x7FFF'FFFF;
+  run(nullptr);
+  replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(reply_of(replies[0]).status, ReplyStatus::kError);
+  EXPECT_EQ(reply_of(replies[0]).run_us, kNotRun) << "this program has no such function";
   ++head.call_id;
   head.dependencies = 1;  // and no such value follows
   call(bench, kMaker, head, {}, &slow);
@@ -446,28 +453,6 @@ TEST(LightActors, AKillTellsWhatHadBegun) {
   }
 }
 
-/// Its call goes on after the first one, and waits again.
-TEST(LightActors, AKillReachesWhatStillRunsOfAnActorThatEnds) {
-  Bench bench(wire::Role::kWorker);
-  const ActorId actor{kMaker, 1};
-  call(bench, kMaker, construction(1, actor));
-  call(bench, kOther, light_call(11, actor));
-  int interruptions = 0;
-  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
-    CallContext context;
-    bench.core.host().begin_run(incoming, hosted, context);
-    for (int i = 0; i < 2; ++i) {
-      bench.notice(wire::Method::kEndActor, wire::EndActor{actor, DeathCause::kKilled, "killed by kill()"});
-      interruptions += std::exchange(context.interrupt, nullptr) != nullptr;
-    }
-    detail::Invocation invocation;
-    invocation.results.emplace_back();
-    bench.core.host().end_run(incoming, hosted, context, invocation, nullptr);
-  };
-  bench.do_work();
-  EXPECT_EQ(interruptions, 2);
-}
-
 /// The head was told to end it by others, and its word came before the maker's frame.
 TEST(LightActors, HO9_WhatIsEndedBeforeItsConstructionComesIsNotConstructed) {
   Bench bench(wire::Role::kWorker);
@@ -678,6 +663,26 @@ TEST(BusyCheckpoints, CallsThatWaitForOthersAreNotHeldUpForGood) {
   busy.end_first();
   EXPECT_EQ(checkpoints_taken, 1);
   EXPECT_EQ(busy.open.size(), 1u);
+}
+
+/// One call ends its actor while another one waits, perhaps for good. The head says a kill once more to a host that it
+/// heard of late: one interruption each.
+TEST(ExitActor, AKillReachesWhatStillRuns) {
+  BusyActor busy(2);
+  busy.arrives(1);
+  busy.arrives(2);
+  ASSERT_EQ(busy.open.size(), 2u);
+  busy.open[0].second->exit_asked = true;
+  busy.end_first();
+  CallContext& waits = *busy.open[0].second;
+  EXPECT_EQ(waits.interrupt, nullptr) << "it leaves when its calls have ended";
+  const wire::EndActor end{busy.actor, DeathCause::kKilled, "killed by kill()"};
+  busy.bench.notice(wire::Method::kEndActor, end);
+  ASSERT_NE(waits.interrupt, nullptr);
+  EXPECT_EQ(waits.interrupt->record().outcome, Outcome::kUnknown);
+  waits.interrupt = nullptr;  // thrown: it cleans up, and waits there
+  busy.bench.notice(wire::Method::kEndActor, end);
+  EXPECT_EQ(waits.interrupt, nullptr);
 }
 
 TEST(BusyCheckpoints, OfOneCallAtATimeTheEndIsAwaited) {
