@@ -194,7 +194,7 @@ bool TcpCommunicator::step_wait(Patience& patience) {
   const auto tell_at =
       idle_since_ +
       std::min<Clock::duration>(kTellAfter, std::chrono::duration_cast<Clock::duration>(patience.timeout()) / 4);
-  if (now >= tell_at) links_->tell_progress();
+  if (now >= tell_at) links_->tell_progress(awaited());
   streams_.sleep(std::min({patience.deadline(), now + kTcpSlice, now < tell_at ? tell_at : Clock::time_point::max()}));
   return !links_->has_failed();
 }
@@ -203,12 +203,40 @@ void TcpCommunicator::interrupted(const std::exception& error) {
   links_->fail({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", rank(), error.what()), {}});
 }
 
+/// The ranks whose data is missing here, or that do not take what is sent to them.
+std::vector<int> TcpCommunicator::awaited() const {
+  std::vector<int> peers;
+  for (const Window& w : writing_)
+    if (streams_.received(w.peer) < w.number) peers.push_back(w.peer);
+  if (peers.empty())
+    for (const Window& w : reading_)
+      if (streams_.sent(w.peer) < w.number) peers.push_back(w.peer);
+  std::ranges::sort(peers);
+  peers.erase(std::ranges::unique(peers).begin(), peers.end());
+  return peers;
+}
+
+/// TCM-3. A rank that stands still may have sent its data to this one and not to another one, whose data is missing
+/// here then: whoever waits says for whom, and at the end of that stands who does not say anything.
+std::vector<int> TcpCommunicator::behind() const {
+  std::vector<int> looked_at = awaited(), silent, first;
+  if (!looked_at.empty()) first = {looked_at.front()};
+  for (std::size_t i = 0; i < looked_at.size(); ++i) {
+    const auto others = links_->awaits(looked_at[i], current_.sequence);
+    if (!others) silent.push_back(looked_at[i]);
+    else
+      for (int other : *others)
+        if (other != rank() && std::ranges::find(looked_at, other) == looked_at.end()) looked_at.push_back(other);
+  }
+  std::ranges::sort(silent);
+  return silent.empty() ? first : silent;
+}
+
 bool TcpCommunicator::timed_out(Patience& patience) {
   links_->look();
   if (links_->has_failed()) return false;
   Failure failure{Reason::kTimeout, "", links_->not_arrived(current_.sequence)};
-  for (const Window& w : writing_)  // all have come: who is behind?
-    if (failure.missing_ranks.empty() && streams_.received(w.peer) < w.number) failure.missing_ranks.push_back(w.peer);
+  if (failure.missing_ranks.empty()) failure.missing_ranks = behind();
   failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", rank(),
                              std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
                              failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "),

@@ -11,6 +11,8 @@
 //          same bits as in shared memory.
 //   TCM-2  A step that writes waits until nothing under way reads or writes there; one that reads, until nothing writes
 //          there.
+//   TCM-3  When the time is up the ranks that have not come are named; if all have come, those for whom this rank
+//          waits, or for whom such a one waits, and that do not wait for others themselves.
 // Thread rule: see communicator.h.
 #pragma once
 #include <functional>
@@ -107,6 +109,8 @@ class TcpCommunicator final : public Communicator {
   void prune();
   bool step_wait(Patience& patience);
   bool timed_out(Patience& patience);
+  std::vector<int> awaited() const;
+  std::vector<int> behind() const;
   void interrupted(const std::exception& error);
   std::byte* scratch(std::size_t bytes);
   Position position() const { return {int(map_.size()), at_}; }

@@ -225,8 +225,7 @@ TcpLinks::ControlFrame TcpLinks::frame_of_failure() const {
   frame.word = Word::kFailure;
   frame.reason = std::uint8_t(failure_->reason);
   frame.stale = stale_.load() ? 1 : 0;
-  for (int rank : failure_->missing_ranks)
-    if (rank >= 0 && rank < kTcpRanksMax) frame.missing[std::size_t(rank) / 64] |= std::uint64_t(1) << (rank % 64);
+  frame.ranks = set_of(failure_->missing_ranks);
   failure_->text.copy(frame.text.data(), frame.text.size() - 1);
   return frame;
 }
@@ -293,15 +292,15 @@ void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
     peer.goodbye = true;
   } else if (frame.word == Word::kProgress) {
     peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
+    peer.waits_in = frame.sequence;
+    peer.awaited = frame.ranks;
     compare(index);
   } else if (frame.word == Word::kFailure) {
     if (frame.stale) stale_.store(true, std::memory_order_release);
     if (failure_) return;
     Failure failure{Reason(std::min<std::uint8_t>(frame.reason, std::uint8_t(Reason::kBackend))),
                     std::string(frame.text.data(), ::strnlen(frame.text.data(), frame.text.size())),
-                    {}};
-    for (int r = 0; r < identity_.ranks; ++r)
-      if (frame.missing[std::size_t(r) / 64] >> (r % 64) & 1) failure.missing_ranks.push_back(r);
+                    ranks_of(frame.ranks)};
     failure_ = std::move(failure);
     failed_.store(true, std::memory_order_release);
     send_all(frame_of_failure());
@@ -383,17 +382,33 @@ int TcpLinks::grace_left() {
   return 0;
 }
 
+TcpLinks::RankSet TcpLinks::set_of(const std::vector<int>& ranks) {
+  RankSet set{};
+  for (int rank : ranks)
+    if (rank >= 0 && rank < kTcpRanksMax) set[std::size_t(rank) / 64] |= std::uint64_t(1) << (rank % 64);
+  return set;
+}
+
+std::vector<int> TcpLinks::ranks_of(const RankSet& set) const {
+  std::vector<int> ranks;
+  for (int r = 0; r < identity_.ranks; ++r)
+    if (set[std::size_t(r) / 64] >> (r % 64) & 1) ranks.push_back(r);
+  return ranks;
+}
+
 void TcpLinks::working_on(const Progress& progress) {
   std::lock_guard lock(mutex_);
   own_ = progress;
 }
 
-void TcpLinks::tell_progress() {
+void TcpLinks::tell_progress(const std::vector<int>& awaited) {
+  const RankSet set = set_of(awaited);
   bool differ = false;
   {
     std::lock_guard lock(mutex_);
-    if (told_ == own_.sequence || identity_.ranks == 1) return;
+    if ((told_ == own_.sequence && told_awaited_ == set) || identity_.ranks == 1) return;
     told_ = own_.sequence;
+    told_awaited_ = set;
     ControlFrame frame;
     frame.magic = kFrameMagic;
     frame.word = Word::kProgress;
@@ -401,6 +416,7 @@ void TcpLinks::tell_progress() {
     frame.what = own_.signature.what;
     frame.count = own_.signature.count;
     frame.scale = own_.signature.scale;
+    frame.ranks = set;
     send_all(frame);
     for (std::size_t r = 0; r < std::size_t(identity_.ranks); ++r) compare(r);
     differ = failure_.has_value();
@@ -426,6 +442,14 @@ void TcpLinks::seen(int peer, const Progress& progress) {
   std::lock_guard lock(mutex_);
   Progress& known = peers_[std::size_t(peer)].progress;
   if (known.sequence < progress.sequence) known = progress;
+}
+
+std::optional<std::vector<int>> TcpLinks::awaits(int peer, std::uint64_t sequence) const {
+  std::lock_guard lock(mutex_);
+  const Peer& known = peers_[std::size_t(peer)];
+  if (known.progress.sequence > sequence) return std::vector<int>();
+  if (known.waits_in != sequence) return std::nullopt;
+  return ranks_of(known.awaited);
 }
 
 std::vector<int> TcpLinks::not_arrived(std::uint64_t sequence) const {

@@ -104,8 +104,12 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
 
   /// This rank works on that; kept for whoever asks.
   void working_on(const Progress& progress);
-  /// Tells all peers what this rank works on, once for each operation: it has waited for some time.
-  void tell_progress();
+  /// Tells all peers what this rank works on and for whom it waits there (nobody: for ranks of its own node): it has
+  /// waited for some time. Once for each operation, and again when it waits for others.
+  void tell_progress(const std::vector<int>& awaited = {});
+  /// For whom the peer has told that it waits in this operation (nobody, where it is in a later one); nothing: it has
+  /// not.
+  std::optional<std::vector<int>> awaits(int peer, std::uint64_t sequence) const;
   /// Ranks of which nothing says that they have come to this operation.
   std::vector<int> not_arrived(std::uint64_t sequence) const;
   /// A frame of that operation came from the peer.
@@ -123,13 +127,14 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   void leave();
 
  private:
+  using RankSet = std::array<std::uint64_t, kTcpRanksMax / 64>;
   enum class Word : std::uint8_t { kFailure = 1, kProgress = 2, kGoodbye = 3 };
   struct ControlFrame {
     std::uint32_t magic = 0;
     Word word{};
     std::uint8_t reason = 0, stale = 0, reserved = 0;
     std::uint64_t sequence = 0, what = 0, count = 0, scale = 0;
-    std::array<std::uint64_t, kTcpRanksMax / 64> missing{};
+    RankSet ranks{};  // kFailure: those that are missing; kProgress: those for whom it waits
     std::array<char, 920> text{};
   };
   static_assert(sizeof(ControlFrame) == 1024);
@@ -139,6 +144,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     std::size_t got = 0;
     bool goodbye = false, ended = false, dead = false;
     Progress progress;
+    std::uint64_t waits_in = 0;                // the newest operation in which it told that it waits, and for whom
+    RankSet awaited{};
   };
 
   struct Unproven {
@@ -166,6 +173,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   void set_failure(const Failure& failure, bool stale);
   void compare(std::size_t peer);
   ControlFrame frame_of_failure() const;
+  static RankSet set_of(const std::vector<int>& ranks);
+  std::vector<int> ranks_of(const RankSet& set) const;
   void run_actions();
 
   std::shared_ptr<void> companion_;
@@ -181,6 +190,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   std::optional<std::chrono::steady_clock::time_point> grace_until_;
   Progress own_;
   std::uint64_t told_ = 0;
+  RankSet told_awaited_{};
   std::vector<std::function<void(const Failure&)>> actions_;
   UniqueFd wake_, thread_wake_, epoll_;
   std::thread thread_;

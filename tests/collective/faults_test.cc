@@ -117,6 +117,47 @@ void freeze_in_the_middle(Backend backend, int count, int rounds) {
 TEST_P(FaultsTest, FrozenInTheMiddleOfALargeOperation) { freeze_in_the_middle(backend(), 4, 4); }
 TEST_P(FaultsTest, FrozenInTheMiddleOfALargeOperationOfMany) { freeze_in_the_middle(backend(), 10, 3); }
 
+// A rank stops when one of the others has what it needs of it and the other one has not: whoever waits for that other
+// one does not name it, but the rank that both wait for, also where it has all of that one's data itself. (TCM-3)
+TEST(TcpFaults, TCM3_WhoWaitsForTheFrozenRankIsNotNamed) {
+  constexpr std::size_t kCount = 30'000, kShare = kCount / 3;
+  for (std::size_t sent : {1u, 2u}) {  // to rank 0: what that one reduces of it; also its own share, reduced
+    Founding founding({.ranks = 3, .backend = Backend::kTcp});
+    std::vector<std::unique_ptr<Communicator>> ranks;
+    for (int r = 0; r < 3; ++r) ranks.push_back(founding.communicator(r));
+    std::vector<float> data(kCount, 1), data_of_2(kCount, 1);
+    const auto operation = [](std::vector<float>& of) {
+      return detail::Operation{.kind = detail::Kind::kAllReduce,
+                               .type = detail::DType::kF32,
+                               .in = of.data(),
+                               .in_count = kCount,
+                               .out = of.data(),
+                               .out_count = kCount};
+    };
+    const detail::Operation here = operation(data), of_2 = operation(data_of_2);
+    auto& frozen = dynamic_cast<TcpCommunicator&>(*ranks[1]);
+    const std::vector<float> ones(kCount, 1);
+    Schedule begun;
+    for (std::size_t i = 0; i < sent; ++i)
+      begun.steps.push_back(
+          {.kind = Step::Kind::kSend, .peer = 0, .range = {Memory::kInput, i * kShare, (i + 1) * kShare}});
+    Patience at_once(std::chrono::seconds(10), nullptr), shorter(milliseconds(500), nullptr),
+        longer(std::chrono::seconds(60), nullptr);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(ones.data());
+    ASSERT_TRUE(frozen.run_moves({frozen.next_number(), signature_of(here)}, begun,
+                                 {.input = bytes, .element = sizeof(float)}, at_once));
+    std::thread other([&] { EXPECT_FALSE(ranks[2]->run(of_2, longer)); });
+    EXPECT_FALSE(ranks[0]->run(here, shorter));
+    other.join();
+    for (std::size_t r : {0u, 2u}) {
+      const auto failure = ranks[r]->failure();
+      ASSERT_TRUE(failure);
+      EXPECT_EQ(failure->reason, Reason::kTimeout);
+      EXPECT_EQ(failure->missing_ranks, std::vector<int>{1}) << "rank " << r << ", " << sent << " shares sent";
+    }
+  }
+}
+
 // Every operation, when one rank stays away: the others hear who, and the late one hears that it is over.
 TEST_P(FaultsTest, ARankThatNeverEntersIsNamedInEveryOperation) {
   static constexpr std::size_t kN = 300;
