@@ -58,6 +58,22 @@ TEST(LostNode, NothingThatMayHaveRunRunsAgainWithoutRetries) {
   EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
 }
 
+/// A task that is a generator, sent to kWorker; its reader takes one item ahead.
+detail::StreamPtr submit_stream(Bench& bench) {
+  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
+  detail::OutgoingCall outgoing;
+  outgoing.function = &function;
+  outgoing.returns = 0;
+  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
+  detail::StreamPtr reader(stream);
+  {
+    CoreLock lock(bench.core);
+    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
+  }
+  bench.grant(kWorker);
+  return reader;
+}
+
 /// An item of a stream, as its producer sends it.
 void give_item(Bench& bench, const SentFrame& call, std::uint64_t index) {
   std::vector<std::byte> memory;
@@ -76,17 +92,8 @@ void give_item(Bench& bench, const SentFrame& call, std::uint64_t index) {
 /// calls that run), and with a window of one item it waited for ever, and so did the reader.
 TEST(StreamRetry, ST3_AnAttemptThatBringsAnItemAgainIsToldHowFarTheReaderIs) {
   Bench bench;
-  detail::OutgoingCall outgoing;
-  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
-  outgoing.function = &function;
-  outgoing.returns = 0;
-  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
-  const detail::StreamPtr reader(stream);
-  {
-    CoreLock lock(bench.core);
-    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
-  }
-  bench.grant(kWorker);
+  const detail::StreamPtr reader = submit_stream(bench);
+  auto* const stream = static_cast<StreamState*>(reader.get());
   give_item(bench, bench.take_kind(wire::FrameKind::kCall).at(0), 0);
   wire::ProcessDied died;
   died.process = kWorker;
@@ -138,17 +145,8 @@ TEST(BadFrame, RFM1_AReplyThatIsCutOffFailsWhatItDidNotBring) {
 
 TEST(BadFrame, RFM1_AnItemThatIsCutOffEndsItsStream) {
   Bench bench;
-  detail::OutgoingCall outgoing;
-  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
-  outgoing.function = &function;
-  outgoing.returns = 0;
-  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
-  const detail::StreamPtr reader(stream);
-  {
-    CoreLock lock(bench.core);
-    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
-  }
-  bench.grant(kWorker);
+  const detail::StreamPtr reader = submit_stream(bench);
+  auto* const stream = static_cast<StreamState*>(reader.get());
   const SentFrame call = bench.take_kind(wire::FrameKind::kCall).at(0);
   give_item(bench, call, 0);
   give_cut_off_reply(bench, call, 1, wire::FrameKind::kStreamItem);
@@ -165,17 +163,8 @@ TEST(BadFrame, RFM1_AnItemThatIsCutOffEndsItsStream) {
 
 TEST(BadFrame, RFM1_AnItemOfAnEarlierAttemptEndsNothing) {
   Bench bench;
-  detail::OutgoingCall outgoing;
-  static detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = model]"};
-  outgoing.function = &function;
-  outgoing.returns = 0;
-  auto* stream = new StreamState(bench.core, bench.core.caller(), 1);
-  const detail::StreamPtr reader(stream);
-  {
-    CoreLock lock(bench.core);
-    bench.core.tasks().submit(std::move(outgoing), nullptr, nullptr, stream);
-  }
-  bench.grant(kWorker);
+  const detail::StreamPtr reader = submit_stream(bench);
+  auto* const stream = static_cast<StreamState*>(reader.get());
   SentFrame call = bench.take_kind(wire::FrameKind::kCall).at(0);
   call.header.destination = {1, 99};  // from another process than it was sent to
   give_cut_off_reply(bench, call, 1, wire::FrameKind::kStreamItem);

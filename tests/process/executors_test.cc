@@ -578,6 +578,20 @@ TEST(TaskGrants, ACutFrameIsAnsweredWithAnError) {
   EXPECT_EQ(reply_of(replies[0]).status, ReplyStatus::kError);
 }
 
+/// Its header says whose it is, so that its caller does not wait for ever.
+TEST(BadFrame, RFM1_ACallWhoseHeadIsCutOffIsAnswered) {
+  Bench bench(wire::Role::kWorker);
+  bench.attached_peers.insert(kOther);
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kCall);
+  header.arg0 = 77;
+  bench.deliver(kOther, header, std::vector<std::byte>(sizeof(CallHead) - 1));
+  const auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 1u);
+  EXPECT_EQ(reply_of(replies[0]).call_id, 77u);
+  EXPECT_EQ(reply_of(replies[0]).status, ReplyStatus::kError);
+}
+
 // --------------------------------------------------------------------------------------------------------- checkpoints
 
 int checkpoints_taken = 0;
