@@ -59,8 +59,8 @@ void write_shard(datagen::FormatOptions& options, const datagen_test::KnownTable
   writer->finish();
 }
 
-/// Whether a missing library is a failure. Arrow and HDF5 come compiled without ThreadSanitizer, which would see races in
-/// them: its builds have no plug-ins, whatever is installed.
+/// Whether a missing library is a failure. Arrow and HDF5 come compiled without ThreadSanitizer, which would see
+/// races in them: its builds have no plug-ins, whatever is installed.
 bool required() {
 #if defined(__SANITIZE_THREAD__)
   return false;
