@@ -84,6 +84,7 @@ struct SimRun {
   std::optional<worker::StreamWindow> window;    // of a generator
   std::vector<troupe::detail::ObjectPtr> waits;  // its gets
   std::vector<troupe::detail::ObjectPtr> refs;   // what its function holds, and may return
+  std::vector<troupe::detail::HandlePtr> given;  // handles among its arguments, until its function has begun
 };
 
 struct Get {
@@ -243,9 +244,10 @@ class CoreWorld {
   void on_retire_answer(SimNode& node, ProcessId worker, bool refused);
   void actor_admitted(SimNode& node, std::pair<ActorId, std::int32_t> key, std::vector<int> gpu_ids);
   void construct_in(SimNode& node, SimProcess& process, std::pair<ActorId, std::int32_t> key);
-  void peek_actor_exit(SimNode& node, const Frame& frame);
+  void peek(SimNode& node, const Frame& frame);
   void kill(SimProcess& process, const std::string& reason, DeathCause cause = DeathCause::kCrashed,
             bool in_order = false);
+  void may_die_soon(ProcessId host, double chance);
   void finish_death(SimNode& node, SimProcess& process);
   void on_remote_death(SimNode& node, const wire::ProcessDied& died);
   void kill_node(SimNode& node);
@@ -270,9 +272,12 @@ class CoreWorld {
   void plan_activity();
   void fault();
   void act(SimProcess& process, SimRun* run);
-  void submit_task(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
+  void submit_task(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs,
+                   const troupe::detail::HandlePtr& given = {});
   void call_actor(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
-  void create_actor(SimProcess& process);
+  void submit_calls(SimProcess& process, const troupe::detail::HandlePtr& handle,
+                    std::vector<troupe::detail::ObjectPtr>& refs, const troupe::detail::HandlePtr& given = {});
+  void create_actor(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   void submit_stream(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   void put(SimProcess& process, std::vector<troupe::detail::ObjectPtr>& refs);
   troupe::detail::Value value_of(SimProcess& process, Label label, const std::vector<troupe::detail::ObjectPtr>& from,

@@ -34,6 +34,11 @@ head::StateOptions head_options(std::uint64_t seed) {
   options.seed = seed;
   return options;
 }
+
+void attach(troupe::detail::Value& value, const HandlePtr& handle) {
+  if (!value.attachments) value.attachments = std::make_unique<troupe::detail::Attachments>();
+  value.attachments->handles.push_back(handle);
+}
 }  // namespace
 
 const std::vector<std::string>& core_plants() {
@@ -134,7 +139,7 @@ void CoreWorld::act(SimProcess& process, SimRun* run) {
   if (works && dice < 3) return submit_stream(process, refs);
   if (works && dice < 28) return submit_task(process, refs);
   if (works && dice < 38) return put(process, refs);
-  if (works && dice < 46 && process.role == wire::Role::kDriver) return create_actor(process);
+  if (works && dice < 46 && process.role == wire::Role::kDriver) return create_actor(process, refs);
   if (works && dice < 60) return call_actor(process, refs);
   if (dice < 64 && !process.handles.empty()) {
     const HandlePtr gone = std::move(process.handles[below(process.handles.size())]);
@@ -200,11 +205,12 @@ void CoreWorld::put(SimProcess& process, std::vector<ObjectPtr>& refs) {
   refs.push_back(ObjectPtr::adopt(entry));
 }
 
-void CoreWorld::submit_task(SimProcess& process, std::vector<ObjectPtr>& refs) {
+void CoreWorld::submit_task(SimProcess& process, std::vector<ObjectPtr>& refs, const HandlePtr& given) {
   const Token token = ++last_token_;
   OutgoingCall call;
   call.function = &function;
   call.arguments = value_of(process, {token, 0}, refs, 0.4);
+  if (given) attach(call.arguments, given);
   while (!refs.empty() && call.dependencies.size() < 3 && random_.chance(0.25))
     call.dependencies.push_back(refs[below(refs.size())]);
   call.returns = 1 + below(2);
@@ -241,21 +247,31 @@ void CoreWorld::submit_task(SimProcess& process, std::vector<ObjectPtr>& refs) {
   }
 }
 
-void CoreWorld::create_actor(SimProcess& process) {
+void CoreWorld::create_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
   if (process.handles.size() > 8) return;
   OutgoingCall call;
   call.function = &constructor;
   const bool fails = random_.chance(0.05);
   call.arguments = value_of(process, {++last_token_, fails ? 1u : 0u}, {}, 0);
+  if (!process.handles.empty() && random_.chance(0.2))
+    attach(call.arguments, process.handles[below(process.handles.size())]);
   ActorOptions options;
+  const bool plain_light = random_.chance(0.15);  // made in its host directly (HO-5)
   const int restarts[] = {0, 0, 1, 3, kNoLimit};
-  options.max_restarts = restarts[below(5)];
-  if (random_.chance(0.3)) options.max_task_retries = 2;
-  if (random_.chance(0.2)) options.max_concurrency = 3;
-  if (random_.chance(0.15)) options.out_of_order = true;
-  if (random_.chance(0.25)) options.isolation = Isolation::kLight;
-  process.handles.push_back(process.core->caller().creation().create(std::move(call), &options, "Model"));
-  if (fails) ended_actors_.insert(to_string(worker::client_of(process.handles.back()).id()));
+  if (!plain_light) {
+    options.max_restarts = restarts[below(5)];
+    if (random_.chance(0.3)) options.max_task_retries = 2;
+    if (random_.chance(0.2)) options.max_concurrency = 3;
+    if (random_.chance(0.15)) options.out_of_order = true;
+  }
+  if (plain_light || random_.chance(0.2)) options.isolation = Isolation::kLight;
+  const HandlePtr made = process.core->caller().creation().create(std::move(call), &options, "Model");
+  if (fails) ended_actors_.insert(to_string(worker::client_of(made).id()));
+  // Who works with it is not always who made it: its calls may overtake the construction.
+  if (random_.chance(0.2)) submit_task(process, refs, made);
+  else if (!process.handles.empty() && random_.chance(0.4))
+    submit_calls(process, process.handles[below(process.handles.size())], refs, made);
+  if (random_.chance(0.9)) process.handles.push_back(made);
 }
 
 void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
@@ -275,12 +291,18 @@ void CoreWorld::call_actor(SimProcess& process, std::vector<ObjectPtr>& refs) {
     }
     return;
   }
+  submit_calls(process, handle, refs);
+}
+
+void CoreWorld::submit_calls(SimProcess& process, const HandlePtr& handle, std::vector<ObjectPtr>& refs,
+                             const HandlePtr& given) {
   for (std::uint32_t n = 1 + below(3); n > 0; --n) {
     const Token token = ++last_token_;
     const bool cast = random_.chance(0.2);
     OutgoingCall call;
     call.function = &method;
     call.arguments = value_of(process, {token, 0}, refs, 0.3);
+    if (given) attach(call.arguments, given);
     if (!refs.empty() && random_.chance(0.2)) call.dependencies.push_back(refs[below(refs.size())]);
     CallOptions options;
     if (random_.chance(0.3)) options.max_retries = int(below(3));
@@ -318,7 +340,7 @@ void CoreWorld::submit_stream(SimProcess& process, std::vector<ObjectPtr>& refs)
   truth.submitter = process.id;
   truth.items = below(random_.chance(0.3) ? 60 : 8);
   const bool of_actor = !process.handles.empty() && random_.chance(0.4);
-  truth.buffer = of_actor ? 64 : 1 + below(6);
+  truth.buffer = of_actor && random_.chance(0.5) ? 64 : 1 + below(6);
   OutgoingCall call;
   call.returns = 0;
   call.function = of_actor ? &method : &function;

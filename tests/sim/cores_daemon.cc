@@ -462,7 +462,10 @@ void CoreWorld::construct_in(SimNode& node, SimProcess& process, std::pair<Actor
                               std::move(start.mapped().gpu_ids)});
 }
 
-void CoreWorld::peek_actor_exit(SimNode& node, const Frame& frame) {
+/// What the daemon sees of a notice that it passes on to the head.
+void CoreWorld::peek(SimNode& node, const Frame& frame) {
+  // The actor is there, and what it was given is not counted there yet (KP-4).
+  if (frame.header.arg0 == std::uint64_t(wire::Method::kActorStarted)) may_die_soon(frame.header.source, 0.04);
   if (frame.header.arg0 != std::uint64_t(wire::Method::kActorExited)) return;
   with<wire::ActorExited>(frame.payload, [&](auto exited) {
     const std::pair key{exited.actor, exited.restarts};

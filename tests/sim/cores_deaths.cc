@@ -28,6 +28,14 @@ void CoreWorld::kill(SimProcess& process, const std::string& reason, DeathCause 
                });
 }
 
+/// Just after something that others have yet to hear of.
+void CoreWorld::may_die_soon(ProcessId host, double chance) {
+  if (!busy_ || !faults_ || !random_.chance(chance)) return;
+  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 1e6)), [this, host] {
+    if (SimProcess* process = find(host)) kill(*process, "killed by SIGSEGV (11)");
+  });
+}
+
 void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
   const ProcessId id = process.id, daemon = daemon_of(node.number);
   if (process.actor && node.starts.erase(*process.actor) > 0) {

@@ -89,7 +89,7 @@ void CoreWorld::post(ProcessId source, const net::FrameHeader& header, ByteView 
   Frame frame{header, {payload.begin(), payload.end()}, channel.last, by_daemon};
   frame.header.payload_size = std::uint32_t(payload.size());
   if (to == kHead && source.node != 0 && header.kind == std::uint8_t(wire::FrameKind::kNotice))
-    peek_actor_exit(*node_at(source.node), frame);
+    peek(*node_at(source.node), frame);
   channel.frames.push_back(std::move(frame));
   queue_.at(channel.last, [this, source, to] {
     Channel& channel = channels_[{source, to}];

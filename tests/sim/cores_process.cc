@@ -37,7 +37,8 @@ void SimProcess::kill_process() { world.kill(*this, "killed by itself (9)", Deat
 void CoreWorld::plan_step(SimProcess& process) {
   if (!process.alive || std::exchange(process.step_planned, true)) return;
   const SimNode* node = node_at(process.id.node);
-  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 20e3 * node->slowness)), [this, id = process.id] {
+  const double pause = random_.chance(0.01) ? 20e6 : 20e3;  // now and then others run first
+  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * pause * node->slowness)), [this, id = process.id] {
     SimProcess* process = find(id);
     if (!process || !process->core) return;
     process->step_planned = false;
@@ -101,8 +102,10 @@ void CoreWorld::begin(SimProcess& process, const worker::IncomingPtr& call, work
   auto collect = [&](const troupe::detail::Value& value) {
     if (!value.attachments) return;
     for (const auto& object : value.attachments->objects) run.refs.push_back(object);
-    for (const auto& handle : value.attachments->handles)
+    for (const auto& handle : value.attachments->handles) {
       if (random_.chance(0.3)) process.handles.push_back(handle);
+      run.given.push_back(handle);
+    }
   };
   collect(call->arguments);
   for (const auto& dependency : call->dependencies) collect(dependency);
@@ -137,6 +140,12 @@ void CoreWorld::advance(SimProcess& process, SimRun& run) {
   if (interrupt && (run.window || random_.chance(0.8))) return end(process, run, interrupt);
   if (interrupt) run.endless = false;
   if (run.endless && busy_) return;
+  for (const auto& handle : std::exchange(run.given, {})) {  // functions call whom they are given
+    if (!busy_ || !random_.chance(0.5)) continue;
+    worker::set_current_context(&run.context);
+    submit_calls(process, handle, run.refs);
+    worker::set_current_context(nullptr);
+  }
   if (!run.waits.empty()) {
     for (const ObjectPtr& object : run.waits) {
       if (object->state() != troupe::detail::ObjectBase::kReady) continue;
@@ -211,6 +220,7 @@ void CoreWorld::make_items(SimProcess& process, SimRun& run) {
     worker::CoreLock lock(*process.core);
     process.core->host().replies().stream_item(*run.call, made, item);
     run.window->made(sizeof(Label));
+    may_die_soon(process.id, 0.01);  // another attempt begins while its reader has some of it (ST-3)
   }
   plan_advance(process, run, Duration(static_cast<Duration::rep>(random_.unit() * 300e3)));
 }

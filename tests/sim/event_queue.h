@@ -17,6 +17,8 @@ class EventQueue {
   void at(Time when, Work work) { events_.emplace(std::pair(when < now_ ? now_ : when, next_++), std::move(work)); }
   void after(Duration delay, Work work) { at(now_ + delay, std::move(work)); }
   Time now() const { return now_; }
+  /// Something goes round without any time passing.
+  bool is_stuck() const { return at_once_ > kAtOnceMax; }
   /// Runs the next event; false when there is none before `end`.
   bool step(Time end) {
     if (events_.empty() || events_.begin()->first.first > end) {
@@ -24,14 +26,16 @@ class EventQueue {
       return false;
     }
     auto event = events_.extract(events_.begin());
+    at_once_ = event.key().first == now_ ? at_once_ + 1 : 0;
     now_ = event.key().first;
     event.mapped()();
     return true;
   }
 
  private:
+  static constexpr std::uint64_t kAtOnceMax = 1'000'000;
   std::map<std::pair<Time, std::uint64_t>, Work> events_;
-  std::uint64_t next_ = 0;
+  std::uint64_t next_ = 0, at_once_ = 0;  // the latter: events so far that are due at now_
   Time now_{};
 };
 

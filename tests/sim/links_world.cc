@@ -50,7 +50,10 @@ std::string LinksWorld::run() {
     busy_ = false;
     say("---- from here on nothing new happens");
   });
-  while (broken_.empty() && queue_.step(kBusy + kRest)) ++steps_;
+  while (broken_.empty() && queue_.step(kBusy + kRest)) {
+    ++steps_;
+    if (queue_.is_stuck()) broken("LWI-5: one thing follows another without an end, and no time passes");
+  }
   if (broken_.empty()) check_rest();
   return broken_;
 }

@@ -9,8 +9,9 @@
 // A failing seed is printed with the end of its trace; `--world W --seed S --seeds 1 --verbose` replays it. --plant
 // puts a bug into the environment of head or cores, --expect-failure then turns the exit code round: the checks must
 // have found it. --first ends at the first failure. --full-rings: rings of the cores are
-// full now and then. Bugs in product code itself: mutations/run.
+// full now and then. How far it is is said every half minute. Bugs in product code itself: mutations/run.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +33,8 @@ int usage() {
   std::fprintf(stderr, "\n");
   return 2;
 }
+
+constexpr std::chrono::seconds kTellEvery{30};
 
 struct Totals { std::uint64_t seeds = 0, steps = 0, failures = 0; };
 
@@ -83,8 +86,15 @@ int main(int argc, char** argv) {
 
   if (!options.verbose) troupe::set_log_level(troupe::LogLevel::kOff);  // errors are what is simulated
   Totals head, cores, store, links;
+  const auto failures = [&] { return head.failures + cores.failures + store.failures + links.failures; };
+  auto told = std::chrono::steady_clock::now();
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
-    if (first_failure && head.failures + cores.failures + store.failures + links.failures != 0) break;
+    if (const auto now = std::chrono::steady_clock::now(); now - told > kTellEvery) {
+      std::fprintf(stderr, "sim: %llu of %llu seeds, %llu failures\n", static_cast<unsigned long long>(seed - first),
+                   static_cast<unsigned long long>(seeds), static_cast<unsigned long long>(failures()));
+      told = now;
+    }
+    if (first_failure && failures() != 0) break;
     options.seed = seed;
     if (which.empty() || which == "head") run_seed<troupe::sim::World>("head", options, expect_failure, head);
     if (which.empty() || which == "cores") run_seed<troupe::sim::CoreWorld>("cores", options, expect_failure, cores);
@@ -97,5 +107,5 @@ int main(int argc, char** argv) {
       std::printf("world %s: %llu seeds, %llu steps, %llu failures\n", name,
                   static_cast<unsigned long long>(totals.seeds), static_cast<unsigned long long>(totals.steps),
                   static_cast<unsigned long long>(totals.failures));
-  return (head.failures + cores.failures + store.failures + links.failures != 0) != expect_failure ? 1 : 0;
+  return (failures() != 0) != expect_failure ? 1 : 0;
 }

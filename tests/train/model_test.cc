@@ -64,12 +64,18 @@ Subject mlp() {
   return s;
 }
 
-class EveryModel : public testing::TestWithParam<Subject (*)()> {
- protected:
-  Subject subject = GetParam()();
+struct Maker {
+  const char* name;
+  Subject (*make)();
 };
-INSTANTIATE_TEST_SUITE_P(Train, EveryModel, testing::Values(&gpt, &mlp),
-                         [](const auto& info) { return info.index == 0 ? "Gpt" : "Mlp"; });
+void PrintTo(const Maker& maker, std::ostream* out) { *out << maker.name; }
+
+class EveryModel : public testing::TestWithParam<Maker> {
+ protected:
+  Subject subject = GetParam().make();
+};
+INSTANTIATE_TEST_SUITE_P(Train, EveryModel, testing::Values(Maker{"Gpt", &gpt}, Maker{"Mlp", &mlp}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(EveryModel, AddsItsGradientsSoThatMicroBatchesAccumulate) {  // MD-1, MD-2
   const auto whole = subject.gradients(subject.batch(0, 40), 40);
