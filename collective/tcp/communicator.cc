@@ -212,7 +212,7 @@ std::vector<int> TcpCommunicator::awaited() const {
     for (const Window& w : reading_)
       if (streams_.sent(w.peer) < w.number) peers.push_back(w.peer);
   std::ranges::sort(peers);
-  peers.erase(std::ranges::unique(peers).begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 

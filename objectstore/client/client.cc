@@ -55,7 +55,7 @@ void StoreClient::mark_shared(const Pin& pin) noexcept {
 }
 void StoreClient::flush() noexcept { core_->flush(); }
 void StoreClient::trim() noexcept { core_->trim(); }
-void StoreClient::add_lease(Lease lease) { core_->add_lease(std::move(lease)); }
+void StoreClient::add_lease(Lease lease) { (void)core_->add_lease(std::move(lease)); }
 bool StoreClient::contains(const void* ptr) const noexcept { return core_->contains(ptr); }
 const std::byte* StoreClient::arena() const noexcept { return core_->arena(); }
 const StoreLayout& StoreClient::layout() const noexcept { return core_->layout(); }

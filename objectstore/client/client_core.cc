@@ -210,17 +210,25 @@ Status ClientCore::take_lease(const LeaseRequest& request) {
   if ((request.bytes > 0 && lease->chunk == 0) || (request.slots > 0 && lease->slots.empty())) {
     return ObjectStoreFullError("the daemon gave an empty lease");
   }
-  add_lease(std::move(*lease));
-  return {};
+  return add_lease(std::move(*lease));
 }
 
-void ClientCore::add_lease(Lease lease) {
+/// CC-4
+Status ClientCore::add_lease(Lease lease) {
   leases_taken_.fetch_add(1, std::memory_order_relaxed);
-  // A chunk that cannot be mapped is of no use; its memory comes back with this process.
-  if (lease.chunk != 0 && !writable_->ensure(lease.range).ok()) lease.chunk = 0;
+  const ReturnedChunk chunk{lease.chunk, 0};
+  Status mapped;
+  if (chunk.chunk != 0) mapped = writable_->ensure(lease.range);
+  if (!mapped.ok()) lease.chunk = 0;
   std::erase_if(lease.slots, [&](std::uint32_t slot) { return slot >= layout_.slots; });
-  std::lock_guard lock(mutex_);
-  leases_.add(std::move(lease));
+  StoreDaemon* daemon = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    leases_.add(std::move(lease));
+    if (!mapped.ok()) daemon = begin_call_locked();
+  }
+  if (daemon) post([&] { daemon->give_back({&chunk, 1}, {}); });
+  return mapped;
 }
 
 Result<WritableBuffer> ClientCore::allocate_large(std::uint64_t size) {

@@ -14,6 +14,8 @@
 //   CC-2  No daemon call is made under mutex_, none begins after close(), and close() returns after the last one ended.
 //   CC-3  A forked child touches neither index nor pin table of its parent and calls no daemon: it has private zeros in
 //         their place and is closed. What it writes into buffers is its own.
+//   CC-4  A chunk that cannot be mapped here goes back at once, and whoever asked for it hears why: else one small
+//         buffer would lease chunk after chunk until the store is full.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -48,7 +50,7 @@ class ClientCore final : private ForkAware {
   void mark_shared(BufferId id) noexcept;
   void flush() noexcept;
   void trim() noexcept;
-  void add_lease(Lease lease);
+  Status add_lease(Lease lease);
   bool contains(const void* ptr) const noexcept;
   const std::byte* arena() const noexcept { return readable_.data(); }
   const StoreLayout& layout() const noexcept { return layout_; }

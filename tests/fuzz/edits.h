@@ -50,7 +50,7 @@ inline void edit(std::vector<std::byte>& bytes, Input& input) {
   const std::uint8_t what = input.byte();
   const std::size_t place = bytes.empty() ? 0 : place_in(bytes.size(), input.number(4));
   const auto put = [&](std::uint64_t value, std::size_t width) {
-    std::memcpy(bytes.data() + place, &value, std::min(width, bytes.size() - place));
+    if (!bytes.empty()) std::memcpy(bytes.data() + place, &value, std::min(width, bytes.size() - place));
   };
   const std::uint8_t value = input.byte();
   switch (what % 8) {

@@ -416,5 +416,33 @@ TEST(StoreClient, ALayoutThatDoesNotFitItsDescriptorsIsRefused) {
   EXPECT_EQ(client.error().code(), ErrorCode::kInvalidArgument);
 }
 
+/// A daemon whose chunks cannot be mapped by the client; after some it has had enough.
+struct UnmappableDaemon final : DirectDaemon {
+  using DirectDaemon::DirectDaemon;
+  Result<Lease> lease(const LeaseRequest& request) override {
+    if (++asked > 3) return make_error<ObjectStoreFullError>("all is leased");
+    Result<Lease> lease = DirectDaemon::lease(request);
+    if (lease.ok()) lease->range.offset += std::uint64_t{1} << 40;
+    return lease;
+  }
+  int asked = 0;
+};
+
+TEST(StoreClient, CC4_AChunkThatCannotBeMappedGoesBackAndItsUserHearsWhy) {
+  Hub hub(small_store());
+  auto handles = hub.with([&](StoreServer& s) { return s.add_client(process(1)); });
+  ASSERT_TRUE(handles.ok());
+  UnmappableDaemon daemon(hub, process(1));
+  auto client = StoreClient::create(std::move(*handles), daemon);
+  ASSERT_TRUE(client.ok());
+  daemon.client = client->get();
+  auto buffer = (*client)->allocate(100);
+  ASSERT_FALSE(buffer.ok());
+  EXPECT_EQ(buffer.error().code(), ErrorCode::kInvalidArgument) << buffer.error().message();
+  EXPECT_EQ(daemon.asked, 1);
+  EXPECT_EQ(hub.usage().leased, 0u);
+  EXPECT_EQ(hub.audit(), "");
+}
+
 }  // namespace
 }  // namespace troupe::store::test

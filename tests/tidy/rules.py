@@ -140,6 +140,8 @@ BANS = [
             "core/node/launcher/launcher": "hands its environment to the workers that it forks",
             "apps/": "programs read their own settings; each once, at the start",
         }),
+    Ban("subranges of std::ranges", r"\bstd::ranges::(?:unique|rotate|remove|remove_if|partition|search)\b|\bstd::views::",
+        "the form with iterators: clang 14, which builds the fuzzers, cannot compile libstdc++'s subrange"),
     Ban("atomic wait", r"\bstd::atomic_(?:wait|notify)\w*|(?:\.|->)wait\s*\([^;]*memory_order",
         "net::Doorbell or a raw futex without FUTEX_PRIVATE_FLAG: std::atomic::wait does not wake another process"),
     Ban("fork", r"(?<![\w.>:])(?:::)?v?fork\s*\(\s*\)(?!\s*const)|\bposix_spawn\w*\s*\("
