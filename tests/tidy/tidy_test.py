@@ -91,6 +91,7 @@ class TidyTest(unittest.TestCase):
             "boost fiber": "boost::this_fiber::yield();",
             "boost fiber pools": "work_stealing x;",
             "getenv": 'std::getenv("A");',
+            "subranges of std::ranges": "v.erase(std::ranges::unique(v).begin(), v.end());",
             "atomic wait": "a.wait(0, std::memory_order_acquire);",
             "fork": "int p = fork();",
             "stdout in a library": 'printf("x");',
