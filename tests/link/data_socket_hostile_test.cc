@@ -1,4 +1,4 @@
-// NDS-2 to NDS-5 of net/data/data_socket.h against peers that corrupt, hang up, stop in the middle or send nonsense.
+// NDS-2 to NDS-6 of net/data/data_socket.h against peers that corrupt, hang up, stop in the middle or send nonsense.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -317,6 +317,27 @@ TEST(DataSocketHostile, APeerThatStopsIsGivenUpAfterAStallLongBeforeTheDeadline)
     EXPECT_EQ(code_of(ended.get_future().get()), ErrorCode::kDeadlineExceeded);
   }
   shut.unlock();
+  pair.client->stop();
+}
+
+TEST(DataSocketHostile, NDS6_AConnectionInUseIsNotClosedHoweverLongNothingCame) {
+  std::mutex gate;
+  std::unique_lock shut(gate);
+  Proxy proxy([&](std::size_t position, char*, std::size_t) {
+    if (position > kMiB) std::lock_guard wait(gate);
+    return true;
+  });
+  Pair pair(proxy.server(), {.token = token_of('a'), .io_threads = 1, .idle_max = std::chrono::milliseconds(50)});
+  pair.store.put(1, pattern(100));
+  pair.store.put(2, pattern(4 * kMiB));
+  proxy.start(pair.server->port());
+  std::vector<std::byte> first(100), second(4 * kMiB);
+  EXPECT_TRUE(start(*pair.client, address_of(proxy.port), 1, first).get().ok());
+  auto pending = start(*pair.client, address_of(proxy.port), 2, second);
+  EXPECT_EQ(pending.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  shut.unlock();
+  EXPECT_TRUE(pending.get().ok());
+  EXPECT_TRUE(second == pattern(4 * kMiB));
   pair.client->stop();
 }
 

@@ -1,4 +1,4 @@
-// NDS-1 to NDS-3 of net/data/data_socket.h between peers that keep to the protocol; those that do not:
+// NDS-1 to NDS-3 and NDS-6 of net/data/data_socket.h between peers that keep to the protocol; those that do not:
 //       data_socket_hostile_test.cc.
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <future>
+#include <thread>
 
 #include "core/net/data/data_socket.h"
 #include "core/net/data/checksum.h"
@@ -39,6 +40,25 @@ TEST(DataSocket, ConnectionsAreKeptAndUsedAgain) {
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(start(*pair.client, pair.address(), 1, into).get().ok());
   EXPECT_EQ(pair.client->stats().connections_made, 1u);
   EXPECT_EQ(pair.server->stats().requests, 100u);
+}
+
+// 64 peers that keep the connections of their last busy moment would hold all places of a port for ever.
+TEST(DataSocket, NDS6_AConnectionThatIsNotUsedMakesRoomAtThePort) {
+  Pair pair({.token = token_of('a'), .connections_max = 1},
+            {.token = token_of('a'), .io_threads = 1, .idle_max = std::chrono::milliseconds(50)});
+  pair.store.put(1, pattern(1000));
+  std::vector<std::byte> into(1000);
+  ASSERT_TRUE(start(*pair.client, pair.address(), 1, into).get().ok());
+  const auto deadline = SteadyClock::now() + kPatience;
+  while (pair.server->stats().connections != 0 && SteadyClock::now() < deadline) std::this_thread::yield();
+  ASSERT_EQ(pair.server->stats().connections, 0u);
+  const auto other =
+      *DataClient::open({.token = token_of('a'), .io_threads = 1, .idle_max = std::chrono::hours(1)});
+  EXPECT_TRUE(start(*other, pair.address(), 1, into).get().ok()) << "the next client finds the place free";
+  EXPECT_EQ(code_of(start(*pair.client, pair.address(), 1, into).get()), ErrorCode::kNodeDied) << "there is one place";
+  other->stop();
+  while (pair.server->stats().connections != 0 && SteadyClock::now() < deadline) std::this_thread::yield();
+  EXPECT_TRUE(start(*pair.client, pair.address(), 1, into).get().ok()) << "it connects anew";
 }
 
 TEST(DataSocket, ManyFetchesAtOnceShareFewConnections) {

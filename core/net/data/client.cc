@@ -110,6 +110,7 @@ class Lane {
       broken(address, connection, why);
     };
     hooks.progress = &pool.progress;
+    hooks.idle_max = options_.idle_max;
     auto connection = std::make_unique<ClientConnection>(*loop_, self_, counters_, std::move(hooks));
     if (auto error = connection->begin(pool.waiting.front()->state->address, address)) {
       fail_waiting(pool, error);

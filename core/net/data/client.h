@@ -63,13 +63,14 @@ struct Part {
 //                                                     ^      DataReply with error |                |
 //                                                     +---------------------------+----------------+ all bytes are
 //                                                     there
-//   Anything wrong, a hang-up or a deadline: on_broken; the connection is destroyed.
+//   Anything wrong, a hang-up, a deadline, or too long IDLE: on_broken; the connection is destroyed.
 class ClientConnection {
  public:
   struct Hooks {
-    std::function<void(ClientConnection&)> on_idle;                       ///< ready for a part
+    std::function<void(ClientConnection&)> on_idle;                       ///< ready for a part; does not destroy it
     std::function<void(ClientConnection&, const ErrorPtr&)> on_broken;    ///< to be destroyed by the callee
     std::uint64_t* progress = nullptr;                                    ///< raised when it is up and with each chunk
+    Duration idle_max{};                                                  ///< so long IDLE: on_broken (NDS-6)
   };
   ClientConnection(SocketLoop& loop, const ProofSelf& self, DataClientCounters& counters, Hooks hooks);
   ~ClientConnection();
@@ -93,6 +94,7 @@ class ClientConnection {
   enum class Progress { kAgain, kWait, kOver };
 
   void on_event();
+  void wait_for_a_part();
   void connected();
   Progress read_some();
   Progress take();
@@ -117,6 +119,7 @@ class ClientConnection {
   std::optional<ProofExchange> proof_;
   std::unique_ptr<Part> part_;
   std::uint64_t request_id_ = 0, parts_done_ = 0;
+  SocketLoop::TimerId idle_end_{};
   bool reply_begun_ = false, established_ = false;
   DataReply reply_;
   ErrorPtr broken_;

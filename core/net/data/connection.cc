@@ -19,6 +19,7 @@ ClientConnection::ClientConnection(SocketLoop& loop, const ProofSelf& self, Data
     : loop_(loop), self_(self), counters_(counters), hooks_(std::move(hooks)), head_(kHeadMax) {}
 
 ClientConnection::~ClientConnection() {
+  loop_.cancel(idle_end_);
   if (socket_) loop_.forget(socket_.get());
 }
 
@@ -32,13 +33,22 @@ ErrorPtr ClientConnection::begin(const SocketAddress& address, const std::string
   return nullptr;
 }
 
-// The one place where hooks are called: last, for they may destroy this.
+// Hooks are called here and at the end of idleness: last, for they may destroy this.
 void ClientConnection::on_event() {
   if (state_ == State::kConnecting) connected();
   Progress progress = broken_ ? Progress::kOver : Progress::kAgain;
   while (progress == Progress::kAgain) progress = read_some();
   if (progress == Progress::kOver) return hooks_.on_broken(*this, broken_);
   if (state_ == State::kIdle) hooks_.on_idle(*this);
+  if (state_ == State::kIdle) wait_for_a_part();
+}
+
+/// NDS-6
+void ClientConnection::wait_for_a_part() {
+  loop_.cancel(idle_end_);
+  idle_end_ = loop_.at(std::chrono::steady_clock::now() + hooks_.idle_max, [this] {
+    hooks_.on_broken(*this, make_error<NodeDiedError>("the data connection to " + place_ + " was closed unused"));
+  });
 }
 
 void ClientConnection::connected() {
@@ -60,6 +70,7 @@ void ClientConnection::connected() {
 }
 
 void ClientConnection::assign(std::unique_ptr<Part> part) {
+  loop_.cancel(idle_end_);
   part_ = std::move(part);
   DataRequest request;
   request.id = ++request_id_;

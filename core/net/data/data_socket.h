@@ -16,6 +16,8 @@
 //   NDS-3  done(ok) means that every byte of `into` was received and its checksum held.
 //   NDS-4  A buffer stays pinned (PinnedBytes::keep) until its last byte is with the kernel or the connection is gone.
 //   NDS-5  Whatever a peer sends or does not send, the other side neither fails, nor hangs, nor allocates by its word.
+//   NDS-6  A client closes a connection that has carried nothing for DataClientOptions::idle_max: its place at the
+//          peer's port (connections_max) is another's to take.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -89,6 +91,10 @@ struct DataClientOptions {
   int io_threads = 2;
   int connections_per_address = 4;                       ///< of one I/O thread; more requests wait for their turn
   std::size_t split_bytes = 8u << 20;                    ///< such parts go over connections of their own
+  /// NDS-6. A connection anew costs a few round trips, nothing beside this; but a port has 512 places and one peer
+  /// takes up to io_threads * connections_per_address of them, so 64 peers that keep theirs for good lock out all
+  /// others.
+  Duration idle_max = std::chrono::seconds(10);
 };
 
 using DoneFunction = std::function<void(const Status&)>;
@@ -108,7 +114,8 @@ class DataClient {
   static Result<std::unique_ptr<DataClient>> open(DataClientOptions options);
   virtual ~DataClient() = default;
   /// Errors, all by way of done: what the source said (NotFoundError); ObjectLostError when the buffer has another
-  /// size; NodeDiedError when the peer cannot be reached or hung up; UnauthenticatedError when it does not know the
+  /// size; NodeDiedError when the peer cannot be reached or hung up, which is no proof that it is dead: its port may be
+  /// full, or this process out of descriptors; UnauthenticatedError when it does not know the
   /// token; SerializationError for a wrong checksum or bytes out of place; DeadlineExceededError; CancelledError by
   /// stop().
   virtual void fetch(Fetch fetch, DoneFunction done) = 0;

@@ -4,10 +4,9 @@
 
 namespace troupe::node {
 
-bool Exports::expose(store::BufferId id, std::span<const std::byte> bytes, std::uint32_t node) {
+bool Exports::expose(store::BufferId id, store::BufferId local, std::span<const std::byte> bytes, std::uint32_t node) {
   std::lock_guard lock(state_->mutex);
-  auto [it, fresh] = state_->entries.try_emplace(id);
-  it->second.bytes = bytes;
+  auto [it, fresh] = state_->entries.try_emplace(id, Entry{local, bytes, {}, 0});
   it->second.nodes[node]++;
   return fresh;
 }
@@ -15,8 +14,8 @@ bool Exports::expose(store::BufferId id, std::span<const std::byte> bytes, std::
 void Exports::State::drop_if_idle(store::BufferId id) {
   auto it = entries.find(id);
   if (it == entries.end() || !it->second.nodes.empty() || it->second.in_use > 0) return;
+  loop.post([f = released, local = it->second.local] { f(local); });  // EX-2
   entries.erase(it);
-  loop.post([f = released, id] { f(id); });
 }
 
 void Exports::withdraw(store::BufferId id, std::uint32_t node) {

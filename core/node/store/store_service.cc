@@ -112,17 +112,13 @@ void StoreService::offer(const net::FrameHeader& request, const wire::StoreHoldR
       const ErrorCode code = own ? ErrorCode::kObjectLost : ErrorCode::kNotFound;
       return mail_.fail(request, make_record(code, "buffer " + store::to_string(id) + " is no longer there"));
     }
-    if (!exports_->expose(id, *bytes, wanted.holder.node)) server_->release(mail_.self(), *local);  // held already
-    else if (!own) exposed_copies_[id] = *local;
+    if (!exports_->expose(id, *local, *bytes, wanted.holder.node))
+      server_->release(mail_.self(), *local);  // it is exposed, and held, already
   }
   mail_.respond(request, wire::Empty{});
 }
 
-void StoreService::unexport(store::BufferId id) {
-  const auto copy = exposed_copies_.extract(id);
-  server_->release(mail_.self(), copy ? copy.mapped() : id);
-  apply();
-}
+void StoreService::unexport(store::BufferId local) { release_for(mail_.self(), local); }
 
 void StoreService::unhold(const wire::StoreHoldRequest& wanted) {
   if (wanted.holder.is_daemon()) {
@@ -155,7 +151,8 @@ void StoreService::fetch(const net::FrameHeader& request, const wire::StoreFetch
         request, make_record(ErrorCode::kObjectLost, "buffer " + store::to_string(remote) + " is no longer there"));
   }
   if (auto it = copying_.find(remote); it != copying_.end()) {
-    it->second.waiting.push_back(request);  // SV-2
+    if (it->second.waiting.empty()) it->second.readers_until = loop_.now() + kStoreWait;  // SV-6
+    it->second.waiting.push_back(request);                                                // SV-2
     return;
   }
   Result<store::StoreServer::CopyTicket> ticket =
@@ -214,6 +211,22 @@ void StoreService::fail_copy(store::BufferId remote, const Error& error) {
   for (const Brought& done : node.mapped().brought) done(Error::make(error.record()));
 }
 
+/// SV-6: the keeper has waited long enough, those who read have not. Then room is asked for again, once, as if they had
+/// been the first.
+void StoreService::no_room(store::BufferId remote, const Error& error) {
+  const auto found = copying_.find(remote);
+  if (found == copying_.end() || !found->second.room_for_keeper || found->second.waiting.empty())
+    return fail_copy(remote, error);
+  Copying& copying = found->second;
+  copying.room_for_keeper = false;
+  const std::vector<Brought> given_up = std::exchange(copying.brought, {});
+  Result<store::StoreServer::CopyTicket> ticket = server_->begin_copy(remote, copying.size, copying.readers_until);
+  if (!ticket.ok()) fail_copy(remote, ticket.error());
+  else if (ticket->state == store::StoreServer::CopyTicket::State::kStarted) start_fetch(remote, ticket->bytes);
+  else say_why_it_waits(remote);
+  for (const Brought& done : given_up) done(Error::make(error.record()));
+}
+
 void StoreService::finish_waiting(const Copying& copying, store::BufferId local) {
   for (const net::FrameHeader& request : copying.waiting) hand_out(request, local, copying.size);
   for (const Brought& done : copying.brought) done(local);
@@ -230,7 +243,7 @@ void StoreService::bring(const wire::BufferDesc& buffer, Brought done) {
     done(ticket->local);
     return apply();
   }
-  copying_[remote] = {.size = buffer.size, .brought = {std::move(done)}};
+  copying_[remote] = {.size = buffer.size, .brought = {std::move(done)}, .room_for_keeper = true};
   if (ticket->state == State::kStarted) start_fetch(remote, ticket->bytes);
   apply();
 }
@@ -308,7 +321,7 @@ void StoreService::perform(const store::RequestFailed& effect) {
 }
 
 void StoreService::perform(const store::CopyGranted& effect) { start_fetch(effect.remote, effect.bytes); }
-void StoreService::perform(const store::CopyFailed& effect) { fail_copy(effect.remote, *effect.error); }
+void StoreService::perform(const store::CopyFailed& effect) { no_room(effect.remote, *effect.error); }
 void StoreService::perform(const store::ExportedFreed& effect) { freed_exports_.push_back(desc_of(effect.id, 0)); }
 void StoreService::perform(const store::PagesWanted& effect) { pages_->want(effect.ticket, effect.range); }
 void StoreService::perform(const store::PagesUnwanted& effect) { pages_->drop(effect.ticket); }

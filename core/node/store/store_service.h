@@ -13,6 +13,8 @@
 //         of the death now, to pin it. Then they go with their last pin.
 //   SV-5  A daemon that asks for a buffer of another node gets this node's copy of it, if there is one, by the same
 //         name.
+//   SV-6  A reader waits for room until kStoreWait has passed since it asked, or since an earlier one did that waits
+//         for the same copy: also where the copy was begun for the keeper, which gives up after kKeepWait.
 #pragma once
 #include <functional>
 #include <memory>
@@ -50,7 +52,8 @@ class StoreService {
   store::StoreServer& server() { return *server_; }
   /// Holds of other daemons are offered there to the data server.
   void set_exports(class Exports* exports) { exports_ = exports; }
-  void unexport(store::BufferId id);
+  /// Nobody fetches this buffer of our store from there any more.
+  void unexport(store::BufferId local);
   void set_fetch(FetchFunction fetch) { fetch_ = std::move(fetch); }
 
   // ---- messages
@@ -89,6 +92,8 @@ class StoreService {
     std::uint64_t size = 0;
     bool has_room = false;
     std::vector<Brought> brought = {};
+    bool room_for_keeper = false;       ///< the store was asked for room with the keeper's deadline
+    Loop::TimePoint readers_until = {};  ///< then: how long the readers that joined wait for it (SV-6)
   };
   StoreService(Loop& loop, Messenger& mail, std::unique_ptr<store::StoreServer> server);
   void start_pages();
@@ -110,6 +115,7 @@ class StoreService {
   void hand_out(const net::FrameHeader& request, store::BufferId local, std::uint64_t size);
   bool end_hand_out(ProcessId client, store::BufferId local);
   void fail_copy(store::BufferId remote, const Error& error);
+  void no_room(store::BufferId remote, const Error& error);
   void finish_waiting(const Copying& copying, store::BufferId local);
   void plan_expiry();
   void plan_populate();
@@ -124,8 +130,6 @@ class StoreService {
   std::unordered_map<store::BufferId, Copying, store::BufferIdHash> copying_;
   std::unordered_multimap<store::BufferId, HandOut, store::BufferIdHash> handed_out_;  // SV-3
   std::vector<wire::BufferDesc> freed_exports_;
-  /// Copies of other nodes' buffers that are exposed, by their origin's name: which buffer of ours it is.
-  std::unordered_map<store::BufferId, store::BufferId, store::BufferIdHash> exposed_copies_;
   std::optional<Loop::TimerId> expiry_;
   store::Token next_token_ = 1;
   bool populating_ = false;

@@ -16,7 +16,13 @@ void Transfers::fetch(store::BufferId remote, std::span<std::byte> to, Done done
     if (auto found = open_.find(id); found != open_.end()) perform(id, found->second.plan.late());
   });
   auto [at, fresh] =
-      open_.emplace(id, Transfer{TransferPlan(remote.node), remote, to, deadline, timer, false, {}, std::move(done)});
+      open_.emplace(id, Transfer{.plan = TransferPlan(remote.node),
+                                 .remote = remote,
+                                 .to = to,
+                                 .deadline = deadline,
+                                 .timer = timer,
+                                 .result = {},
+                                 .done = std::move(done)});
   perform(id, at->second.plan.begin());
 }
 
@@ -33,6 +39,7 @@ void Transfers::perform(std::uint64_t id, const TransferPlan::Actions& actions) 
     Transfer& transfer = found->second;
     if (const auto* one = std::get_if<TransferPlan::Ask>(&action)) ask(id, transfer, one->node);
     else if (const auto* draws = std::get_if<TransferPlan::Draw>(&action)) draw(id, transfer, draws->node);
+    else if (const auto* rest = std::get_if<TransferPlan::Pause>(&action)) pause(id, rest->span);
     else if (const auto* release = std::get_if<TransferPlan::Release>(&action))
       mail_.notice(daemon_of(release->node), wire::Method::kStoreUnhold, hold_of(transfer));
     else if (const auto* end = std::get_if<TransferPlan::Finish>(&action)) finish(id, end->status);
@@ -60,11 +67,18 @@ void Transfers::draw(std::uint64_t id, Transfer& transfer, std::uint32_t node) {
       if (found == open_.end()) return;
       found->second.drawing = false;
       if (found->second.result) return finish(id, *found->second.result);
-      if (!status.ok())
+      if (!status.ok() && !std::exchange(found->second.complained, true))
         write_log(LogLevel::kInfo, "buffer {} could not be drawn from node {}: {}",
                   store::to_string(found->second.remote), node, status.error().message());
       perform(id, found->second.plan.drawn(status, surroundings_.others()));
     });
+  });
+}
+
+void Transfers::pause(std::uint64_t id, Duration span) {
+  loop_.after(span, [this, id] {
+    if (auto found = open_.find(id); found != open_.end())
+      perform(id, found->second.plan.resumed(surroundings_.others()));
   });
 }
 

@@ -1,5 +1,5 @@
 // Transfers: brings the bytes of remote buffers into this node's store, as TransferPlan decides: asks daemons by mail,
-// draws by data sockets, keeps the time.
+// draws by data sockets, keeps the time: also that of the plan's pauses.
 //
 // Thread rule: the loop's thread.
 //
@@ -47,12 +47,14 @@ class Transfers {
     Loop::TimePoint deadline;
     Loop::TimerId timer;
     bool drawing = false;          ///< the data client may still write to `to`
+    bool complained = false;       ///< that a draw failed; it is tried again until the deadline, whose error says more
     std::optional<Status> result;  ///< reached while drawing: told when the data client has let go (TF-1)
     Done done;
   };
   void perform(std::uint64_t id, const TransferPlan::Actions& actions);
   void ask(std::uint64_t id, const Transfer& transfer, std::uint32_t node);
   void draw(std::uint64_t id, Transfer& transfer, std::uint32_t node);
+  void pause(std::uint64_t id, Duration span);
   void finish(std::uint64_t id, const Status& status);
   wire::StoreHoldRequest hold_of(const Transfer& transfer) const;
 
