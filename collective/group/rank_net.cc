@@ -56,9 +56,13 @@ Registration::~Registration() {
 }
 
 std::shared_ptr<Registration> registration_of(const TcpLinks& links) {
+  // Whoever else holds them may let go of them just now. Then they end here, and their registration wants the mutex.
+  std::vector<std::shared_ptr<TcpLinks>> seen;
   std::lock_guard lock(present().mutex);
-  for (const auto& [where, rank] : present().ranks)
-    if (rank.first.lock().get() == &links) return rank.second.lock();
+  for (const auto& [where, rank] : present().ranks) {
+    seen.push_back(rank.first.lock());
+    if (seen.back().get() == &links) return rank.second.lock();
+  }
   return nullptr;
 }
 

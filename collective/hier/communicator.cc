@@ -185,10 +185,27 @@ bool HierCommunicator::agree_on(const Signature& what, Patience& patience) {
   return as_one([&] { return agree(patience); });
 }
 
+namespace {
+/// The failure of a group that is being split off, as this group is to tell it: in its own ranks (HCM-2).
+Failure told_above(Failure failure, const std::vector<int>& ranks_above) {
+  for (int& rank : failure.missing_ranks) rank = ranks_above.at(std::size_t(rank));
+  failure.text = fmt::format("a split whose ranks are {} here: {}", fmt::join(ranks_above, ", "), failure.text);
+  return failure;
+}
+
+Failure failure_of(const Error& error) {
+  const auto* told = dynamic_cast<const CollectiveError*>(&error);
+  if (!told) return {Reason::kBackend, error.message(), {}};
+  return {told->reason(), error.message(), told->missing_ranks()};
+}
+}  // namespace
+
 std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patience& patience) {
   if (!run({.kind = Kind::kSplit}, patience)) return nullptr;
-  auto child = across_->split(color, key, patience);
+  std::unique_ptr<TcpCommunicator> child(
+      static_cast<TcpCommunicator*>(across_->split(color, key, patience).release()));
   if (!child) return nullptr;
+  const std::vector<int> ranks_above = child->ranks_above();
   const std::int32_t own = map_.node();
   std::vector<std::int32_t> nodes(static_cast<std::size_t>(child->size()));
   const detail::Operation table{.kind = Kind::kAllGather,
@@ -198,14 +215,13 @@ std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patien
                                 .out = nodes.data(),
                                 .out_count = nodes.size()};
   if (!child->run(table, patience)) {
-    across_->fail(*child->failure());
+    across_->fail(told_above(*child->failure(), ranks_above));
     return nullptr;
   }
   // A failure of this group fails the sockets of the child, which fail its memory.
-  auto made =
-      over(nodes, std::unique_ptr<TcpCommunicator>(static_cast<TcpCommunicator*>(child.release())), patience, options_);
+  auto made = over(nodes, std::move(child), patience, options_);
   if (made.ok()) return *std::move(made);
-  across_->fail({Reason::kBackend, made.error().message(), {}});
+  across_->fail(told_above(failure_of(made.error()), ranks_above));
   return nullptr;
 }
 

@@ -76,14 +76,16 @@ class ShmCommunicator::Wait {
   Clock::time_point start_{};
 };
 
-ShmCommunicator::ShmCommunicator(std::shared_ptr<ShmSegment> segment, int rank, std::shared_ptr<ShmSegment> parent)
+ShmCommunicator::ShmCommunicator(std::shared_ptr<ShmSegment> segment, int rank, Segments above)
     : segment_(std::move(segment)),
-      parent_(std::move(parent)),
+      above_(std::move(above)),
       rank_(rank),
       ranks_(segment_->ranks()),
       inputs_(std::size_t(ranks_)),
-      messages_(*segment_, rank),
-      watched_(std::size_t(ranks_) + (parent_ ? std::size_t(parent_->ranks()) : 0)) {
+      messages_(*segment_, rank) {
+  for (int r = 0; r < ranks_; ++r) watched_.push_back({segment_.get(), r});
+  for (const auto& group : above_)
+    for (int r = 0; r < group->ranks(); ++r) watched_.push_back({group.get(), r});
   segment_->enter(rank);
 }
 
@@ -130,7 +132,7 @@ bool ShmCommunicator::meet(std::uint64_t sequence, Patience& patience) {
   return true;
 }
 
-/// Sleeps until something changes; looks after what a spinning rank does not: deaths, cancels, the parent's end.
+/// Sleeps until something changes; looks after what a spinning rank does not: deaths, cancels, the end of groups above.
 template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready ready) {
   try {
     patience.check();
@@ -140,10 +142,12 @@ template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready rea
     throw;
   }
   watch_members();
-  if (parent_ && parent_->has_failed()) {
-    Failure why = parent_->failure();
-    segment_->fail({why.reason, fmt::format("the group that this one was split from has failed: {}", why.text), {}});
-  }
+  for (const auto& group : above_)  // SHC-4
+    if (group->has_failed()) {
+      const Failure why = group->failure();
+      segment_->fail({why.reason, fmt::format("the group that this one was split from has failed: {}", why.text), {}});
+      break;
+    }
   if (segment_->has_failed()) return false;
   const auto again = part_.waiting ? part_.waiting() : Clock::time_point::max();
   segment_->sleep(rank_, std::min({patience.deadline(), again, Clock::now() + kSlice}), ready);
@@ -151,27 +155,26 @@ template <class Ready> bool ShmCommunicator::sleep(Patience& patience, Ready rea
 }
 
 void ShmCommunicator::watch_members() {
-  const auto watch = [this](ShmSegment& segment, int rank, std::size_t index) {
-    const int pid = segment.lines(rank).pid.load(std::memory_order_acquire);
-    if (watched_[index] || pid == 0) return;
-    watched_[index] = true;
-    if (pid == ::getpid()) return;
+  for (std::size_t i = 0; i < watched_.size(); ++i) {
+    Watched& one = watched_[i];
+    if (one.done) continue;
+    const int pid = one.segment->lines(one.rank).pid.load(std::memory_order_acquire);
+    if (pid == 0) continue;
+    if (pid == ::getpid() || pid == -1) {  // itself; one that has left
+      one.done = true;
+      continue;
+    }
     if (!watch_) {
       watch_ = std::make_unique<Watch>([this](int who) {
-        const bool own = who < ranks_;
-        ShmSegment& segment = own ? *segment_ : *parent_;
-        const int rank = own ? who : who - ranks_;
-        const int pid = segment.lines(rank).pid.load(std::memory_order_acquire);
+        const Watched& dead = watched_[std::size_t(who)];
+        const int pid = dead.segment->lines(dead.rank).pid.load(std::memory_order_acquire);
         if (pid == -1) return;  // it had left
-        const int named = own ? name(rank) : rank;
-        segment.fail({Reason::kDied, fmt::format("rank {} (process {}) died", named, pid), {named}});
+        const int named = dead.segment == segment_.get() ? name(dead.rank) : dead.rank;
+        dead.segment->fail({Reason::kDied, fmt::format("rank {} (process {}) died", named, pid), {named}});
       });
     }
-    watch_->add(int(index), pid, segment.lines(rank).started.load(std::memory_order_relaxed));
-  };
-  for (int r = 0; r < ranks_; ++r) watch(*segment_, r, std::size_t(r));
-  if (parent_)
-    for (int r = 0; r < parent_->ranks(); ++r) watch(*parent_, r, std::size_t(ranks_ + r));
+    one.done = watch_->add(int(i), pid, one.segment->lines(one.rank).started.load(std::memory_order_relaxed));
+  }
 }
 
 bool ShmCommunicator::timed_out(std::uint64_t sequence, Patience& patience) {
@@ -302,7 +305,9 @@ std::unique_ptr<Communicator> ShmCommunicator::split(int color, int key, Patienc
   std::unique_ptr<Communicator> child;
   if (segment) {
     const auto place = std::ranges::find(members, rank_) - members.begin();
-    child = std::make_unique<ShmCommunicator>(segment, int(place), segment_);
+    Segments above{segment_};
+    above.insert(above.end(), above_.begin(), above_.end());
+    child = std::make_unique<ShmCommunicator>(segment, int(place), std::move(above));
   }
   // Nobody goes on before all have opened what the first holds open.
   publish(++sequence_);

@@ -20,8 +20,11 @@
 //   SHC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
 //   SHC-3  Reductions, broadcasts and gathers allocate nothing. No system call unless somebody waits for long; where
 //          ranks outnumber the cores, whoever waits yields.
+//   SHC-4  A group ends with each of the groups that it was split from, however far above: with any of their members,
+//          and when they are formed again.
 // Thread rule: see communicator.h.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -56,8 +59,9 @@ struct ShmParcel {
 
 class ShmCommunicator final : public Communicator {
  public:
-  /// Takes the place of `rank` in the segment. `parent`: the group that this one was split from.
-  ShmCommunicator(std::shared_ptr<ShmSegment> segment, int rank, std::shared_ptr<ShmSegment> parent = nullptr);
+  using Segments = std::vector<std::shared_ptr<ShmSegment>>;
+  /// Takes the place of `rank` in the segment. `above`: the groups that this one was split from, the nearest first.
+  ShmCommunicator(std::shared_ptr<ShmSegment> segment, int rank, Segments above = {});
   ~ShmCommunicator() override;
 
   int rank() const override { return rank_; }
@@ -75,8 +79,10 @@ class ShmCommunicator final : public Communicator {
   bool wait_messages(Clock::time_point deadline, Environment* environment) override;
   void nudge() override;
   bool stale() override {
-    return segment_->control().next_epoch.load(std::memory_order_acquire) != 0 ||
-           (parent_ && parent_->control().next_epoch.load(std::memory_order_acquire) != 0);
+    const auto superseded = [](const std::shared_ptr<ShmSegment>& one) {
+      return one->control().next_epoch.load(std::memory_order_acquire) != 0;
+    };
+    return superseded(segment_) || std::ranges::any_of(above_, superseded);
   }
   void fail(const Failure& failure) override { segment_->fail(failure); }
   std::optional<Failure> failure() override;
@@ -130,7 +136,8 @@ class ShmCommunicator final : public Communicator {
     return operation.kind != detail::Kind::kReduce || operation.peer == rank_;
   }
 
-  std::shared_ptr<ShmSegment> segment_, parent_;
+  std::shared_ptr<ShmSegment> segment_;
+  Segments above_;
   int rank_, ranks_;
   ShmPart part_;
   std::uint64_t sequence_ = 0;
@@ -141,7 +148,8 @@ class ShmCommunicator final : public Communicator {
   std::vector<const void*> inputs_;          // one a rank, reused
   ShmMessages messages_;
   std::atomic<bool> nudged_{false};
-  std::vector<bool> watched_;
+  struct Watched { ShmSegment* segment; int rank; bool done = false; };
+  std::vector<Watched> watched_;             // all ranks of this group and of those above, by the number they are watched as
   std::unique_ptr<Watch> watch_;
 };
 

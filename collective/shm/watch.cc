@@ -1,27 +1,38 @@
 #include "collective/shm/watch.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "collective/shm/segment.h"
 #include "core/base/thread.h"
 
 namespace troupe::collective {
 
-void Watch::add(int who, int pid, std::uint64_t started) {
+bool Watch::add(int who, int pid, std::uint64_t started) {
   UniqueFd fd(int(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!fd || (started != 0 && process_start_time(pid) != started)) return died_(who);  // WA-1
+  const bool gone = !fd && (errno == ESRCH || (::kill(pid, 0) != 0 && errno == ESRCH));
+  const std::uint64_t present = gone || started == 0 ? 0 : process_start_time(pid);  // 0: that could not be read
+  if (gone || (present != 0 && present != started)) {  // WA-1
+    died_(who);
+    return true;
+  }
+  if (!fd || (started != 0 && present == 0)) return false;  // WA-3
   std::lock_guard lock(mutex_);
-  if (stopping_) return;
-  fresh_.push_back({who, std::move(fd)});
+  if (stopping_) return true;
   if (!wake_) {
     wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake_) return false;
     thread_ = start_thread([this] { loop(); });
   }
+  fresh_.push_back({who, std::move(fd)});
   const std::uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);
+  return true;
 }
 
 void Watch::stop() {

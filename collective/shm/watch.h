@@ -4,6 +4,8 @@
 // Invariants
 //   WA-1  A process is named by number and start time: a number that was given anew is a death.
 //   WA-2  After stop() nothing is called any more.
+//   WA-3  Without a descriptor to watch with, nobody is dead for that: add() says that it could not, and leaves nothing
+//         behind.
 // Thread rule: add() from any thread; `died` is called on the watch's own thread, or by add() when it is dead already.
 #pragma once
 #include <cstdint>
@@ -23,7 +25,8 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  void add(int who, int pid, std::uint64_t started);
+  /// False: it cannot be watched now (WA-3); ask again later.
+  bool add(int who, int pid, std::uint64_t started);
   void stop();
 
  private:

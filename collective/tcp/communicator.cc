@@ -479,7 +479,10 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key, Patienc
   auto links = options_.connect ? options_.connect(*links_, subgroup, patience.deadline())
                                 : connect_subgroup(*links_, subgroup, patience.deadline());
   if (!links.ok()) {
-    links_->fail({Reason::kBackend, links.error().message(), {}});
+    links_->fail({Reason::kBackend,
+                  fmt::format("the sockets of a split, whose ranks are {} here: {}",
+                              fmt::join(subgroup.members, ", "), links.error().message()),
+                  {}});
     return nullptr;
   }
   if (!*links) return nullptr;
@@ -494,7 +497,9 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key, Patienc
   });
   TcpOptions options = options_;
   options.key = subgroup.key;
-  return std::make_unique<TcpCommunicator>(*std::move(links), std::move(options));
+  auto child = std::make_unique<TcpCommunicator>(*std::move(links), std::move(options));
+  child->ranks_above_ = std::move(subgroup.members);
+  return child;
 }
 
 }  // namespace troupe::collective

@@ -73,6 +73,8 @@ class TcpCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int color, int key, Patience& patience) override;
 
   const std::shared_ptr<TcpLinks>& links() const { return links_; }
+  /// The ranks of this group in the one that it was split from; empty: it was not split from any.
+  const std::vector<int>& ranks_above() const { return ranks_above_; }
   const TcpOptions& options() const { return options_; }
 
   bool has_messages() const { return streams_.has_messages(); }
@@ -120,6 +122,7 @@ class TcpCommunicator final : public Communicator {
   TcpStreams streams_;
   std::uint64_t sequence_ = 0, splits_ = 0;
   Progress current_;
+  std::vector<int> ranks_above_;
   std::vector<int> all_, map_;               // schedule's rank -> rank, of the operation that runs
   int at_ = 0;
   kernels::DType type_{};

@@ -2,12 +2,15 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <new>
 
 #include "tests/collective/ranks.h"
@@ -468,6 +471,89 @@ TEST(ErrorTest, TheFieldsSurviveTheWire) {
   EXPECT_EQ(typed->operation(), "all_reduce");
   EXPECT_EQ(typed->rank(), 3);
   EXPECT_EQ(typed->missing_ranks(), (std::vector{1, 2}));
+}
+
+// SHC-4, TL-1, HCM-2: a rank of neither of the two smaller groups dies; who waits in the smallest hears of it.
+TEST_P(FaultsTest, ASplitOfASplitEndsWithARankOfTheFirstGroup) {
+  auto* const split = static_cast<std::atomic<int>*>(
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(split), MAP_FAILED);
+  Processes ranks({.ranks = 4, .backend = backend()}, [split](Group g) {
+    Group half = g.split(g.rank() == 3 ? 1 : 0, g.rank());
+    if (g.rank() == 3) {
+      while (split->load() < 3) std::this_thread::sleep_for(milliseconds(1));
+      ::raise(SIGKILL);
+    }
+    Group pair = half.split(g.rank() == 2 ? 1 : 0, g.rank());
+    ++*split;
+    if (g.rank() != 0)
+      for (;;) ::pause();  // in no operation: it tells nobody anything
+    return outcome([&] { pair.barrier(); });
+  });
+  EXPECT_EQ(ranks.wait(0), code(Reason::kDied));
+  ::munmap(split, sizeof(std::atomic<int>));
+}
+
+// SHC-4
+TEST(ShmSplits, SHC4_ASplitOfASplitIsStaleWhenTheFirstGroupIsFormedAgain) {
+  Founding founding({.ranks = 2, .backend = Backend::kShm});
+  std::atomic<int> over = 0;
+  const auto rank = [&](int number) {
+    const auto first = founding.communicator(number);
+    Patience patience(std::chrono::seconds(60), nullptr);
+    const auto second = first->split(0, number, patience);
+    const auto third = second->split(0, number, patience);
+    EXPECT_FALSE(third->stale());
+    ++over;
+    while (over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
+    if (number == 0) founding.segment()->supersede(2);
+    ++over;
+    while (over.load() < 4) std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_TRUE(third->stale());
+  };
+  std::thread other(rank, 1);
+  rank(0);
+  other.join();
+}
+
+/// As long as it lives, this process can open `left` descriptors more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int left) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    for (; left > 0; --left) kept_.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    rlimit limit = before_;
+    limit.rlim_cur = rlim_t(next.get());  // descriptors are given from the lowest: all below are in use
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    kept_.clear();
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<UniqueFd> kept_;
+};
+
+TEST(WatchTest, WA3_ALackOfDescriptorsIsNobodysDeath) {
+  const int child = ::fork();
+  if (child == 0)
+    for (;;) ::pause();
+  std::promise<int> died;
+  Watch watch([&](int who) { died.set_value(who); });
+  auto heard = died.get_future();
+  const std::uint64_t started = process_start_time(child);
+  for (int left : {0, 1}) {  // for the process; for its start time, and for the thread's bell
+    const FewDescriptors few(left);
+    EXPECT_FALSE(watch.add(7, child, started)) << left << " left";
+    EXPECT_FALSE(watch.add(7, child, 0)) << left << " left";
+  }
+  EXPECT_EQ(heard.wait_for(milliseconds(0)), std::future_status::timeout);
+  EXPECT_TRUE(watch.add(7, child, started));
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(heard.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_EQ(heard.get(), 7);
+  ::waitpid(child, nullptr, 0);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "collective/hier/plan.h"
+#include "collective/tcp/mesh.h"
 #include "kernels/cpu/reduce/reduce.h"
 #include "tests/collective/ranks.h"
 
@@ -308,6 +309,43 @@ TEST(HierTest, AKilledLeaderIsNamedOnAllNodes) {
   });
   EXPECT_EQ(ranks.wait(2), 100 + SIGKILL);
   for (int r : {0, 1, 3, 4}) EXPECT_EQ(ranks.wait(r), 0) << "rank " << r;
+}
+
+// HCM-2: a rank that joins the sockets of a split and then stands still is named as the group names it, not its part.
+TEST(HierFaults, WhoStandsStillInASplitIsNamedInTheRanksOfTheGroup) {
+  const Setting setting{.ranks = 6, .backend = Backend::kHier, .nodes = {0, 0, 0, 1, 1, 1}};
+  Wires wires(setting);
+  std::map<int, std::shared_ptr<ShmSegment>> segments;
+  for (int node : {0, 1}) segments[node] = make_segment({.ranks = 3});
+  std::promise<void> failed;
+  const auto all_is_told = failed.get_future().share();
+  const auto rank = [&](int number) {
+    TcpOptions options{.key = 0x1234567};
+    if (number == 5)
+      options.connect = [&](TcpLinks& links, const Subgroup& subgroup, Clock::time_point deadline) {
+        auto made = connect_subgroup(links, subgroup, deadline);
+        all_is_told.wait();
+        return made;
+      };
+    HierCommunicator group(setting.nodes,
+                           std::make_unique<ShmCommunicator>(segments.at(number / 3), number % 3),
+                           std::make_unique<TcpCommunicator>(wires.links_of(number), std::move(options)));
+    Patience patience(milliseconds(number == 5 ? 60'000 : 1'500), nullptr);
+    const auto part = group.split(number % 3, number, patience);
+    if (number % 3 != 2) {
+      all_is_told.wait();
+      return;
+    }
+    EXPECT_EQ(part, nullptr) << number;
+    const auto failure = group.failure();
+    if (number == 2) failed.set_value();
+    ASSERT_TRUE(failure) << number;
+    EXPECT_EQ(failure->reason, Reason::kTimeout) << failure->text;
+    EXPECT_EQ(failure->missing_ranks, std::vector<int>{5}) << failure->text;
+  };
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 6; ++number) threads.emplace_back(rank, number);
+  for (auto& thread : threads) thread.join();
 }
 
 }  // namespace
