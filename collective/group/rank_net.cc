@@ -154,6 +154,15 @@ Status dial_lower_ranks(TcpLinks& links, Clock::time_point deadline) {
       auto socket = dial_rank(registration->identity(), to, channel, deadline);
       if (!socket.ok()) {
         const bool late = socket.error().code() == ErrorCode::kDeadlineExceeded;
+        const bool dead = socket.error().code() == ErrorCode::kNodeDied;
+        if (!late && !dead)  // this process has no socket for it: nobody else is to blame
+          return CollectiveError::from({.reason = Reason::kBackend,
+                                        .group = registration->identity().name,
+                                        .epoch = registration->identity().epoch,
+                                        .operation = "connect",
+                                        .rank = links.rank()},
+                                       fmt::format("rank {} cannot connect: {}", links.rank(),
+                                                   socket.error().message()));
         return CollectiveError::from({.reason = late ? Reason::kTimeout : Reason::kDied,
                                       .group = registration->identity().name,
                                       .epoch = registration->identity().epoch,

@@ -98,6 +98,9 @@ Table ask(const MeetingPlan& plan, const Visit& own) {
       break;
     }
     if (dialled.error().code() == ErrorCode::kInvalidArgument) dialled.error().raise();
+    const bool by_itself = dialled.error().code() != ErrorCode::kCollective;  // it lacks a socket, which may pass
+    if (Clock::now() >= plan.deadline && by_itself)
+      fail_meeting(plan, Reason::kBackend, fmt::format("rank {}: {}", plan.rank, dialled.error().message()));
     if (Clock::now() >= plan.deadline)
       fail_meeting(plan, Reason::kTimeout, fmt::format("rank 0 does not listen at {}", plan.address), {0});
     (void)::poll(nullptr, 0, kAgainMs);
@@ -161,7 +164,10 @@ std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
   const auto is_here = [&](const Card& card) { return same_machine(card, own.card); };
   const int here = int(std::ranges::count_if(table.cards, is_here));
   auto links = connect_mesh({plan.rank, plan.size, 1}, std::move(listener), addresses, table.key, plan.deadline);
-  if (!links.ok()) fail_meeting(plan, Reason::kTimeout, links.error().message());
+  if (!links.ok()) {
+    const bool met = links.error().code() == ErrorCode::kCollective;  // else this rank has no socket
+    fail_meeting(plan, met ? Reason::kTimeout : Reason::kBackend, links.error().message());
+  }
   return std::make_unique<TcpCommunicator>(
       *std::move(links), TcpOptions{.deterministic = plan.deterministic, .ranks_here = here, .key = table.key});
 }

@@ -149,7 +149,7 @@ class ShmCommunicator final : public Communicator {
   ShmMessages messages_;
   std::atomic<bool> nudged_{false};
   struct Watched { ShmSegment* segment; int rank; bool done = false; };
-  std::vector<Watched> watched_;             // all ranks of this group and of those above, by the number they are watched as
+  std::vector<Watched> watched_;             // the ranks of this group and of those above; the index is its number
   std::unique_ptr<Watch> watch_;
 };
 

@@ -123,7 +123,8 @@ Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline) {
   int error = ECONNREFUSED;
   for (const addrinfo* one = found; one; one = one->ai_next) {
     UniqueFd fd(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!fd) continue;
+    if (!fd && errno == EAFNOSUPPORT) continue;
+    if (!fd) return Error(fmt::format("no socket to reach {}: {}", address, std::strerror(errno)));
     error = ::connect(fd.get(), one->ai_addr, one->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
       socklen_t size = sizeof error;

@@ -2,17 +2,16 @@
 // it.
 #include <gtest/gtest.h>
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <filesystem>
 #include <future>
 #include <new>
 
+#include "tests/base/few_descriptors.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {
@@ -515,25 +514,6 @@ TEST(ShmSplits, SHC4_ASplitOfASplitIsStaleWhenTheFirstGroupIsFormedAgain) {
   rank(0);
   other.join();
 }
-
-/// As long as it lives, this process can open `left` descriptors more.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int left) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    for (; left > 0; --left) kept_.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    rlimit limit = before_;
-    limit.rlim_cur = rlim_t(next.get());  // descriptors are given from the lowest: all below are in use
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-    kept_.clear();
-  }
-  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-  std::vector<UniqueFd> kept_;
-};
 
 TEST(WatchTest, WA3_ALackOfDescriptorsIsNobodysDeath) {
   const int child = ::fork();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collective/tcp/mesh.h"
+#include "tests/base/few_descriptors.h"
 
 namespace troupe::collective {
 namespace {
@@ -87,6 +88,16 @@ TEST(MeshTest, AnEchoIsRefused) {
     (void)receive_whole(fd, echo.data(), 1, soon());
   });
   EXPECT_FALSE(met.ok());
+}
+
+TEST(MeshTest, WhoHasNoDescriptorForASocketBlamesNobodyElse) {
+  MeshListener listener = MeshListener::open("127.0.0.1").value();
+  const std::string address = listener.address().text;
+  const FewDescriptors none(0);
+  const auto made = dial(address, soon());
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().code(), ErrorCode::kCollective) << "which would say that it is not reached";
+  EXPECT_NE(made.error().message().find("no socket"), std::string::npos) << made.error().message();
 }
 
 // TM-1: who dials without the key is closed, also with a proof that somebody else's connection needed; the rank that

@@ -11,6 +11,7 @@
 #include "core/net/data/data_socket.h"
 #include "core/net/data/checksum.h"
 #include "core/net/base/socket.h"
+#include "tests/base/few_descriptors.h"
 #include "tests/link/data_socket_pair.h"
 
 namespace troupe::net {
@@ -146,6 +147,15 @@ TEST(DataSocket, StopEndsEveryFetchOnce) {
   pair.client->stop();
   pending.push_back(start(*pair.client, pair.address(), 1, into));
   for (auto& one : pending) EXPECT_EQ(code_of(one.get()), ErrorCode::kCancelled);
+}
+
+TEST(DataSocket, WhoHasNoDescriptorForASocketHoldsNobodyForDead) {
+  Pair pair({.token = token_of('a'), .hand_over = [](UniqueFd, ByteView) {}});
+  const FewDescriptors none(0);
+  auto mine = dial_hand_over(pair.address(), as_bytes("group"), SteadyClock::now() + kPatience);
+  ASSERT_FALSE(mine.ok());
+  EXPECT_NE(mine.error().code(), ErrorCode::kNodeDied);
+  EXPECT_NE(mine.error().message().find("no socket"), std::string::npos) << mine.error().message();
 }
 
 TEST(DataSocket, AConnectionOfAnotherPurposeIsHandedOver) {

@@ -294,6 +294,7 @@ Result<UniqueFd> dial_hand_over(const std::string& address, ByteView body,
   auto parsed = parse_address(address);
   if (!parsed.ok()) return parsed.error_ptr();
   auto connecting = begin_connect(*parsed);
+  if (!connecting.fd) return Error("no socket for the data port " + address + ": " + std::strerror(connecting.error));
   if (connecting.error == 0 && !wait_for(connecting.fd.get(), POLLOUT, deadline)) {
     return DeadlineExceededError("no answer from the data port " + address);
   }
