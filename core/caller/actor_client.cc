@@ -238,6 +238,7 @@ detail::ObjectPtr ActorClient::ready() {
 }
 
 void ActorClient::is_constructed() {
+  if (!kept_for_restarts_) keep_arguments_.reset();
   for (auto& entry : std::exchange(ready_refs_, {})) owner().objects().complete(*entry, {});
 }
 

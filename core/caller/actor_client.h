@@ -77,7 +77,10 @@ class ActorClient final : public detail::HandleBase {
   /// The head has answered: it agreed, or there is one of that name already.
   void created() { life_.created(); }
   /// What its constructor's arguments name is pinned for as long as it may be constructed again.
-  void pin_arguments(std::shared_ptr<Outgoing> arguments) { keep_arguments_ = std::move(arguments); }
+  void pin_arguments(std::shared_ptr<Outgoing> arguments, bool for_restarts) {
+    keep_arguments_ = std::move(arguments);
+    kept_for_restarts_ = for_restarts;
+  }
   /// It is made in its host directly: the construction is the first call on the way there.
   void construct_direct(detail::OutgoingCall construction);
   /// That is its host.
@@ -155,7 +158,9 @@ class ActorClient final : public detail::HandleBase {
   wire::HandleDesc desc_;
   std::vector<ObjectEntryPtr> ready_refs_;
   std::unique_ptr<BeforeHead> before_head_;
-  std::shared_ptr<Outgoing> keep_arguments_;  // the creator pins what the constructor's arguments name
+  // The creator pins what the constructor's arguments name: of an actor that never comes back until it is constructed.
+  std::shared_ptr<Outgoing> keep_arguments_;
+  bool kept_for_restarts_ = false;
   std::size_t open_ = 0;                      // calls of this process that have not ended
   int lookups_ = 0;
   bool subscribed_ = false;                   // the head was asked

@@ -180,7 +180,7 @@ void ActorCreation::start(const std::shared_ptr<Creation>& creation) {
     }
   // Buffers are pinned by the daemon when it passes the creation on; refs and handles are held here (UntakenArguments).
   const std::shared_ptr<Outgoing> named = describe_arguments(*creation);
-  client.pin_arguments(named);
+  client.pin_arguments(named, wire::may_come_back(creation->spec));
   if (!named->objects.empty() || !named->handles.empty()) untaken_.keep(client.id(), named);
   creation->asked = runtime_.now();
   if (creation->waiter) creation->waiter->notify();  // from now on it waits for the head

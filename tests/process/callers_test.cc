@@ -720,6 +720,31 @@ TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {
   EXPECT_EQ(bench.core.objects().live(), 0u);
 }
 
+/// Whoever has the handle of an actor that never comes back does not hold what its constructor was given.
+TEST(Creation, WhatItNamesIsLetGoOfOnceTheActorWasConstructedWhoeverHasItsHandle) {
+  static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Once]"};
+  Bench bench;
+  detail::OutgoingCall construction;
+  construction.function = &constructor;
+  {
+    CoreLock lock(bench.core);
+    ObjectEntry* inside = bench.core.objects().make_owned();
+    bench.core.objects().complete(*inside, {});
+    construction.arguments.attachments = std::make_unique<detail::Attachments>();
+    construction.arguments.attachments->objects.push_back(detail::ObjectPtr::adopt(inside));
+  }
+  const ActorOptions options;
+  const detail::HandlePtr handle =
+      bench.core.caller().creation().create(std::move(construction), &options, "Once");
+  const SentFrame creation = bench.take(wire::Method::kCreateActor);
+  const auto spec = creation.decode<wire::ActorSpec>();
+  bench.respond(creation, wire::CreateActorReply{wire::handle_of(spec), false});
+  bench.notice(wire::Method::kArgumentsTaken, wire::ResolveActor{spec.id});
+  EXPECT_EQ(bench.core.objects().live(), 1u);
+  bench.notice(wire::Method::kActorMoved, wire::ActorLocation{spec.id, wire::ActorState::kAlive, kWorker, 0, {}});
+  EXPECT_EQ(bench.core.objects().live(), 0u);
+}
+
 /// An actor whose constructor's argument is not there yet, and that.
 struct HeldBack {
   explicit HeldBack(Bench& bench) {
