@@ -53,7 +53,8 @@ RankIdentity identity_in(const GroupRecord& record, const std::string& name, int
 
 /// The links of a rank, which takes in from now on who proves to be one of the others.
 std::shared_ptr<TcpLinks> open_rank(worker::Core& core, RankIdentity identity);
-/// Connects to all lower ranks. CollectiveError (kTimeout, kDied) names the rank whose daemon cannot be reached.
+/// Connects to all lower ranks. CollectiveError: kTimeout and kDied name the rank whose daemon cannot be reached;
+/// kBackend, that this process lacks what it takes (a descriptor, say), names nobody.
 Status dial_lower_ranks(TcpLinks& links, Clock::time_point deadline);
 /// For splits: the same way, between some of the ranks.
 Connect connect_by_daemons(worker::Core& core);

@@ -98,7 +98,8 @@ Table ask(const MeetingPlan& plan, const Visit& own) {
       break;
     }
     if (dialled.error().code() == ErrorCode::kInvalidArgument) dialled.error().raise();
-    const bool by_itself = dialled.error().code() != ErrorCode::kCollective;  // it lacks a socket, which may pass
+    // It lacks a socket: that may pass, and at the deadline rank 0 is not to blame for it (RV-3).
+    const bool by_itself = dialled.error().code() != ErrorCode::kCollective;
     if (Clock::now() >= plan.deadline && by_itself)
       fail_meeting(plan, Reason::kBackend, fmt::format("rank {}: {}", plan.rank, dialled.error().message()));
     if (Clock::now() >= plan.deadline)
@@ -165,7 +166,7 @@ std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan) {
   const int here = int(std::ranges::count_if(table.cards, is_here));
   auto links = connect_mesh({plan.rank, plan.size, 1}, std::move(listener), addresses, table.key, plan.deadline);
   if (!links.ok()) {
-    const bool met = links.error().code() == ErrorCode::kCollective;  // else this rank has no socket
+    const bool met = links.error().code() == ErrorCode::kCollective;  // else this rank has no socket (RV-3)
     fail_meeting(plan, met ? Reason::kTimeout : Reason::kBackend, links.error().message());
   }
   return std::make_unique<TcpCommunicator>(

@@ -8,6 +8,7 @@
 //   RV-1  Who has another version or build, another group, number of ranks or token, or comes twice is refused by name;
 //         a disagreement is told to all (RC-3).
 //   RV-2  When it returns or throws nobody listens at the address any more.
+//   RV-3  A rank that has no descriptor for a socket fails by itself (kBackend) and names nobody.
 // Thread rule: any thread; waits until the deadline at most.
 #pragma once
 #include <memory>
@@ -17,8 +18,8 @@
 
 namespace troupe::collective {
 
-/// Throws CollectiveError: kTimeout names who did not come, kMismatch what differs. InvalidArgumentError: no such host
-/// or port.
+/// Throws CollectiveError: kTimeout names who did not come, kMismatch what differs; kBackend, that this process has no
+/// socket for it, names nobody. InvalidArgumentError: no such host or port.
 std::unique_ptr<Communicator> meet_at(const MeetingPlan& plan);
 
 }  // namespace troupe::collective

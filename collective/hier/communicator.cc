@@ -185,21 +185,6 @@ bool HierCommunicator::agree_on(const Signature& what, Patience& patience) {
   return as_one([&] { return agree(patience); });
 }
 
-namespace {
-/// The failure of a group that is being split off, as this group is to tell it: in its own ranks (HCM-2).
-Failure told_above(Failure failure, const std::vector<int>& ranks_above) {
-  for (int& rank : failure.missing_ranks) rank = ranks_above.at(std::size_t(rank));
-  failure.text = fmt::format("a split whose ranks are {} here: {}", fmt::join(ranks_above, ", "), failure.text);
-  return failure;
-}
-
-Failure failure_of(const Error& error) {
-  const auto* told = dynamic_cast<const CollectiveError*>(&error);
-  if (!told) return {Reason::kBackend, error.message(), {}};
-  return {told->reason(), error.message(), told->missing_ranks()};
-}
-}  // namespace
-
 std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patience& patience) {
   if (!run({.kind = Kind::kSplit}, patience)) return nullptr;
   std::unique_ptr<TcpCommunicator> child(
@@ -215,7 +200,7 @@ std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patien
                                 .out = nodes.data(),
                                 .out_count = nodes.size()};
   if (!child->run(table, patience)) {
-    across_->fail(told_above(*child->failure(), ranks_above));
+    across_->fail(told_above(*child->failure(), ranks_above));  // HCM-2
     return nullptr;
   }
   // A failure of this group fails the sockets of the child, which fail its memory.

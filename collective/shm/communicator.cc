@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/base/log.h"
 #include "kernels/cpu/copy/copy.h"
 
 #if defined(__x86_64__)
@@ -174,6 +176,11 @@ void ShmCommunicator::watch_members() {
       });
     }
     one.done = watch_->add(int(i), pid, one.segment->lines(one.rank).started.load(std::memory_order_relaxed));
+    if (!one.done && !std::exchange(told_unwatched_, true))  // WA-3
+      write_log(LogLevel::kWarn,
+                "rank {} of a group in shared memory cannot watch process {}, for want of a descriptor or a thread, "
+                "and tries again as long as it waits: until then it does not hear of deaths",
+                rank_, pid);
   }
 }
 

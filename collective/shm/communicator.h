@@ -150,6 +150,7 @@ class ShmCommunicator final : public Communicator {
   std::atomic<bool> nudged_{false};
   struct Watched { ShmSegment* segment; int rank; bool done = false; };
   std::vector<Watched> watched_;             // the ranks of this group and of those above; the index is its number
+  bool told_unwatched_ = false;              // the log has it that somebody could not be watched
   std::unique_ptr<Watch> watch_;
 };
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <system_error>
 
 #include "collective/shm/segment.h"
 #include "core/base/thread.h"
@@ -24,14 +25,23 @@ bool Watch::add(int who, int pid, std::uint64_t started) {
   if (!fd || (started != 0 && present == 0)) return false;  // WA-3
   std::lock_guard lock(mutex_);
   if (stopping_) return true;
-  if (!wake_) {
-    wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!wake_) return false;
-    thread_ = start_thread([this] { loop(); });
-  }
+  if (!begin()) return false;  // WA-3
   fresh_.push_back({who, std::move(fd)});
   const std::uint64_t one = 1;
   (void)!::write(wake_.get(), &one, sizeof one);
+  return true;
+}
+
+/// Lock held. The bell comes first: the thread sleeps on it, and stop() waits for the thread.
+bool Watch::begin() {
+  if (thread_.joinable()) return true;
+  if (!wake_) wake_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_) return false;
+  try {
+    thread_ = start_thread([this] { loop(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
   return true;
 }
 

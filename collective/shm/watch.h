@@ -4,8 +4,8 @@
 // Invariants
 //   WA-1  A process is named by number and start time: a number that was given anew is a death.
 //   WA-2  After stop() nothing is called any more.
-//   WA-3  Without a descriptor to watch with, nobody is dead for that: add() says that it could not, and leaves nothing
-//         behind.
+//   WA-3  Without a descriptor or a thread to watch with, nobody is dead for that: add() says that it could not, and
+//         the next one begins anew with whatever was lacking.
 // Thread rule: add() from any thread; `died` is called on the watch's own thread, or by add() when it is dead already.
 #pragma once
 #include <cstdint>
@@ -31,6 +31,7 @@ class Watch {
 
  private:
   struct Watched { int who; UniqueFd fd; };
+  bool begin();
   void loop();
   std::function<void(int)> died_;
   std::mutex mutex_;

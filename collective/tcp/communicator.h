@@ -13,6 +13,8 @@
 //          there.
 //   TCM-3  When the time is up the ranks that have not come are named; if all have come, those for whom this rank
 //          waits, or for whom such a one waits, and that do not wait for others themselves.
+//   TCM-4  What keeps the sockets of a split from being made fails the group with the same reason, in the group's ranks
+//          (CFL-1).
 // Thread rule: see communicator.h.
 #pragma once
 #include <functional>

@@ -165,21 +165,25 @@ namespace {
 
 /// The dialler's side of the proof.
 Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, Clock::time_point deadline) {
-  const auto hung_up = [&] {
-    return CollectiveError::from({.reason = Reason::kDied, .operation = "connect", .rank = from, .missing_ranks = {to}},
-                                 fmt::format("rank {} hung up", to));
+  const auto no_answer = [&] {  // TM-4
+    const bool late = Clock::now() >= deadline;
+    return CollectiveError::from({.reason = late ? Reason::kTimeout : Reason::kBackend,
+                                  .operation = "connect",
+                                  .rank = from,
+                                  .missing_ranks = {to}},
+                                 fmt::format("rank {} {}", to, late ? "did not answer" : "hung up"));
   };
   Hello hello{.from = from, .to = to, .channel = std::uint32_t(channel)};
   if (Status filled = net::fill_random(hello.nonce); !filled.ok()) return filled;
   Welcome welcome;
   if (!send_whole(fd, &hello, sizeof hello, deadline) || !receive_whole(fd, &welcome, sizeof welcome, deadline))
-    return hung_up();
+    return no_answer();
   if (!net::same_proof(welcome.proof, proof_of(key, Side::kListener, hello, welcome.nonce)))
     return CollectiveError::from(
         {.reason = Reason::kBackend, .operation = "connect", .rank = from, .missing_ranks = {to}},
         fmt::format("whoever listens at the address of rank {} does not know the group's key", to));
   const Proof answer = proof_of(key, Side::kDialler, hello, welcome.nonce);
-  if (!send_whole(fd, &answer, sizeof answer, deadline)) return hung_up();
+  if (!send_whole(fd, &answer, sizeof answer, deadline)) return no_answer();
   return {};
 }
 

@@ -17,6 +17,8 @@
 //   TM-2  Nobody listens any more when it returns.
 //   TM-3  Who connects and says nothing delays nobody: all are heard at once, a hello has ten seconds, and of more than
 //         the ranks themselves and 64 the oldest makes way, of the source of which most wait (SRC-1).
+//   TM-4  Nobody is called dead here: a rank that hangs up may have failed by itself, for want of a descriptor, say,
+//         and one that does not answer may be slow. The group's links know who is dead (TL-2).
 // Thread rule: any thread; everything here waits until its deadline at most.
 #pragma once
 #include <chrono>
@@ -47,7 +49,8 @@ class MeshListener {
   MeshAddress address_;
 };
 
-/// All ranks call it with the same addresses and key. CollectiveError (kTimeout) names the ranks that did not come.
+/// All ranks call it with the same addresses and key. CollectiveError: kTimeout names the ranks that did not come,
+/// kBackend the one that hung up; any other error is this process's own, as of dial().
 Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identity, MeshListener listener,
                                                const std::vector<MeshAddress>& addresses, std::uint64_t key,
                                                Clock::time_point deadline);
@@ -55,7 +58,8 @@ Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identit
 /// The usual way of a split: by sockets on the address that the old group's sockets have.
 Result<std::shared_ptr<TcpLinks>> connect_subgroup(TcpLinks& old, const Subgroup& subgroup, Clock::time_point deadline);
 
-/// A connection to HOST:PORT, blocking, or why there is none.
+/// A connection to HOST:PORT, blocking. CollectiveError: it cannot be reached, or not in time; InvalidArgumentError:
+/// there is no such address; any other: this process has no socket for it, and nobody else is to blame.
 Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline);
 /// For poll: milliseconds until the deadline, rounded up, an hour at most.
 int milliseconds_until(Clock::time_point deadline);

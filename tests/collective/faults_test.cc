@@ -2,6 +2,7 @@
 // it.
 #include <gtest/gtest.h>
 
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -515,7 +516,27 @@ TEST(ShmSplits, SHC4_ASplitOfASplitIsStaleWhenTheFirstGroupIsFormedAgain) {
   other.join();
 }
 
-TEST(WatchTest, WA3_ALackOfDescriptorsIsNobodysDeath) {
+/// As long as it lives, this process can begin no thread: none gets a stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    ::pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    ::pthread_attr_init(&huge);
+    ::pthread_attr_setstacksize(&huge, std::size_t(1) << 50);  // more than a process has addresses
+    ::pthread_setattr_default_np(&huge);
+    ::pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST(WatchTest, WA3_ALackOfDescriptorsOrThreadsIsNobodysDeath) {
   const int child = ::fork();
   if (child == 0)
     for (;;) ::pause();
@@ -528,12 +549,90 @@ TEST(WatchTest, WA3_ALackOfDescriptorsIsNobodysDeath) {
     EXPECT_FALSE(watch.add(7, child, started)) << left << " left";
     EXPECT_FALSE(watch.add(7, child, 0)) << left << " left";
   }
+  {
+    const NoThreads none;
+    EXPECT_FALSE(watch.add(7, child, started)) << "no thread";
+  }
   EXPECT_EQ(heard.wait_for(milliseconds(0)), std::future_status::timeout);
   EXPECT_TRUE(watch.add(7, child, started));
   ::kill(child, SIGKILL);
   ASSERT_EQ(heard.wait_for(std::chrono::seconds(60)), std::future_status::ready);
   EXPECT_EQ(heard.get(), 7);
   ::waitpid(child, nullptr, 0);
+}
+
+// WA-3: a rank that cannot watch the others takes none of them for dead, and watches them once it can.
+TEST(ShmFaults, WA3_WhoHasNoDescriptorLeftWaitsOnAndHearsOfADeathOnceItHasOne) {
+  auto* const step = static_cast<std::atomic<int>*>(
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(step), MAP_FAILED);
+  Processes ranks({.ranks = 2}, [step](Group g) {
+    if (g.rank() == 1) {
+      step->store(1);  // it has its place: it can be watched
+      while (step->load() < 2) ::usleep(1000);
+      g.barrier();
+      step->store(3);
+      for (;;) ::pause();
+    }
+    while (step->load() < 1) ::usleep(1000);
+    {
+      const FewDescriptors none(0);
+      if (outcome([&] { g.barrier(); }) != 0) return 1;
+    }
+    return outcome([&] { g.barrier(); });
+  });
+  ShmSegment& segment = ranks.segment();
+  while (segment.lines(0).sleeping.load() == 0 && !segment.has_failed()) ::usleep(1000);
+  EXPECT_FALSE(segment.has_failed()) << segment.failure().text;
+  step->store(2);
+  while (step->load() < 3 && !segment.has_failed()) ::usleep(1000);
+  ::kill(ranks.pid(1), SIGKILL);
+  EXPECT_EQ(ranks.wait(0), code(Reason::kDied, 1));
+  ::munmap(step, sizeof(std::atomic<int>));
+}
+
+TEST(FailureTest, CFL1_AFailureOfAPartIsToldInTheRanksOfTheGroup) {
+  const CollectiveError error = CollectiveError::from(
+      {.reason = Reason::kDied, .operation = "join", .rank = 0, .missing_ranks = {1, 0}}, "they are gone");
+  const Failure died = told_above(failure_of(error), {2, 5});
+  EXPECT_EQ(died.reason, Reason::kDied);
+  EXPECT_EQ(died.missing_ranks, (std::vector{5, 2}));
+  EXPECT_NE(died.text.find("for ranks 5, 2;"), std::string::npos) << died.text;
+  EXPECT_NE(died.text.find("they are gone"), std::string::npos) << died.text;
+  const Failure odd = told_above(Failure{Reason::kTimeout, "late", {7, -1, 1}}, {2, 5});
+  EXPECT_EQ(odd.missing_ranks, std::vector<int>{5}) << "a number that is no rank of the part names nobody";
+  const Failure other = told_above(failure_of(InvalidArgumentError("no port")), {2, 5});
+  EXPECT_EQ(other.reason, Reason::kBackend);
+  EXPECT_TRUE(other.missing_ranks.empty());
+  EXPECT_EQ(told_above(Failure{Reason::kBackend, "no socket", {}}, {}).text, "no socket");
+}
+
+// TCM-4, CFL-1: rank 3 of the group is rank 1 of the split, and what it has to say of the split's rank 0 is about rank
+// 1 of the group.
+TEST(TcpFaults, TCM4_WhatKeepsASplitFromBeingMadeIsToldInTheRanksOfTheGroup) {
+  const Setting setting{.ranks = 4, .backend = Backend::kTcp};
+  Wires wires(setting);
+  const auto rank = [&](int number) {
+    TcpOptions options{.key = 0x1234567};
+    options.connect = [number](TcpLinks&, const Subgroup& subgroup,
+                               Clock::time_point) -> Result<std::shared_ptr<TcpLinks>> {
+      if (number != 3) return std::shared_ptr<TcpLinks>();
+      EXPECT_EQ(subgroup.members, (std::vector{1, 3}));
+      return CollectiveError::from(
+          {.reason = Reason::kTimeout, .operation = "connect", .rank = 1, .missing_ranks = {0}}, "no answer");
+    };
+    TcpCommunicator group(wires.links_of(number), std::move(options));
+    Patience patience(std::chrono::seconds(60), nullptr);
+    EXPECT_EQ(group.split(number % 2, number, patience), nullptr) << number;
+    while (!group.failure()) (void)group.wait_messages(Clock::now() + milliseconds(100), nullptr);
+    const Failure failure = *group.failure();
+    EXPECT_EQ(failure.reason, Reason::kTimeout) << failure.text;
+    EXPECT_EQ(failure.missing_ranks, std::vector<int>{1}) << failure.text;
+    EXPECT_NE(failure.text.find("for rank 1;"), std::string::npos) << failure.text;
+  };
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 4; ++number) threads.emplace_back(rank, number);
+  for (auto& thread : threads) thread.join();
 }
 
 }  // namespace

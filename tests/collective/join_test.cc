@@ -17,6 +17,7 @@
 
 #include "collective/group/reception.h"
 #include "collective/tcp/mesh.h"
+#include "tests/base/few_descriptors.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {
@@ -601,6 +602,22 @@ TEST(JoinTest, StrangersThatTakeAllDescriptorsEndNoMeeting) {
     return outcome([&] { (void)join("net", r, 2, {.address = address, .timeout = std::chrono::seconds(50)}); });
   });
   EXPECT_EQ(codes, (std::vector{0, 0, 0}));
+}
+
+// RV-3
+TEST(JoinTest, RV3_WhoHasNoDescriptorForASocketDoesNotNameRank0) {
+  const std::string address = free_address();
+  const auto codes = as_processes(1, [&](int) {
+    const FewDescriptors one(1);  // for its own listener: none is left to dial with
+    std::string text;
+    const int how = outcome(
+        [&] {
+          (void)join("net", 1, 2, {.address = address, .timeout = milliseconds(300), .backend = Backend::kTcp});
+        },
+        &text);
+    return how == code(Reason::kBackend) && text.find("no socket") != std::string::npos ? 0 : how;
+  });
+  EXPECT_EQ(codes, std::vector<int>{0});
 }
 
 // JP-4: the default path is in /tmp, where another user may have made a socket of that name before.

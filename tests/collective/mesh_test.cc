@@ -90,6 +90,22 @@ TEST(MeshTest, AnEchoIsRefused) {
   EXPECT_FALSE(met.ok());
 }
 
+// TM-4: a rank that fails by itself hangs up as well, and one that is slow says nothing.
+TEST(MeshTest, TM4_WhoHangsUpOrDoesNotAnswerIsNotCalledDead) {
+  const auto expect_rank_0 = [](const Meeting& met, Reason reason) {
+    ASSERT_FALSE(met.ok());
+    const auto* told = dynamic_cast<const CollectiveError*>(&met.error());
+    ASSERT_NE(told, nullptr) << met.error().what();
+    EXPECT_EQ(told->reason(), reason) << told->what();
+    EXPECT_EQ(told->missing_ranks(), std::vector<int>{0}) << told->what();
+  };
+  expect_rank_0(dial_impostor([](int) {}), Reason::kBackend);
+  const MeshListener silent = MeshListener::open("127.0.0.1").value();
+  expect_rank_0(connect_mesh({1, 2, 1}, MeshListener::open("127.0.0.1").value(), {silent.address(), {}}, kKey,
+                             Clock::now() + std::chrono::milliseconds(200)),
+                Reason::kTimeout);
+}
+
 TEST(MeshTest, WhoHasNoDescriptorForASocketBlamesNobodyElse) {
   MeshListener listener = MeshListener::open("127.0.0.1").value();
   const std::string address = listener.address().text;
