@@ -692,23 +692,26 @@ TEST(LeaseTerm, ALeaseIsRenewedWhenItHasLastedIt) {
   for (const auto& result : results) EXPECT_FALSE(Bench::pending(result));
 }
 
+/// A construction that is given a ref, which nobody else has.
+detail::OutgoingCall with_a_ref(Bench& bench) {
+  static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Keepsake]"};
+  detail::OutgoingCall construction;
+  construction.function = &constructor;
+  CoreLock lock(bench.core);
+  ObjectEntry* inside = bench.core.objects().make_owned();
+  bench.core.objects().complete(*inside, {});
+  construction.arguments.attachments = std::make_unique<detail::Attachments>();
+  construction.arguments.attachments->objects.push_back(detail::ObjectPtr::adopt(inside));
+  return construction;
+}
+
 /// Who drops the handle at once, as a task does that returns it, must not take the constructor's arguments with it.
 /// (A.1, KP-4)
 TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {
-  static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Keepsake]"};
   Bench bench;
-  detail::OutgoingCall construction;
-  construction.function = &constructor;
-  {
-    CoreLock lock(bench.core);
-    ObjectEntry* inside = bench.core.objects().make_owned();
-    bench.core.objects().complete(*inside, {});
-    construction.arguments.attachments = std::make_unique<detail::Attachments>();
-    construction.arguments.attachments->objects.push_back(detail::ObjectPtr::adopt(inside));
-  }
   ActorOptions options;
   options.max_restarts = 1;
-  detail::HandlePtr handle = bench.core.caller().creation().create(std::move(construction), &options, "Keepsake");
+  detail::HandlePtr handle = bench.core.caller().creation().create(with_a_ref(bench), &options, "Keepsake");
   const SentFrame creation = bench.take(wire::Method::kCreateActor);
   const auto spec = creation.decode<wire::ActorSpec>();
   EXPECT_EQ(spec.refs.size(), 1u) << "for the day on which this process is gone";
@@ -722,20 +725,9 @@ TEST(Creation, WhatItNamesIsHeldUntilTheActorWasConstructed) {
 
 /// Whoever has the handle of an actor that never comes back does not hold what its constructor was given.
 TEST(Creation, WhatItNamesIsLetGoOfOnceTheActorWasConstructedWhoeverHasItsHandle) {
-  static detail::FunctionNode constructor{detail::FunctionKind::kConstructor, nullptr, "[with A = Once]"};
   Bench bench;
-  detail::OutgoingCall construction;
-  construction.function = &constructor;
-  {
-    CoreLock lock(bench.core);
-    ObjectEntry* inside = bench.core.objects().make_owned();
-    bench.core.objects().complete(*inside, {});
-    construction.arguments.attachments = std::make_unique<detail::Attachments>();
-    construction.arguments.attachments->objects.push_back(detail::ObjectPtr::adopt(inside));
-  }
   const ActorOptions options;
-  const detail::HandlePtr handle =
-      bench.core.caller().creation().create(std::move(construction), &options, "Once");
+  const detail::HandlePtr handle = bench.core.caller().creation().create(with_a_ref(bench), &options, "Keepsake");
   const SentFrame creation = bench.take(wire::Method::kCreateActor);
   const auto spec = creation.decode<wire::ActorSpec>();
   bench.respond(creation, wire::CreateActorReply{wire::handle_of(spec), false});
