@@ -13,7 +13,6 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "collective/group/epochs.h"
 #include "collective/group/formation.h"
@@ -111,12 +110,6 @@ TcpOptions tcp_options(worker::Core& core, const GroupRecord& record, int rank) 
   return options;
 }
 
-Failure failure_of(const ErrorPtr& error, const std::vector<int>& missing) {
-  if (const auto* collective = dynamic_cast<const CollectiveError*>(error.get()))
-    return {collective->reason(), collective->message(), collective->missing_ranks()};
-  return {Reason::kDied, fmt::format("rank {} died: {}", fmt::join(missing, ", "), error->message()), missing};
-}
-
 /// The memory of this rank's node, opened through the process that made it (decision 007).
 Result<std::shared_ptr<ShmSegment>> open_memory(const GroupRecord& record, const std::string& node) {
   const auto memory = std::ranges::find(record.memories, node, &NodeMemory::node);
@@ -145,7 +138,7 @@ Entrance by_both(worker::Core& core, const GroupRecord& record, int rank, std::s
     auto opened = open_memory(record, node);
     if (!opened.ok()) {
       const auto lowest = std::ranges::find(record.members, node, &GroupMember::node) - record.members.begin();
-      links->fail(failure_of(opened.error_ptr(), {int(lowest)}));
+      links->fail(failure_of_attaching(opened.error_ptr(), int(lowest)));
       return by_sockets(std::move(links), {});
     }
     segment = *std::move(opened);
@@ -173,10 +166,10 @@ Entrance enter(worker::Core& core, const Epochs::Admission& admission, Clock::ti
   if (record.backend == Backend::kShm) {
     auto segment = open_memory(record, self.node);
     if (segment.ok()) return by_memory(*std::move(segment), admission.rank);
-    return failed_place(record, admission.rank, failure_of(segment.error_ptr(), {0}));
+    return failed_place(record, admission.rank, failure_of_attaching(segment.error_ptr(), 0));
   }
   if (Status dialled = dial_lower_ranks(*admission.links, deadline); !dialled.ok())
-    admission.links->fail(failure_of(dialled.error_ptr(), {}));
+    admission.links->fail(failure_of(dialled.error()));
   return record.backend == Backend::kHier ? by_both(core, record, admission.rank, admission.links)
                                           : by_sockets(admission.links, tcp_options(core, record, admission.rank));
 }
