@@ -193,8 +193,9 @@ void LeaseQueue::forget(Key key) {
 
 // ------------------------------------------------------------------------------------------------------------- workers
 
-void LeaseQueue::worker_ready(ProcessId id, std::int32_t pid, const WorkerKind& kind, TimePoint now) {
-  workers_.ready(id, pid, kind, now);
+void LeaseQueue::worker_ready(ProcessId id, std::int32_t pid, const WorkerKind& kind, TimePoint now,
+                              WorkerPast past) {
+  workers_.ready(id, pid, kind, now, past);
   workers_came_or_not(kind.job);
   settle(now);
 }

@@ -115,12 +115,13 @@ class LeaseQueue {
   void counted(const wire::LeaseCounted& counted, TimePoint now);
 
   // ---- workers
-  void worker_ready(ProcessId worker, std::int32_t pid, const WorkerKind& kind, TimePoint now);
+  void worker_ready(ProcessId worker, std::int32_t pid, const WorkerKind& kind, TimePoint now,
+                    WorkerPast past = WorkerPast::kNothing);
   /// One that was asked for will not come. With an error the request that waits longest for that kind is refused.
   void worker_failed(const WorkerKind& kind, std::optional<ErrorRecord> error, TimePoint now);
   /// The task of this lease waits, or goes on.
   void worker_blocked(ProcessId worker, std::uint64_t lease_id, bool blocked, TimePoint now);
-  /// Takes an idle worker out of the pool, for an actor or to retire it. nullopt: none idle.
+  /// Takes an idle worker out of the pool, for an actor (WPL-5) or to retire it. nullopt: there is none.
   std::optional<ProcessId> take_worker(const WorkerKind& kind) { return workers_.take(kind); }
   bool take_worker(ProcessId worker) { return workers_.take(worker); }
   const WorkerPool& workers() const { return workers_; }

@@ -1,5 +1,6 @@
 #include "scheduler/worker_pool.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::sched {
@@ -20,11 +21,12 @@ void WorkerPool::not_coming(const WorkerKind& kind) {
   if (auto it = starting_.find(kind); it != starting_.end() && --it->second <= 0) starting_.erase(it);
 }
 
-void WorkerPool::ready(ProcessId id, std::int32_t pid, const WorkerKind& kind, TimePoint now) {
+void WorkerPool::ready(ProcessId id, std::int32_t pid, const WorkerKind& kind, TimePoint now, WorkerPast past) {
   not_coming(kind);
   Worker& worker = workers_[id];
   worker.kind = kind;
   worker.pid = pid;
+  worker.past = past;
   make_idle(id, worker, now);
 }
 
@@ -69,6 +71,7 @@ WorkerPool::Leased WorkerPool::lease(ProcessId id, std::uint64_t lease_id) {
   unlist(id, worker);
   const bool shared = !worker.leases.empty();
   worker.leases.insert(lease_id);
+  worker.past = WorkerPast::kTasks;
   return {worker.pid, shared};
 }
 
@@ -120,8 +123,13 @@ bool WorkerPool::take(ProcessId id) {
 }
 
 std::optional<ProcessId> WorkerPool::take(const WorkerKind& kind) {
-  const std::optional<ProcessId> id = idle_of(kind);
-  if (id) take(*id);
+  auto it = idle_.find(kind);
+  if (it == idle_.end()) return std::nullopt;
+  auto found = std::find_if(it->second.rbegin(), it->second.rend(),
+                            [this](ProcessId id) { return workers_.at(id).past == WorkerPast::kNothing; });
+  if (found == it->second.rend()) return std::nullopt;
+  const ProcessId id = *found;
+  take(id);
   return id;
 }
 

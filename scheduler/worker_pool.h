@@ -10,6 +10,8 @@
 //   WPL-1  Idle is who has no lease and is not ending; the one that was used last is taken first.
 //   WPL-2  Blocked is who has a lease whose task waits; blocked() counts them.
 //   WPL-3  As many start as were asked for by to_start and have not ended in ready or not_coming.
+//   WPL-5  Who had a lease is taken for no actor: what its tasks left there (objects that others hold, threads) would go
+//          with the actor's process, when the actor ends.
 //   WPL-4  A dead worker is neither leased nor taken: died takes it off the idle ones before anything else.
 #pragma once
 #include <cstdint>
@@ -37,6 +39,8 @@ struct WorkerKind {
   auto operator<=>(const WorkerKind&) const = default;
   bool plain() const { return env_vars.empty() && working_dir.empty() && gpu_ids.empty(); }
 };
+/// What a worker has done before it comes to the pool.
+enum class WorkerPast : std::uint8_t { kNothing, kTasks };
 WorkerKind worker_kind(JobId job, const RuntimeEnv& env, std::vector<int> gpu_ids = {});
 
 class WorkerPool {
@@ -44,7 +48,8 @@ class WorkerPool {
   // ---- starting
   /// How many more of this kind have to be started, so that `wanted` are starting; they count as starting.
   int to_start(const WorkerKind& kind, int wanted);
-  void ready(ProcessId worker, std::int32_t pid, const WorkerKind& kind, TimePoint now);
+  void ready(ProcessId worker, std::int32_t pid, const WorkerKind& kind, TimePoint now,
+             WorkerPast past = WorkerPast::kNothing);
   void not_coming(const WorkerKind& kind);
   /// Who starts for this job is not awaited any more.
   void job_ended(JobId job);
@@ -67,6 +72,7 @@ class WorkerPool {
 
   // ---- leaving
   bool take(ProcessId worker);
+  /// One for an actor (WPL-5).
   std::optional<ProcessId> take(const WorkerKind& kind);
   /// Its leases, which are still to be ended; then forget it.
   std::set<std::uint64_t> died(ProcessId worker);
@@ -88,6 +94,7 @@ class WorkerPool {
     WorkerKind kind;
     std::int32_t pid = 0;
     std::set<std::uint64_t> leases, waiting;  ///< waiting: those of `leases` whose task waits
+    WorkerPast past = WorkerPast::kNothing;
     bool blocked = false, idle = false, ending = false;
     TimePoint idle_since{};
   };

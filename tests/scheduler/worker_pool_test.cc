@@ -32,9 +32,24 @@ TEST_F(WorkerPoolTest, WPL1_TheOneThatWasUsedLastIsIdleFirst) {
   EXPECT_EQ(pool_.state(kSecond), "LEASED");
   EXPECT_FALSE(pool_.take(kSecond)) << "only idle ones are taken";
   pool_.lease_ended(kSecond, 7, now_);
-  EXPECT_EQ(pool_.take(kPlain), kSecond);
+  EXPECT_EQ(pool_.idle_of(kPlain), kSecond);
+  EXPECT_TRUE(pool_.take(kSecond));
   EXPECT_FALSE(pool_.contains(kSecond));
   EXPECT_EQ(pool_.audit({}), "");
+}
+
+/// The actor's ordinary end ends its process: what a task has left there that others hold went with it.
+TEST_F(WorkerPoolTest, WPL5_WhoHadALeaseIsNoActors) {
+  ready(kFirst);
+  ready(kSecond);
+  pool_.lease(kSecond, 7);
+  pool_.lease_ended(kSecond, 7, now_);
+  EXPECT_EQ(pool_.take(kPlain), kFirst) << "kSecond was used last, and may own what others hold";
+  EXPECT_EQ(pool_.take(kPlain), std::nullopt);
+  EXPECT_TRUE(pool_.take(kSecond)) << "it is asked before it ends";
+  pool_.ready(kSecond, 100, kPlain, now_, WorkerPast::kTasks);  // and refuses
+  EXPECT_EQ(pool_.take(kPlain), std::nullopt);
+  EXPECT_EQ(pool_.idle_of(kPlain), kSecond);
 }
 
 TEST_F(WorkerPoolTest, WPL1_WhoIsEndingIsIdleNoMore) {

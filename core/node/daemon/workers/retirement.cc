@@ -12,7 +12,7 @@ std::vector<ProcessId> Retirement::ask(std::size_t keep, TimePoint since) {
 
 void Retirement::refused(ProcessId worker, std::int32_t pid, const sched::WorkerKind& kind, TimePoint now) {
   if (asked_.erase(worker) == 0) return;
-  queue_.worker_ready(worker, pid, kind, now);
+  queue_.worker_ready(worker, pid, kind, now, sched::WorkerPast::kTasks);  // WPL-5
 }
 
 }  // namespace troupe::node
