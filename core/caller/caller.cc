@@ -1,5 +1,7 @@
 #include "core/caller/caller.h"
 
+#include <utility>
+
 #include "core/caller/streams.h"
 #include "core/runtime/runtime.h"
 
@@ -132,7 +134,22 @@ void Caller::clear(const ErrorPtr& why) {
 // -------------------------------------------------------------------------------------------------------- calling side
 
 void Caller::dependency_ready(PendingCall& call) {
-  if (--call.unresolved > 0) return;
+  if (call.unresolved > 1) {
+    --call.unresolved;
+    return;
+  }
+  ready_.push_back(call.id);
+  if (std::exchange(going_on_, true)) return;  // CAL-1
+  while (!ready_.empty()) {
+    PendingCall* next = calls_.find(ready_.front());
+    ready_.pop_front();
+    if (next) arguments_ready(*next);
+  }
+  going_on_ = false;
+}
+
+void Caller::arguments_ready(PendingCall& call) {
+  call.unresolved = 0;
   if (call.kind == CallKind::kTask) tasks_.arguments_ready(call);
   else client_of(call.actor).arguments_ready(call);
 }

@@ -4,8 +4,16 @@
 //   create, find --> ActorCreation | ActorLookup --> ActorClients, which has an ActorClient for each actor
 //   kReply, kStreamItem, kRecalled --> Caller finds the call --> the part that it is of
 //
+// Invariants
+//   CAL-1  Calls whose last argument was settled go on in that order, one after the other: a call that fails, which
+//          settles the arguments of further ones, does not go on to them itself. However long a chain of dependent
+//          calls is, its end takes no more of the stack.
+//
 // Thread rule: lock held.
 #pragma once
+#include <deque>
+#include <vector>
+
 #include "core/caller/actor_clients.h"
 #include "core/caller/actor_creation.h"
 #include "core/caller/actor_lookup.h"
@@ -56,6 +64,7 @@ class Caller final : public CallingSide {
 
  private:
   std::vector<std::uint64_t> open_calls();
+  void arguments_ready(PendingCall& call);
 
   Runtime& runtime_;
   Owner& owner_;
@@ -65,6 +74,8 @@ class Caller final : public CallingSide {
   ActorClients actors_;
   ActorLookup lookup_;
   ActorCreation creation_;
+  std::deque<std::uint64_t> ready_;  // CAL-1: calls whose arguments are there; they count one as unresolved till then
+  bool going_on_ = false;            // somebody further up the stack takes them from there
 };
 
 }  // namespace troupe::worker
