@@ -90,13 +90,14 @@ void TaskSubmitter::arguments_ready(PendingCall& call) {
 }
 
 void TaskSubmitter::remember_keyed(const std::string& key, std::vector<detail::ObjectPtr> results) {
-  keyed_.insert(key, std::move(results), runtime_.now());
+  keyed_.insert(key, std::move(results));
+  keyed_.keep(key, runtime_.now());
   forget_keyed();
 }
 
 /// What is too old goes now; what is left is looked at again when the oldest is due, also if nobody submits any more.
 void TaskSubmitter::forget_keyed() {
-  const exec::Deadline next = keyed_.expire(runtime_.now(), [](auto&) { return true; });
+  const exec::Deadline next = keyed_.expire(runtime_.now());
   if (next == exec::kNever || std::exchange(keyed_timer_, true)) return;
   runtime_.add_timer(next, [this] {
     keyed_timer_ = false;

@@ -229,9 +229,7 @@ void HostedActor::arrived(IncomingPtr call) {
     group = &found->second;
   }
   if (!call->key.empty()) {
-    const bool answered = keyed().answer(call, host_.runtime().now());
-    watch_keys();
-    if (answered) return;
+    if (keyed().answer(call, host_.runtime().now())) return;
   }
   call->admitted = group;
   group->queue.push_back(std::move(call));
@@ -385,7 +383,10 @@ void HostedActor::report_end(const ErrorPtr& error) {
 
 void HostedActor::remember(IncomingCall& call, std::vector<detail::Value>* results) {
   if (call.key.empty() || !extras_ || !extras_->keyed) return;
-  if (results) return extras_->keyed->executed(call, *results);
+  if (results) {
+    extras_->keyed->executed(call, *results, host_.runtime().now());
+    return watch_keys();
+  }
   for (auto& next : extras_->keyed->failed(call)) arrived(std::move(next));
 }
 

@@ -24,17 +24,11 @@ std::vector<detail::Value> copy_values(const std::vector<detail::Value>& values)
 }
 }  // namespace
 
-exec::Deadline KeyedReplies::expire(exec::Deadline now) {
-  const exec::Deadline next = kept_.expire(now, [](const Kept& kept) { return kept.results != nullptr; });
-  // The oldest may be under way still, for longer than its hour.
-  return next == exec::kNever ? next : std::max<exec::Deadline>(next, now + std::chrono::minutes(1));
-}
-
 bool KeyedReplies::answer(const IncomingPtr& call, exec::Deadline now) {
   expire(now);
   Kept* kept = kept_.find(call->key);
   if (!kept) {
-    kept_.insert(call->key, {}, now);
+    kept_.insert(call->key, {});
     return false;
   }
   if (kept->results) replies_.values(*call, *kept->results);
@@ -42,10 +36,11 @@ bool KeyedReplies::answer(const IncomingPtr& call, exec::Deadline now) {
   return true;
 }
 
-void KeyedReplies::executed(const IncomingCall& call, std::vector<detail::Value>& results) {
+void KeyedReplies::executed(const IncomingCall& call, std::vector<detail::Value>& results, exec::Deadline now) {
   Kept* kept = kept_.find(call.key);
   if (!kept) return;
   kept->results = std::make_shared<std::vector<detail::Value>>(copy_values(results));
+  kept_.keep(call.key, now);
   for (auto& other : std::exchange(kept->waiting, {})) replies_.values(*other, *kept->results);
 }
 
@@ -79,8 +74,7 @@ std::vector<IncomingPtr> KeyedReplies::take_all_waiting() {
 
 std::vector<std::byte> KeyedReplies::encode() {
   std::vector<KeptKey> keys;
-  kept_.for_each([&](const std::string& key, Kept& kept) {
-    if (!kept.results) return;
+  kept_.for_each_kept([&](const std::string& key, Kept& kept) {
     KeptKey one{key, {}};
     bool plain = true;
     for (const auto& value : *kept.results) {
@@ -102,7 +96,8 @@ void KeyedReplies::restore(const std::vector<std::byte>& bytes, exec::Deadline n
       kept.results->emplace_back();
       kept.results->back().body = detail::Bytes(body.data(), body.size());
     }
-    kept_.insert(one.key, std::move(kept), now);
+    kept_.insert(one.key, std::move(kept));
+    kept_.keep(one.key, now);
   }
 }
 

@@ -2,7 +2,7 @@
 //
 // Invariants
 //   HA-3  A key whose call has been executed is answered from the table; one under way answers all who asked.
-//   HA-5  What a key keeps goes after its hour (expire), also when nobody comes with another.
+//   HA-5  What a key keeps goes an hour after its call (expire), also when nobody comes with another.
 // Thread rule: lock held.
 #pragma once
 #include <memory>
@@ -23,9 +23,9 @@ class KeyedReplies {
   /// True: the call is answered, or will be when the one under way ends. False: it is the first with its key and runs.
   bool answer(const IncomingPtr& call, exec::Deadline now);
   /// Forgets what is too old. When to come again; kNever: there is nothing to forget.
-  exec::Deadline expire(exec::Deadline now);
+  exec::Deadline expire(exec::Deadline now) { return kept_.expire(now); }
   /// The call was executed: its results are kept, and given to those who asked meanwhile.
-  void executed(const IncomingCall& call, std::vector<detail::Value>& results);
+  void executed(const IncomingCall& call, std::vector<detail::Value>& results, exec::Deadline now);
   /// The call failed or was dropped, which is no execution to keep: those who asked meanwhile, the next of whom runs.
   std::vector<IncomingPtr> failed(const IncomingCall& call);
   /// Takes out one who asked meanwhile; null: not among them.

@@ -1,9 +1,16 @@
-// KeyTable: what is remembered by idempotency key, for an hour, and 10,000 keys at most.
+// KeyTable: what is remembered by idempotency key: as long as it is under way, then for an hour, 10,000 keys at most.
 //
+//   insert --> under way --keep--> kept --an hour, or 10,000 later ones: expire--> gone
+//                  `--erase--> gone <--erase--'
+//
+// Invariants
+//   KTB-1  What is kept is forgotten oldest first: an hour after keep(), or when 10,000 were kept after it. What is
+//          under way, or was erased, neither delays nor hastens that.
 // Thread rule: none of its own; one lock guards it.
 #pragma once
 #include <cstddef>
-#include <deque>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 
@@ -21,44 +28,53 @@ class KeyTable {
     auto found = things_.find(key);
     return found == things_.end() ? nullptr : &found->second.thing;
   }
-  /// Replaces what was there.
-  T& insert(const std::string& key, T thing, exec::Deadline now) {
-    Entry& entry = things_[key];
-    entry = {std::move(thing), now + kKeyLife, ++last_};
-    order_.emplace_back(entry.number, key);
-    return entry.thing;
+  /// It is under way. Replaces what was there.
+  T& insert(const std::string& key, T thing) {
+    erase(key);
+    return things_.emplace(key, Entry{std::move(thing)}).first->second.thing;
   }
-  void erase(const std::string& key) { things_.erase(key); }
+  /// It is done: its hour begins.
+  void keep(const std::string& key, exec::Deadline now) {
+    auto found = things_.find(key);
+    if (found == things_.end() || found->second.number != 0) return;
+    found->second.until = now + kKeyLife;
+    found->second.number = ++last_;
+    kept_.emplace(last_, key);
+  }
+  void erase(const std::string& key) {
+    auto found = things_.find(key);
+    if (found == things_.end()) return;
+    kept_.erase(found->second.number);
+    things_.erase(found);
+  }
   void clear() {
     things_.clear();
-    order_.clear();
+    kept_.clear();
   }
-  /// Forgets what is too old or too much, oldest first, as far as `done` holds of it. When the oldest is due; kNever:
-  /// none.
-  template <class F> exec::Deadline expire(exec::Deadline now, F&& done) {
-    while (!order_.empty()) {
-      auto oldest = things_.find(order_.front().second);
-      if (oldest != things_.end() && oldest->second.number == order_.front().first) {
-        if (!done(oldest->second.thing)) return oldest->second.until;
-        if (order_.size() <= kKeysMax && oldest->second.until > now) return oldest->second.until;
-        things_.erase(oldest);
-      }
-      order_.pop_front();  // with what it named, or what it named has gone or was replaced before
+  /// Forgets what was kept for too long, or is too much. When the oldest is due; kNever: none is kept. (KTB-1)
+  exec::Deadline expire(exec::Deadline now) {
+    while (!kept_.empty()) {
+      const auto oldest = things_.find(kept_.begin()->second);
+      if (kept_.size() <= kKeysMax && oldest->second.until > now) return oldest->second.until;
+      things_.erase(oldest);
+      kept_.erase(kept_.begin());
     }
     return exec::kNever;
   }
-  /// In order of insertion.
+  /// Those that are kept, oldest first.
+  template <class F> void for_each_kept(F&& f) {
+    for (const auto& [number, key] : kept_) f(key, things_.find(key)->second.thing);
+  }
+  /// All, in no order.
   template <class F> void for_each(F&& f) {
-    for (const auto& [number, key] : order_)
-      if (auto found = things_.find(key); found != things_.end() && found->second.number == number)
-        f(key, found->second.thing);
+    for (auto& [key, entry] : things_) f(key, entry.thing);
   }
   bool empty() const { return things_.empty(); }
 
  private:
-  struct Entry { T thing; exec::Deadline until{}; std::uint64_t number = 0; };
+  struct Entry { T thing; exec::Deadline until{}; std::uint64_t number = 0; };  // 0: under way
   std::unordered_map<std::string, Entry> things_;
-  std::deque<std::pair<std::uint64_t, std::string>> order_;
+  std::map<std::uint64_t, std::string> kept_;  // in order of keep()
   std::uint64_t last_ = 0;
 };
 
