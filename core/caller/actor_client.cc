@@ -330,6 +330,18 @@ void ActorClient::await_death() {
   runtime().add_timer(runtime().deadline_after(kDeathNoticeGrace), std::move(late));
 }
 
+/// A method that is killed may run on for as long as it likes: whoever waits for it waits no longer than for a process
+/// that was killed. (CAC-11)
+void ActorClient::await_last_answers() {
+  auto late = [&home = home_, id = id()] {
+    const detail::Ptr<ActorClient> client = home.find(id);
+    if (!client || !client->life_.dead()) return;
+    client->calls_.suspect(net::BegunCalls::all());
+    client->calls_.fail_sent(client->end_by(client->life_.death()));
+  };
+  runtime().add_timer(runtime().deadline_after(kDeathNoticeGrace), std::move(late));
+}
+
 /// What the old process had begun is known now: the head's word, which came first, is followed.
 void ActorClient::old_process_settled() {
   life_.follow(runtime().frames().is_dead(life_.next_process()));
@@ -379,6 +391,7 @@ void ActorClient::die(const ErrorPtr& why) {
   calls_.fail_returned(end);
   const bool replies_may_come = life_.awaits_death() || (light() && !life_.process_dead());
   if (!replies_may_come) calls_.fail_sent(end);
+  else if (calls_.answers_due()) await_last_answers();
   calls_.fail_unsent(end);
 }
 

@@ -9,6 +9,8 @@
 //          even while the actor's process has not heard of it.
 //   CAC-10  While its constructor's arguments are awaited the actor is this process's alone: a kill here ends it at
 //           once, and monitors wait here. The head is told that it will come, and keeps what others ask of it.
+//   CAC-11  What a killed light actor still runs fails a grace after its death, as what a killed process ran does: its
+//          host lives, and may answer much later or never.
 // Thread rule: lock held, but for what the last handle's release does.
 #pragma once
 #include <memory>
@@ -145,6 +147,7 @@ class ActorClient final : public detail::HandleBase {
   void is_constructed();
   void not_located(const ErrorPtr& error);
   void await_death();
+  void await_last_answers();
   void ask_for_death(const detail::ObjectPtr& ref);
   void tell_death(const detail::ObjectPtr& ref, const ActorDeath& death);
   void old_process_settled();
