@@ -125,12 +125,15 @@ std::shared_ptr<ActorCreation::Creation> ActorCreation::begin(detail::OutgoingCa
     owner_.objects().want(entry);
     entry.rare().callbacks.push_back([this, creation] {
       CoreLock lock(runtime_);
-      if (--creation->unresolved == 0) start(creation);
+      if (--creation->unresolved > 0) return;
+      --held_back_;
+      start(creation);
     });
   }
   if (creation->unresolved == 0) {
     start(creation);
   } else {
+    ++held_back_;
     creation->client->hold_back();
     clients_.counts().begun(spec.id);
   }

@@ -30,6 +30,8 @@ class ActorCreation {
   void process_died(ProcessId process) { light_hosts_.process_died(process); }
   /// Forgets who waits for a host, when the process is taken apart.
   void clear() { light_hosts_.clear(); }
+  /// Those that wait for the constructor's arguments.
+  std::size_t held_back() const { return held_back_; }
 
  private:
   struct Creation;
@@ -48,6 +50,7 @@ class ActorCreation {
   UntakenArguments& untaken_;
   LightHosts light_hosts_;
   std::uint64_t last_actor_ = 0;
+  std::size_t held_back_ = 0;
 };
 
 }  // namespace troupe::worker

@@ -266,7 +266,8 @@ void Host::shutdown() {
 bool Host::idle() const {
   return tasks_.empty() && beside_.empty() && early_.empty() && running_.empty() && actors_.empty() &&
          !owner_.objects().has_borrowers() && caller_.calls().open() == 0 && caller_.untaken().size() == 0 &&
-         !runtime_.frames().any_held();
+         caller_.creation().held_back() == 0 &&
+         owner_.holds().held() == 0 && !runtime_.frames().any_held();
 }
 
 void Host::describe_tasks(wire::StateReply& reply) {
@@ -391,9 +392,11 @@ void Host::look_at_held() {
 void Host::construct(wire::ConstructActor message) {
   const ActorId id = message.spec.id;
   auto& place = actors_[id];
-  if (place) return;
-  place = std::make_unique<HostedActor>(*this, std::move(message));
-  place->start();
+  if (!place) {
+    place = std::make_unique<HostedActor>(*this, std::move(message));
+    return place->start();
+  }
+  if (message.restarts > place->restarts()) next_lives_[id] = std::make_unique<HostedActor>(*this, std::move(message));
 }
 
 void Host::construct_light(IncomingPtr call) {
@@ -442,12 +445,12 @@ void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const Er
 }
 
 void Host::handles_gone(ActorId id) {
-  if (auto found = actors_.find(id); found != actors_.end()) found->second->end_when_idle();
+  for_each_life(id, [](HostedActor& life) { life.end_when_idle(); });
 }
 
 void Host::end_actor(const wire::EndActor& message) {
-  if (auto found = actors_.find(message.actor); found != actors_.end())
-    return found->second->kill(message.cause, message.message);
+  if (actors_.contains(message.actor))
+    return for_each_life(message.actor, [&](HostedActor& life) { life.kill(message.cause, message.message); });
   if (!message.unheard || !is_to_come(message.actor)) return;
   ErrorRecord record;
   record.code = ErrorCode::kActorDied;
@@ -464,7 +467,8 @@ void Host::exit_current_actor() {
 
 /// The thread that ends it may still be inside: it is destroyed when the lock is let go.
 void Host::actor_ended(HostedActor& actor) {
-  auto found = actors_.find(actor.id());
+  const ActorId id = actor.id();
+  auto found = actors_.find(id);
   if (found == actors_.end()) return;
   const bool own_process = !actor.light();
   {
@@ -478,6 +482,11 @@ void Host::actor_ended(HostedActor& actor) {
     parted_.notify_all();
   });
   actors_.erase(found);
+  if (auto next = next_lives_.find(id); next != next_lives_.end()) {  // HO-10
+    auto& place = actors_[id] = std::move(next->second);
+    next_lives_.erase(next);
+    place->start();
+  }
   if (!own_process) return;
   ending_ = true;
   executors_.stop();
@@ -504,8 +513,10 @@ void Host::clear() {
   ended_early_.clear();
   admitted_ = nullptr;
   running_.clear();
-  runtime_.defer([dead = std::make_shared<decltype(actors_)>(std::move(actors_))] {});
-  actors_.clear();
+  for (auto* lives : {&actors_, &next_lives_}) {
+    runtime_.defer([dead = std::make_shared<decltype(actors_)>(std::move(*lives))] {});
+    lives->clear();
+  }
 }
 
 }  // namespace troupe::worker

@@ -21,6 +21,8 @@
 //         frames come in the order of its actors, so an actor below the last one made is over, one above is still to
 //         come.
 //   HO-9  A light actor that is ended before its construction has come is not constructed.
+//   HO-10 A light actor's next life waits here for the end of the one before, which may take as long as a method runs:
+//         then it is constructed. What ends the actor meanwhile ends both.
 //   HO-8  A task or generator whose submitter is dead ends: one that runs is interrupted; one that had yet to begin,
 //         wherever it waited, is not run, or makes no item. Methods that give no stream run all the same.
 // Thread rule: as noted.
@@ -77,7 +79,8 @@ class Host final : public TaskWaits {
   }
   /// The process ends: what runs is interrupted, the executors stop.
   void shutdown();
-  /// May this process end? It owns nothing that others hold, runs nothing, and nothing waits here to be sent.
+  /// May this process end? It owns nothing that others hold, runs nothing, nothing waits here to be sent, and who was
+  /// sent what others own has counted it.
   bool idle() const;
   void describe_tasks(wire::StateReply& reply);
   /// Forgets what it queues, runs and hosts, when the process is taken apart.
@@ -134,6 +137,11 @@ class Host final : public TaskWaits {
   void construct_light(IncomingPtr call);
   void not_constructed(IncomingCall& construction, ErrorPtr why);
   bool is_to_come(ActorId actor) const;
+  /// What is here of that actor: the life that is, and the one that waits for its end. (HO-10)
+  template <class F> void for_each_life(ActorId actor, F&& f) {
+    for (auto* lives : {&next_lives_, &actors_})
+      if (auto found = lives->find(actor); found != lives->end()) f(*found->second);
+  }
   void lease_spent(std::uint64_t lease);
   using AreDead = std::function<bool(ProcessId)>;
   void forget_sources(const AreDead& dead);
@@ -175,6 +183,7 @@ class Host final : public TaskWaits {
   std::vector<IncomingPtr> running_;
   IncomingCall* admitted_ = nullptr;
   boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> actors_;
+  boost::unordered_flat_map<ActorId, std::unique_ptr<HostedActor>, IdHash> next_lives_;  // HO-10: not started
   // HO-5: calls to actors still to come
   boost::unordered_flat_map<ActorId, std::vector<IncomingPtr>, IdHash> early_;
   boost::unordered_flat_map<ActorId, ErrorPtr, IdHash> ended_early_;               // HO-9: why

@@ -5,8 +5,9 @@
 // watches the unix socket: when that closes, the daemon is gone, and so is this process.
 //
 // Invariants
-//   PRC-1  A worker whose work is over ends when what it has sent is in the rings: answers that waited in its memory
-//          are lost only when it is killed, or its daemon ends.
+//   PRC-1  A worker whose work is over ends when what it has sent is in the rings, and whoever it was sent to has
+//          counted what it names of others, or is dead: answers that waited in its memory are lost only when it is
+//          killed, or its daemon ends.
 //
 // Thread rule: as noted.
 #pragma once
@@ -45,7 +46,8 @@ class Process final : private Clock, private Transport, private ServiceThread {
   /// threads end when they return from user code, and destructors of its actors do not run. Idempotent; also with the
   /// lock held.
   void cut_off();
-  /// A worker's main thread, when its work is over (PRC-1): serves the rings until nothing waits for one.
+  /// A worker's main thread, when its work is over (PRC-1): serves the rings until nothing waits for one, nor for
+  /// an acknowledgement.
   void await_departure();
   /// Stops the service thread and closes the socket. Not on the service thread.
   void stop();

@@ -649,6 +649,66 @@ TEST_F(NotBegun, CAC5_OneThatIsCancelledMeanwhileIsNotSentAgain) {
   EXPECT_EQ(calls_sent(), first_sent({1, 2}));
 }
 
+/// A killed method may compute on for hours in a host that lives: nobody waits for its answer that long.
+TEST_F(NotBegun, CAC11_WhatAKilledActorStillRunsFailsAfterAGrace) {
+  ErrorRecord killed;
+  killed.code = ErrorCode::kActorDied;
+  killed.message = "killed by kill()";
+  location_.error = killed;
+  moved(wire::ActorState::kDead);
+  ended(sent_[2], true);
+  EXPECT_EQ(Bench::code_of(results_[2]), ErrorCode::kActorDied);
+  bench_.advance(4s);
+  EXPECT_TRUE(Bench::pending(results_[0]) && Bench::pending(results_[1])) << "its answers are about to come";
+  bench_.reply(sent_[1]);
+  EXPECT_EQ(Bench::code_of(results_[1]), ErrorCode{}) << "it had ended before";
+  bench_.advance(1s);
+  ASSERT_EQ(Bench::code_of(results_[0]), ErrorCode::kActorDied);
+  EXPECT_EQ(entry_of(results_[0]).error->record().outcome, Outcome::kUnknown);
+  bench_.reply(sent_[0]);
+  EXPECT_EQ(bench_.core.calls().open(), 0u);
+}
+
+/// A chain of calls, each with the result of the one before: the first fails, and with it all. Deeper than any stack.
+class Chain {
+ public:
+  static constexpr int kLinks = 200'000;
+  template <class Submit> Chain(Bench& bench, detail::ObjectPtr first, Submit&& submit) : last_(std::move(first)) {
+    for (int i = 0; i < kLinks; ++i) {
+      detail::OutgoingCall call;
+      call.function = &function;
+      call.dependencies.push_back(last_);
+      CoreLock lock(bench.core);
+      submit(std::move(call), &last_);
+    }
+  }
+  const detail::ObjectPtr& last() const { return last_; }
+
+ private:
+  static inline detail::FunctionNode function{detail::FunctionKind::kFunction, nullptr, "[with auto F = link]"};
+  detail::ObjectPtr last_;
+};
+
+TEST(LongChain, CAL1_OfTasksFailsAsAWhole) {
+  Bench bench;
+  const Chain chain(bench, bench.submit(), [&](detail::OutgoingCall call, detail::ObjectPtr* result) {
+    bench.core.tasks().submit(std::move(call), nullptr, result, nullptr);
+  });
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), task_error());
+  EXPECT_EQ(Bench::code_of(chain.last()), ErrorCode::kTask);
+  EXPECT_EQ(bench.core.calls().open(), 0u);
+}
+
+TEST_F(NotBegun, CAL1_ALongChainOfMethodsFailsAsAWhole) {
+  const Chain chain(bench_, results_[0], [&](detail::OutgoingCall call, detail::ObjectPtr* result) {
+    client_of(handle_).submit(std::move(call), CallKind::kActorCall, nullptr, result, nullptr);
+  });
+  bench_.reply(sent_[0], task_error());
+  EXPECT_EQ(Bench::code_of(chain.last()), ErrorCode::kTask);
+  EXPECT_EQ(bench_.core.calls().open(), 2u);
+}
+
 /// Others may have its CPUs by now. (H.5, TS-7)
 TEST(LentCpus, ALeaseThatLentThemGetsNoTaskBeforeItHasThemBack) {
   Bench bench;
@@ -803,6 +863,21 @@ TEST(Creation, CAC10_AKillBeforeTheArgumentsAreThereIsItsDeath) {
   EXPECT_EQ(bench.count(wire::Method::kCreateActor), 0u);
 }
 
+/// A worker whose creation waits for its arguments would take the actor with it. (WK-2)
+TEST(Creation, WhoHoldsOneBackMayNotRetire) {
+  Bench bench(wire::Role::kWorker);
+  const HeldBack actor(bench);
+  {
+    CoreLock lock(bench.core);
+    EXPECT_FALSE(bench.core.host().idle());
+    bench.core.objects().complete(entry_of(actor.argument), {});
+  }
+  bench.advance(1s);
+  EXPECT_EQ(bench.count(wire::Method::kCreateActor), 1u);
+  CoreLock lock(bench.core);
+  EXPECT_TRUE(bench.core.host().idle());
+}
+
 TEST(Creation, CAC10_ArgumentsThatFailAreItsDeath) {
   Bench bench;
   const HeldBack actor(bench);
@@ -955,6 +1030,44 @@ TEST(Growth, KeyedResultsGoByThemselves) {
   EXPECT_EQ(bench.core.objects().live(), 1u);
   bench.advance(31min);
   EXPECT_EQ(bench.core.objects().live(), 0u);
+}
+
+TEST(KeyTable, KTB1_WhatIsUnderWayDelaysNoForgetting) {
+  KeyTable<int> table;
+  const exec::Deadline start{};
+  table.insert("under way", 1);
+  table.insert("kept", 2);
+  table.keep("kept", start + 1min);
+  EXPECT_EQ(table.expire(start + 1h), start + 1h + 1min);
+  EXPECT_TRUE(table.find("kept"));
+  EXPECT_EQ(table.expire(start + 1h + 1min), exec::kNever);
+  EXPECT_FALSE(table.find("kept"));
+  ASSERT_TRUE(table.find("under way"));
+  table.keep("under way", start + 2h);
+  EXPECT_EQ(table.expire(start + 2h), start + 3h) << "its hour begins when it has been executed";
+}
+
+TEST(KeyTable, KTB1_WhatWasErasedHastensNothing) {
+  KeyTable<int> table;
+  const exec::Deadline start{};
+  const int most = int(KeyTable<int>::kKeysMax);
+  const auto keep = [&](const std::string& key) {
+    table.insert(key, 1);
+    table.keep(key, start);
+    table.expire(start);
+  };
+  keep("first");
+  for (int i = 0; i < 2 * most; ++i) {
+    table.insert("failed", i);
+    table.erase("failed");
+    table.expire(start);
+  }
+  EXPECT_TRUE(table.find("first"));
+  for (int i = 1; i < most; ++i) keep(std::to_string(i));
+  EXPECT_TRUE(table.find("first")) << "so many are kept";
+  keep("one more");
+  EXPECT_FALSE(table.find("first"));
+  EXPECT_TRUE(table.find("1"));
 }
 
 /// More arrays in one value than 16 bits count. (A.15)

@@ -478,6 +478,85 @@ TEST(LightActors, HO9_WhatIsEndedBeforeItsConstructionComesIsNotConstructed) {
   EXPECT_EQ(bench.take_kind(wire::FrameKind::kReply).size(), 1u) << "its neighbours are constructed";
 }
 
+/// The head has waited long enough for its end, and begins the next life in the same host: the method that still runs
+/// there ends when it likes.
+TEST(LightActors, HO10_TheNextLifeBeginsWhenTheOneBeforeHasEnded) {
+  detail::freeze_registry();
+  Bench bench(wire::Role::kWorker);
+  wire::ConstructActor life;
+  life.spec.id = {kMaker, 1};
+  life.spec.isolation = Isolation::kLight;
+  life.spec.max_restarts = -1;
+  life.spec.constructor = constructor.index;
+  const auto next_life = [&] {
+    ++life.restarts;
+    bench.notice(wire::Method::kConstructActor, life);
+  };
+  const auto end_running = [&](const wire::EndActor& end) {
+    bench.notice(wire::Method::kEndActor, end);
+    bench.do_work();
+  };
+  const wire::EndActor kill{life.spec.id, DeathCause::kKilled, "killed by kill()"};
+  bench.notice(wire::Method::kConstructActor, life);
+  bench.do_work();
+  EXPECT_EQ(bench.take(wire::Method::kActorStarted).decode<wire::ActorStarted>().restarts, 0);
+  CallContext context;
+  IncomingPtr running;
+  HostedActor* host_of = nullptr;
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+    bench.core.host().begin_run(running = incoming, host_of = hosted, context);
+  };
+  call(bench, kOther, {.call_id = 1, .actor = life.spec.id, .returns = 1, .kind = CallKind::kActorCall});
+  bench.do_work();
+  ASSERT_TRUE(running);
+  end_running(kill);
+  next_life();
+  next_life();  // the head tried once more
+  bench.notice(wire::Method::kConstructActor, life);
+  bench.do_work();
+  EXPECT_EQ(bench.count(wire::Method::kActorStarted), 0u) << "two lives of an actor are never at once";
+  detail::Invocation invocation;
+  bench.core.host().end_run(running, host_of, context, invocation, context.interrupt);
+  bench.do_work();
+  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 0);
+  EXPECT_EQ(bench.take(wire::Method::kActorStarted).decode<wire::ActorStarted>().restarts, 2);
+  EXPECT_EQ(bench.count(wire::Method::kActorStarted), 0u);
+  end_running(kill);
+  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 2);
+}
+
+/// What ends it while its next life waits ends both.
+TEST(LightActors, HO10_AKillReachesTheLifeThatWaits) {
+  detail::freeze_registry();
+  Bench bench(wire::Role::kWorker);
+  wire::ConstructActor life;
+  life.spec.id = {kMaker, 1};
+  life.spec.isolation = Isolation::kLight;
+  life.spec.constructor = constructor.index;
+  const wire::EndActor kill{life.spec.id, DeathCause::kKilled, "killed by kill()"};
+  bench.notice(wire::Method::kConstructActor, life);
+  bench.do_work();
+  CallContext context;
+  IncomingPtr running;
+  HostedActor* host_of = nullptr;
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+    bench.core.host().begin_run(running = incoming, host_of = hosted, context);
+  };
+  call(bench, kOther, {.call_id = 1, .actor = life.spec.id, .returns = 1, .kind = CallKind::kActorCall});
+  bench.do_work();
+  bench.notice(wire::Method::kEndActor, kill);
+  ++life.restarts;
+  bench.notice(wire::Method::kConstructActor, life);
+  bench.notice(wire::Method::kEndActor, kill);
+  detail::Invocation invocation;
+  bench.core.host().end_run(running, host_of, context, invocation, context.interrupt);
+  bench.do_work();
+  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 0);
+  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 1);
+  CoreLock lock(bench.core);
+  EXPECT_EQ(bench.core.host().hosted(life.spec.id), nullptr);
+}
+
 /// A result that names more than a message holds is an error of the call, not silence. (A.15)
 TEST(LargeResults, WhatDoesNotFitAMessageIsATypedError) {
   Bench bench(wire::Role::kWorker);
@@ -710,6 +789,64 @@ TEST(BusyCheckpoints, OfOneCallAtATimeTheEndIsAwaited) {
   busy.end_first();
   EXPECT_EQ(checkpoints_taken, 1);
   EXPECT_EQ(busy.open.size(), 1u);
+}
+
+/// One call that does not end kept everything that other keys had brought.
+TEST(KeyedCalls, HA5_WhatIsUnderWayKeepsNothingElse) {
+  BusyActor busy(2);
+  call(busy.bench, kOther, {.call_id = 1, .actor = busy.actor, .returns = 1, .kind = CallKind::kActorCall}, "waits");
+  call(busy.bench, kOther, {.call_id = 2, .actor = busy.actor, .returns = 1, .kind = CallKind::kActorCall}, "k");
+  busy.bench.do_work();
+  ASSERT_EQ(busy.open.size(), 2u);
+  std::swap(busy.open[0], busy.open[1]);
+  busy.end_first();
+  const auto asked = [&](std::uint64_t id) {
+    busy.bench.take_kind(wire::FrameKind::kReply);
+    call(busy.bench, kOther, {.call_id = id, .actor = busy.actor, .returns = 1, .kind = CallKind::kActorCall}, "k");
+    busy.bench.do_work();
+    return busy.bench.take_kind(wire::FrameKind::kReply).size();
+  };
+  busy.bench.advance(59min);
+  EXPECT_EQ(asked(3), 1u) << "it is given again";
+  busy.bench.advance(2min);
+  EXPECT_EQ(asked(4), 0u) << "it runs again";
+  EXPECT_EQ(busy.open.size(), 2u);
+}
+
+/// Its answer names what somebody else owns, which is counted for nobody before it was taken in. (OH-1, WK-2)
+TEST(Retirement, WhoseAnswerIsNotTakenInMayNotEnd) {
+  Bench bench(wire::Role::kWorker);
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor*) {
+    CallContext context;
+    bench.core.host().begin_run(incoming, nullptr, context);
+    detail::Invocation invocation;
+    detail::Value& result = invocation.results.emplace_back();
+    result.attachments = std::make_unique<detail::Attachments>();
+    result.attachments->buffers.push_back(bench.remote_value().large_body);
+    bench.core.host().end_run(incoming, nullptr, context, invocation, nullptr);
+  };
+  call(bench, kOther, task(1, 5));
+  std::function<void()> work;
+  {
+    CoreLock lock(bench.core);
+    ASSERT_TRUE(bench.core.host().next_work(work));
+  }
+  work();
+  const auto replies = bench.take_kind(wire::FrameKind::kReply);
+  ASSERT_EQ(replies.size(), 1u);
+  const auto may_end = [&] {
+    CoreLock lock(bench.core);
+    return bench.core.host().idle();
+  };
+  EXPECT_FALSE(may_end());
+  const std::uint64_t hold = reply_of(replies[0]).hold;
+  net::FrameHeader ack;
+  ack.kind = std::uint8_t(wire::FrameKind::kControl);
+  ack.arg0 = std::uint64_t(Control::kHoldAck);
+  std::vector<std::byte> payload(sizeof hold);
+  std::memcpy(payload.data(), &hold, sizeof hold);
+  bench.deliver(kOther, ack, payload);
+  EXPECT_TRUE(may_end());
 }
 
 TEST(SharedWorker, EachLeaseTellsOfItsOwnTask) {
