@@ -10,9 +10,9 @@
 //   WPL-1  Idle is who has no lease and is not ending; the one that was used last is taken first.
 //   WPL-2  Blocked is who has a lease whose task waits; blocked() counts them.
 //   WPL-3  As many start as were asked for by to_start and have not ended in ready or not_coming.
-//   WPL-5  Who had a lease is taken for no actor: what its tasks left there (objects that others hold, threads) would go
-//          with the actor's process, when the actor ends.
 //   WPL-4  A dead worker is neither leased nor taken: died takes it off the idle ones before anything else.
+//   WPL-5  Who had a lease is taken for no actor: what its tasks left there (objects that others hold, threads) would
+//          go with the actor's process, when the actor ends.
 #pragma once
 #include <cstdint>
 #include <deque>

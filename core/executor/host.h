@@ -21,8 +21,8 @@
 //         frames come in the order of its actors, so an actor below the last one made is over, one above is still to
 //         come.
 //   HO-9  A light actor that is ended before its construction has come is not constructed.
-//   HO-10 A light actor's next life waits here for the end of the one before, which may take as long as a method runs:
-//         then it is constructed. What ends the actor meanwhile ends both.
+//   HO-10  A light actor's next life waits here for the end of the one before, which may take as long as a method runs:
+//          then it is constructed. What ends the actor meanwhile ends both.
 //   HO-8  A task or generator whose submitter is dead ends: one that runs is interrupted; one that had yet to begin,
 //         wherever it waited, is not run, or makes no item. Methods that give no stream run all the same.
 // Thread rule: as noted.

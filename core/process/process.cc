@@ -118,8 +118,8 @@ void Process::await_departure() {
 bool Process::frames_wait() {
   CoreLock lock(*core_);
   auto waits = [this](ProcessId peer) { return endpoint_->backlog(peer) > 0; };
-  return core_->frames().any_held() || core_->owner().answers_wait() || core_->owner().holds().held() > 0 || waits(core_->daemon()) ||
-         std::any_of(paired_.begin(), paired_.end(), waits);
+  return core_->frames().any_held() || core_->owner().answers_wait() || core_->owner().holds().held() > 0 ||
+         waits(core_->daemon()) || std::any_of(paired_.begin(), paired_.end(), waits);
 }
 
 void Process::cut_off() {
