@@ -297,7 +297,9 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, Patien
                             .key = key},
                            child);
     if (!part->await_ready(patience)) {
-      give_up(child->failure().value_or(Failure{Reason::kBackend, "the communicator of the split was not made", {}}));
+      const Failure why =
+          child->failure().value_or(Failure{Reason::kBackend, "the communicator of the split was not made", {}});
+      give_up(told_above(why, {}));  // CFL-1: who the split's ranks are here this rank has not heard
       return nullptr;
     }
   }

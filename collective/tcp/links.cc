@@ -74,6 +74,13 @@ TcpLinks::TcpLinks(const Identity& identity)
       thread_wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
   for (auto& fd : data_) fd.store(-1, std::memory_order_relaxed);
+  if (!wake_ || !thread_wake_ || !epoll_) {  // TL-6
+    failure_ = {Reason::kBackend,
+                fmt::format("rank {}: no descriptors for its links: {}", identity.rank, std::strerror(errno)),
+                {}};
+    failed_.store(true, std::memory_order_release);
+    return;
+  }
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u32 = kThreadWake;

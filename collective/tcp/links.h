@@ -22,6 +22,7 @@
 //   TL-5  On a socket that came unproven nothing but a goodbye is sent, and nothing else is taken of it, before the
 //         peer's proof has come whole and was right. Another proof is a failure that names the rank; comparing takes
 //         the same time wherever two proofs differ.
+//   TL-6  Links without the descriptors that they need themselves have failed from their first moment.
 // Thread rule: any thread, but leave() and the destructor, which belong to the owner.
 #pragma once
 #include <sys/socket.h>

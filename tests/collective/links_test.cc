@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collective/tcp/links.h"
+#include "tests/base/few_descriptors.h"
 
 namespace troupe::collective {
 namespace {
@@ -104,6 +105,22 @@ net::Token::Digest proof_of_peer() {
 bool was_sent(const UniqueFd& far) {
   char byte;
   return ::recv(far.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0;
+}
+
+// TL-6: without its descriptors the thread saw no peer, and nobody was told.
+TEST(LinksTest, TL6_WhoHasNoDescriptorsForItsLinksHasFailedAndSaysSo) {
+  UniqueFd far;
+  UniqueFd near = near_end(far);
+  std::shared_ptr<TcpLinks> own;
+  {
+    const FewDescriptors two(2);  // none is left for the third
+    own = TcpLinks::create({.rank = 0, .ranks = 2, .epoch = 1});
+  }
+  ASSERT_TRUE(own->failure());
+  EXPECT_EQ(own->failure()->reason, Reason::kBackend);
+  EXPECT_TRUE(own->failure()->missing_ranks.empty());
+  own->arrive(1, Channel::kControl, std::move(near));
+  EXPECT_TRUE(was_sent(far)) << "TL-1: also to who comes late";
 }
 
 // TL-5: at f0736ec the listening side proved nothing.

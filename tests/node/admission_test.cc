@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,29 +13,13 @@
 
 #include "core/node/daemon/admission/admission.h"
 #include "core/node/daemon/admission/ring_pairs.h"
+#include "tests/base/few_descriptors.h"
 #include "tests/node/fake_messenger.h"
 
 namespace troupe::node::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// No descriptor above those that are open now can be had while it lives.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ::close(next);
-    rlimit tight = before_;
-    tight.rlim_cur = static_cast<rlim_t>(next);
-    ::setrlimit(RLIMIT_NOFILE, &tight);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 /// Runs what is there to do now; the count of passes bounds a loop that spins.
 int run_until_quiet(Loop& loop, const std::function<bool()>& done, int passes_max = 1000) {
@@ -175,7 +158,7 @@ TEST_F(AdmissionTest, AD2_WhoConnectsWhenNoDescriptorIsLeftIsToldWhyAndTheLoopDo
   const UniqueFd tool = connect(false);
   int accepted_passes = 0;
   {
-    const NoDescriptors none;
+    const FewDescriptors none(0);
     accepted_passes = run_until_quiet(*loop_, [] { return false; }, 50);
   }
   EXPECT_EQ(accepted_passes, 50);
@@ -195,7 +178,7 @@ TEST_F(AdmissionTest, AD3_AWelcomeThatCannotBeMadeIsARefusal) {
     few.emplace_back(::dup(0));
     few.emplace_back(::dup(0));
     few.emplace_back(::dup(0));
-    const NoDescriptors none;
+    const FewDescriptors none(0);
     few.clear();
     run_until_quiet(*loop_, [] { return false; }, 50);
     Result<Received> received = receive_packet(tool.get());
@@ -225,7 +208,7 @@ TEST_F(AdmissionTest, NDP1_APairForWhichDescriptorsLackGoesThroughTheDaemon) {
   {
     std::vector<UniqueFd> few;
     for (int i = 0; i < 3; ++i) few.emplace_back(::dup(0));
-    const NoDescriptors none;
+    const FewDescriptors none(0);
     few.clear();  // room for the pair and two copies of six
     pairs.connect(request, {both[1]->id});
   }
