@@ -129,8 +129,8 @@ class DataClient {
 /// Connects to a data port with a HandOverHeader and `body` (at most HandOverHeader::kBodyMax bytes), for a
 /// collective's rank. Waits until the deadline at most. The descriptor that comes back is blocking, its next bytes are
 /// the caller's. Errors: InvalidArgumentError (address, size of the body); plain Error when there is no descriptor for
-/// it here; DeadlineExceededError; NodeDiedError when the port cannot be reached or hangs up, which is no proof that its
-/// node is dead (it may be full).
+/// it here; DeadlineExceededError; NodeDiedError when the port cannot be reached or hangs up, which is no proof that
+/// its node is dead (it may be full).
 Result<UniqueFd> dial_hand_over(const std::string& address, ByteView body,
                                 std::chrono::steady_clock::time_point deadline);
 
