@@ -103,12 +103,30 @@ bool Actors::take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec) 
 void Actors::free_name(Turn& turn, const Actor& actor) {
   if (actor.spec.name.empty()) return;
   ActorNames::Waiting waiting = names_.release({actor.spec.name_space, actor.spec.name}, actor.spec.id);
+  ask_again(turn, std::move(waiting));
+}
+
+void Actors::ask_again(Turn& turn, ActorNames::Waiting waiting) {
   for (auto& [caller, spec] : waiting.creations) {
     if (world_.liveness.alive(caller.process)) create(turn, caller, std::move(spec));
     else refused(turn, spec, caller.process.node);
   }
   for (auto& [caller, request] : waiting.look_ups)
     if (world_.liveness.alive(caller.process)) get_named(turn, caller, std::move(request));
+}
+
+/// AC-5. What a dead process wanted to create is refused when its name is free.
+bool Actors::comes(ActorId id) const {
+  return begun_.contains(id) || (world_.liveness.alive(id.maker) && names_.waits(id));
+}
+
+/// It was to come, and does not any more: its creation is answered, or will be refused (AC-7). False: it was not.
+bool Actors::withdraw(Turn& turn, ActorId id) {
+  ActorNames::Waiting waiting = names_.withdraw(id);
+  if (begun_.erase(id) == 0 && waiting.creations.empty()) return false;
+  buried(turn, killed_unknown(id), Subscribers::kTell);
+  ask_again(turn, std::move(waiting));
+  return true;
 }
 
 void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
@@ -392,9 +410,7 @@ void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
   if (known(request.actor) == Known::kNo && request.home.host != ProcessId{})
     add_light(turn, request.actor, request.home, false);
   const Known what = known(request.actor);
-  const bool begun = what == Known::kNo && !request.restart && begun_.erase(request.actor) > 0;
-  if (begun) buried(turn, killed_unknown(request.actor), Subscribers::kTell);  // AC-7: its creation will be refused
-  else if (what == Known::kNo)
+  if (what == Known::kNo && (request.restart || !withdraw(turn, request.actor)))
     return questions_.park(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
   if (what == Known::kRecord) begin_kill(turn, *actors_.find(request.actor), request.restart);
   if (what == Known::kLight) {
@@ -728,7 +744,7 @@ void Actors::on_time(Turn& turn) {
     timers_.erase(timers_.begin());
     expired(turn, timer);
   }
-  for (ActorId id : questions_.on_time(turn, [this](ActorId actor) { return begun_.contains(actor); }))
+  for (ActorId id : questions_.on_time(turn, [this](ActorId actor) { return comes(actor); }))
     buried(turn, killed_unknown(id), Subscribers::kTell);
 }
 

@@ -31,7 +31,7 @@
 //   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted.
 //         When its last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
 //   AC-5  A question about an actor that is not known yet waits for its creation (AQ-3), for as long as its maker lives
-//         when that has said that it will come.
+//         when that has said that it will come, or when it waits for its name. A kill of such a one is its end at once.
 //   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep
 //         (JS-2).
 //   AC-7  A light actor is known from the first word of it: of its host, or of whoever kills or monitors it and knows
@@ -146,6 +146,9 @@ class Actors {
   std::optional<ErrorRecord> refusal(const Caller& caller, const wire::ActorSpec& spec) const;
   bool take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec);
   void free_name(Turn& turn, const Actor& actor);
+  void ask_again(Turn& turn, ActorNames::Waiting waiting);
+  bool comes(ActorId id) const;
+  bool withdraw(Turn& turn, ActorId id);
   void refused(Turn& turn, const wire::ActorSpec& spec, std::uint32_t node);
 
   // placement and start
@@ -187,7 +190,7 @@ class Actors {
   Holds holds_;
   ActorNames names_;
   ActorQuestions questions_;
-  std::set<ActorId> begun_;  // AC-5: not created yet
+  std::set<ActorId> begun_;  // AC-5: their makers have not asked for them yet
   ActorPlacement placement_;
   Keeping keeping_;
   JobSurvivors survivors_;
