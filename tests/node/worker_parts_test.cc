@@ -238,6 +238,39 @@ TEST_F(WorkersTest, AS2_ALightActorThatWaitsForItsHostGivesBackWhatItHasWhenItsJ
   EXPECT_EQ(leases_.queue().resources().available().cpu, sched::kUnit);
 }
 
+/// The creator's node may be dead: it was asked, again and again.
+TEST_F(WorkersTest, AS3_TheImageIsAskedForWhereTheHeadSaysThatItIs) {
+  ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
+  wire::StartActor start;
+  start.spec.id = {{2, 9}, 1};
+  start.spec.creator = {2, 9};
+  start.spec.job = 7;
+  start.image_at = 3;
+  starts.start(start);
+  ASSERT_EQ(messenger_.requests.size(), 1u);
+  EXPECT_EQ(messenger_.requests[0].method, wire::Method::kJobImage);
+  EXPECT_EQ(messenger_.requests[0].to, daemon_of(3));
+  messenger_.requests[0].done(make_error<NotFoundError>("job 7 is not known on node c"));
+  ASSERT_EQ(messenger_.notices.size(), 1u);
+  const auto failed = wire::decode_message<wire::StartActorFailed>(messenger_.notices[0].payload).value();
+  EXPECT_TRUE(failed.retry_elsewhere);
+  EXPECT_EQ(failed.error.code, ErrorCode::kRuntimeEnv) << "AC-9: no lack of room";
+}
+
+TEST_F(WorkersTest, AS1_AStartWithoutItsProgramSaysWhichProgramThatIs) {
+  ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
+  jobs_.add(7).image.executable = "/somewhere/program";
+  wire::StartActor start;
+  start.spec.id = {{1, 9}, 1};
+  start.spec.job = 7;
+  starts.start(start);
+  starts.admitted({start.spec.id, 0}, {});
+  ASSERT_EQ(messenger_.notices.size(), 1u);
+  const auto failed = wire::decode_message<wire::StartActorFailed>(messenger_.notices[0].payload).value();
+  EXPECT_TRUE(failed.retry_elsewhere);
+  EXPECT_NE(failed.error.message.find("/somewhere/program"), std::string::npos) << failed.error.message;
+}
+
 /// A program that ends before run, say: its actors went round for ever, while its tasks were told.
 TEST_F(WorkersTest, AnActorOfAProgramThatStartsNoWorkerIsToldSoAfterAsManyFailuresAsATask) {
   ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
