@@ -1,10 +1,13 @@
 // How workers are kept and let go, where light actors go, and when the store may forget the dead: the parts alone.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/node/daemon/workers/actor_hosts.h"
 #include "core/node/daemon/deaths/death_acks.h"
 #include "core/node/daemon/deaths/oom_kills.h"
 #include "core/node/daemon/workers/actor_starts.h"
+#include "core/node/daemon/workers/forwarded_leases.h"
 #include "core/node/daemon/workers/workers.h"
 #include "tests/node/fake_messenger.h"
 
@@ -269,6 +272,67 @@ TEST_F(WorkersTest, AS1_AStartWithoutItsProgramSaysWhichProgramThatIs) {
   const auto failed = wire::decode_message<wire::StartActorFailed>(messenger_.notices[0].payload).value();
   EXPECT_TRUE(failed.retry_elsewhere);
   EXPECT_NE(failed.error.message.find("/somewhere/program"), std::string::npos) << failed.error.message;
+}
+
+/// Requests that other daemons pass on, and the end of jobs.
+class ForwardedLeasesTest : public WorkersTest {
+ protected:
+  void forward(ProcessId requester) {
+    wire::LeaseWanted wanted;
+    wanted.requester = requester;
+    wanted.request_id = 1;
+    wanted.lease_class.job = 7;
+    wanted.lease_class.resources.cpus = 1;
+    wanted.wanted = 1;
+    wanted.hops = 1;
+    forwarded_.wanted(wanted);
+  }
+  /// A request is in the queue, and has the one CPU.
+  bool has_cpu() const { return leases_.queue().resources().available().cpu == 0; }
+  void image_comes() {
+    ASSERT_EQ(messenger_.requests.size(), 1u);
+    messenger_.requests[0].done(wire::encode_message(wire::JobImageReply{7, kRequester, {}, {}, {}}));
+  }
+  void dies(ProcessId process) {
+    wire::ProcessDied death;
+    death.process = process;
+    table_.remember(death);
+  }
+  static constexpr ProcessId kRequester{2, 1};
+  std::set<std::uint32_t> dead_nodes_;
+  ForwardedLeases forwarded_{{*loop_, table_, jobs_, leases_},
+                             [this](std::uint32_t node) { return dead_nodes_.contains(node); }};
+};
+
+TEST_F(ForwardedLeasesTest, WaitForTheImageOfTheirJob) {
+  forward(kRequester);
+  EXPECT_FALSE(has_cpu());
+  image_comes();
+  EXPECT_TRUE(has_cpu());
+}
+
+TEST_F(ForwardedLeasesTest, FWL1_OfWhoDiesWhileTheImageIsAwaitedAreDropped) {
+  forward(kRequester);
+  dies(kRequester);
+  image_comes();
+  EXPECT_FALSE(has_cpu());
+}
+
+TEST_F(ForwardedLeasesTest, FWL1_OfANodeThatDiesWhileTheImageIsAwaitedAreDropped) {
+  forward(kRequester);
+  dead_nodes_.insert(kRequester.node);
+  image_comes();
+  EXPECT_FALSE(has_cpu());
+}
+
+/// The requester's daemon tells of its death on another way than the one that the request took.
+TEST_F(ForwardedLeasesTest, FWL1_OfWhoIsDeadAlreadyAreDroppedAndNoImageIsAskedFor) {
+  dies(kRequester);
+  forward(kRequester);
+  EXPECT_TRUE(messenger_.requests.empty());
+  jobs_.add(7);
+  forward(kRequester);
+  EXPECT_FALSE(has_cpu());
 }
 
 /// A program that ends before run, say: its actors went round for ever, while its tasks were told.
