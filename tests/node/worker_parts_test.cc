@@ -8,6 +8,7 @@
 #include "core/node/daemon/deaths/oom_kills.h"
 #include "core/node/daemon/workers/actor_starts.h"
 #include "core/node/daemon/workers/forwarded_leases.h"
+#include "core/node/daemon/workers/job_cleanup.h"
 #include "core/node/daemon/workers/workers.h"
 #include "tests/node/fake_messenger.h"
 
@@ -331,6 +332,105 @@ TEST_F(ForwardedLeasesTest, FWL1_OfWhoIsDeadAlreadyAreDroppedAndNoImageIsAskedFo
   forward(kRequester);
   EXPECT_TRUE(messenger_.requests.empty());
   jobs_.add(7);
+  forward(kRequester);
+  EXPECT_FALSE(has_cpu());
+}
+
+/// What of a job stays on a node that did not know it when it ended.
+class JobCleanupTest : public WorkersTest {
+ protected:
+  void ends(std::vector<ActorId> kept = {}) { cleanup_.end({7, "its driver returned 0", {}, std::move(kept)}); }
+  void with() {
+    jobs_.with(7, kDriver, [this](Job* job) { told_.push_back(job != nullptr); });
+  }
+  void image_comes(std::size_t request = 0) {
+    ASSERT_GT(messenger_.requests.size(), request);
+    messenger_.requests[request].done(wire::encode_message(wire::JobImageReply{7, kDriver, {}, {}, {}}));
+  }
+  static constexpr ProcessId kDriver{2, 1};
+  std::vector<bool> told_;  // whether it was known, once for each with()
+  LightHosts light_hosts_{table_, messenger_, jobs_, workers_, 1, [](JobId) {}};
+  ActorStarts starts_{{*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node"};
+  JobCleanup cleanup_{
+      {*loop_, table_, messenger_, jobs_, leases_, launchers_, workers_, light_hosts_, starts_, ends_},
+      "no session of this machine", "node", JobCleanup::Decider::kHead};
+};
+
+TEST_F(JobCleanupTest, NJ2_TheImageOfAJobThatEndedMeanwhileIsDroppedAndWhoWaitedIsToldAtOnce) {
+  with();
+  with();
+  ends();
+  EXPECT_EQ(told_, (std::vector<bool>{false, false}));
+  image_comes();
+  EXPECT_EQ(jobs_.find(7), nullptr);
+  EXPECT_EQ(told_.size(), 2u) << "NJ-1: once";
+}
+
+/// Of a daemon that has not heard of the end yet.
+TEST_F(JobCleanupTest, NJ2_WhatComesAfterTheEndAsksForNoImage) {
+  ends();
+  with();
+  EXPECT_TRUE(messenger_.requests.empty());
+  EXPECT_EQ(told_, std::vector<bool>{false});
+}
+
+TEST_F(JobCleanupTest, NJ2_AJobThatWasKnownHereIsNotKnownAgain) {
+  jobs_.add(7);
+  ends();
+  ASSERT_EQ(jobs_.find(7), nullptr);
+  with();
+  EXPECT_EQ(told_, std::vector<bool>{false});
+}
+
+TEST_F(JobCleanupTest, AJobThatLeavesActorsBehindIsAskedForUntilTheLastOfThemHasEnded) {
+  with();
+  ends({{kDriver, 1}});
+  image_comes();
+  EXPECT_NE(jobs_.find(7), nullptr);
+  EXPECT_EQ(told_, std::vector<bool>{true});
+  ends();
+  EXPECT_EQ(jobs_.find(7), nullptr);
+}
+
+/// Without a word of the head the daemon ends the job by itself; the head's word counts when it comes.
+TEST_F(JobCleanupTest, NJ2_TheHeadsWordThatSomethingIsKeptTakesTheEndBack) {
+  ends();
+  ends({{kDriver, 1}});
+  with();
+  image_comes();
+  EXPECT_EQ(told_, std::vector<bool>{true});
+}
+
+TEST_F(JobCleanupTest, NJ3_TheLatestEndedJobsAreRemembered) {
+  for (JobId job = 7; job < 7 + kJobsOverKept; ++job) jobs_.over(job);
+  EXPECT_TRUE(jobs_.is_over(7));
+  jobs_.over(7);
+  EXPECT_TRUE(jobs_.is_over(7)) << "said twice, kept once";
+  jobs_.over(7 + kJobsOverKept);
+  EXPECT_FALSE(jobs_.is_over(7));
+  EXPECT_TRUE(jobs_.is_over(8));
+}
+
+/// A request of it came here before the job's end, and its image could not be had.
+TEST_F(JobCleanupTest, JC2_RequestsOfAnEndedJobThatIsNotKnownHereLeaveTheQueue) {
+  wire::LeaseWanted wanted;
+  wanted.requester = kDriver;
+  wanted.request_id = 1;
+  wanted.lease_class.job = 7;
+  wanted.lease_class.resources.cpus = 1;
+  wanted.wanted = 1;
+  leases_.queue().wanted(wanted, loop_->now());
+  ASSERT_EQ(leases_.queue().resources().available().cpu, 0);
+  ends();
+  EXPECT_NE(leases_.queue().resources().available().cpu, 0);
+}
+
+TEST_F(ForwardedLeasesTest, FWL1_OfAJobThatEndsWhileItsImageIsAwaitedAreDropped) {
+  forward(kRequester);
+  jobs_.over(7);
+  EXPECT_FALSE(has_cpu());
+  image_comes();
+  EXPECT_FALSE(has_cpu());
   forward(kRequester);
   EXPECT_FALSE(has_cpu());
 }

@@ -2,13 +2,13 @@
 // job's image where this node does not know it yet.
 //
 //   kForwardLease --the job is known, or its image comes, or cannot be had--> the lease queue, which refuses the last
-//        `-- the requester has died --> dropped
+//        `-- the requester has died, or its job is over --> dropped
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   FWL-1  No request of a process that is known to be dead comes into the queue from here: the queue has heard of the
-//          death before, and nobody would take the leases back.
+//   FWL-1  No request of a process that is known to be dead, or of a job that is over (NJ-2), comes into the queue from
+//          here: the queue has heard of that before, and nobody would take the leases back.
 #pragma once
 #include <cstdint>
 #include <functional>
