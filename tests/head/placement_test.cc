@@ -387,6 +387,34 @@ TEST_F(ImageTest, JN1_ComesFromANodeThatHasRunTheJobWhenDriverAndCreatorAreLost)
   EXPECT_EQ(state_.actors().job_nodes().jobs(), 0u) << "JN-2: the last of an ended job is dead";
 }
 
+TEST_F(ImageTest, JN1_ComesFromNoDeadNode) {
+  const std::uint32_t second = join(1), third = join(4);
+  load(1, 0, 0);
+  load(third, 0, 0);
+  wire::ActorSpec actor = spec(driver_, job_, "service");
+  actor.lifetime = Lifetime::kDetached;
+  actor.max_restarts = 10;
+  actor.resources.cpus = 1;
+  live(actor, {second, 7});
+  load(third, 4, 0);
+  lose(1);
+  lose(second);
+  pass(2s);
+  const auto start = starts(third);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].image_at, 0u) << "there is none";
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 0u) << "JN-2";
+}
+
+TEST_F(ImageTest, JN2_OfAJobThatLeavesNothingBehindIsForgotten) {
+  live(spec(driver_, job_), {1, 7});
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 1u);
+  wire::JobFinished finished;
+  finished.job = job_;
+  notice(driver_, Method::kJobFinished, finished);
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 0u);
+}
+
 TEST_F(PlacementTest, AStartThatCanNotWorkAnywhereIsTheActorsDeath) {
   ActorId id = create(1);
   starts(1);
