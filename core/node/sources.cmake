@@ -29,6 +29,7 @@ troupe_library(node
     node/daemon/peers/rank_sockets.cc
     node/daemon/workers/actor_hosts.cc
     node/daemon/workers/actor_starts.cc
+    node/daemon/workers/forwarded_leases.cc
     node/daemon/workers/job_cleanup.cc
     node/daemon/workers/launchers.cc
     node/daemon/workers/leases.cc

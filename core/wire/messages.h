@@ -421,7 +421,13 @@ struct ConstructActor {
   std::optional<Checkpoint> checkpoint;
   std::vector<int> gpu_ids;
 };
-struct StartActor { ActorSpec spec; std::int32_t restarts = 0; std::optional<Checkpoint> checkpoint; };
+/// `image_at`: a living node whose daemon has the image of the actor's job.
+struct StartActor {
+  ActorSpec spec;
+  std::int32_t restarts = 0;
+  std::optional<Checkpoint> checkpoint;
+  std::uint32_t image_at = 0;
+};
 struct StartActorFailed { ActorId actor; std::int32_t restarts = 0; ErrorRecord error; bool retry_elsewhere = true; };
 /// `unheard`: its host has not told of it yet, so that its construction may come after this.
 struct EndActor {

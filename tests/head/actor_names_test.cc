@@ -1,4 +1,4 @@
-// Names by themselves: who holds one, and what waits for it (AN-1 to AN-4). Through the head: names_test.cc.
+// Names by themselves: who holds one, and what waits for it (AN-1 to AN-5). Through the head: names_test.cc.
 #include "core/head/state/actors/actor_names.h"
 
 #include <gtest/gtest.h>
@@ -72,6 +72,27 @@ TEST_F(ActorNamesTest, AN3_ALookUpIsHandedBackWithTheCreationThatItWaitsFor) {
   EXPECT_EQ(back.look_ups[0].first.token, 8u);
   EXPECT_EQ(back.look_ups[0].second.name, "hits");
   EXPECT_EQ(names_.waiting_look_ups(), 0u);
+}
+
+TEST_F(ActorNamesTest, AN5_AWithdrawnCreationIsHandedBackEveryTimeThatItWasAskedForAndNoOther) {
+  const ActorId third{kOther, 1};
+  names_.take(kHits, kFirst);
+  names_.await({kDriver, 7}, spec(kSecond));
+  names_.await({kOther, 8}, spec(third));
+  names_.await({kDriver, 9}, spec(kSecond));
+  names_.await({kOther, 10}, look_up());
+  EXPECT_TRUE(names_.waits(kSecond));
+  EXPECT_FALSE(names_.waits(kFirst));
+  const ActorNames::Waiting back = names_.withdraw(kSecond);
+  ASSERT_EQ(back.creations.size(), 2u);
+  EXPECT_EQ(back.creations[0].first.token, 7u);
+  EXPECT_EQ(back.creations[1].first.token, 9u);
+  EXPECT_TRUE(back.look_ups.empty()) << "AN-3: another creation waits";
+  EXPECT_FALSE(names_.waits(kSecond));
+  EXPECT_TRUE(names_.withdraw(kSecond).creations.empty()) << "AN-2: once";
+  EXPECT_EQ(names_.withdraw(third).look_ups.size(), 1u) << "AN-3: none waits any more";
+  EXPECT_FALSE(names_.awaited(kHits));
+  EXPECT_EQ(names_.holder(kHits), kFirst);
 }
 
 TEST_F(ActorNamesTest, LookUpsOfTheDeadAreForgottenAndCreationsAreNot) {

@@ -1,4 +1,4 @@
-// Names: unique in a namespace, found, freed at death (AC-1, AN-4, JB-2).
+// Names: unique in a namespace, found, freed at death (AC-1, AC-5, AN-3 to AN-5, JB-2).
 #include "head_fixture.h"
 
 namespace troupe::head {
@@ -182,6 +182,77 @@ TEST_F(LookUpTest, OfSeveralAllAreAnsweredAlsoWhenTheNextHolderEndsAtOnce) {
   EXPECT_EQ(code_of(answer(driver_, second)), ErrorCode::kActorNotFound);
   EXPECT_EQ(state_.actors().waiting_look_ups(), 0u);
   ask<wire::CreateActorReply>(driver_, Method::kCreateActor, third);
+}
+
+// An actor whose creation waits for a name: the last handle of the name's holder is gone, and that one may take long.
+class AwaitedNameTest : public OneNode {
+ protected:
+  void SetUp() override {
+    drop_handle(driver_, live(spec(driver_, job_, "hits"), kWorker));
+    next_ = spec(kMaker, job_, "hits");
+    created_ = request(kMaker, Method::kCreateActor, next_);
+    asked_ = request(kMaker, Method::kResolveActor, wire::ResolveActor{next_.id});
+  }
+  std::optional<wire::ActorState> state_told(ProcessId to, std::uint64_t token) {
+    const auto reply = answer(to, token);
+    if (!reply) return std::nullopt;
+    return std::get<wire::ActorLocation>(*reply).state;
+  }
+  static constexpr ProcessId kMaker{1, 3};
+  static constexpr Duration kLong = 60s;
+  wire::ActorSpec next_;
+  std::uint64_t created_ = 0, asked_ = 0;
+};
+
+TEST_F(AwaitedNameTest, IsKnownToComeHoweverLongThatTakes) {
+  pass(kLong);
+  ASSERT_FALSE(answer(kMaker, asked_)) << "AC-5";
+  crash(kWorker);
+  EXPECT_TRUE(answer(kMaker, created_));
+  EXPECT_EQ(state_told(kMaker, asked_), wire::ActorState::kPending);
+  EXPECT_EQ(state_.actors().holders(next_.id), 1u);
+}
+
+TEST_F(AwaitedNameTest, IsKnownToComeAlsoWhenItsMakerHasDroppedItsHandle) {
+  hold_handle(kOther, next_.id);
+  drop_handle(kMaker, next_.id);
+  const std::uint64_t asked = request(kOther, Method::kResolveActor, wire::ResolveActor{next_.id});
+  pass(kLong);
+  ASSERT_FALSE(answer(kOther, asked)) << "AC-5";
+  crash(kWorker);
+  EXPECT_EQ(state_told(kOther, asked), wire::ActorState::kPending);
+  EXPECT_EQ(state_.actors().holders(next_.id), 1u);
+}
+
+TEST_F(AwaitedNameTest, DoesNotComeWhenItsMakerHasDied) {
+  const std::uint64_t asked = request(kOther, Method::kResolveActor, wire::ResolveActor{next_.id});
+  crash(kMaker);
+  pass(kLong);
+  EXPECT_EQ(state_told(kOther, asked), wire::ActorState::kDead);
+  crash(kWorker);
+  EXPECT_TRUE(starts(1).empty());
+}
+
+TEST_F(AwaitedNameTest, IsKilledAtOnceAndItsCreationIsAnswered) {
+  const std::uint64_t look_up = request(kOther, Method::kGetNamedActor, wire::NamedActor{"hits", "ns"});
+  EXPECT_FALSE(answer(kOther, look_up));
+  ask<wire::Empty>(kOther, Method::kKillActor, wire::KillActor{next_.id, false});
+  const auto refused = answer(kMaker, created_);
+  ASSERT_TRUE(refused && std::holds_alternative<ErrorRecord>(*refused)) << "AN-5";
+  EXPECT_EQ(std::get<ErrorRecord>(*refused).code, ErrorCode::kActorDied);
+  EXPECT_EQ(state_told(kMaker, asked_), wire::ActorState::kDead);
+  EXPECT_TRUE(answer(kOther, look_up)) << "AN-3: no creation waits for the name any more";
+  crash(kWorker);
+  EXPECT_TRUE(starts(1).empty());
+  ask<wire::CreateActorReply>(driver_, Method::kCreateActor, spec(driver_, job_, "hits"));
+}
+
+TEST_F(AwaitedNameTest, IsNotKilledByARestart) {
+  const std::uint64_t kill = request(kOther, Method::kKillActor, wire::KillActor{next_.id, true});
+  pass(kLong);
+  EXPECT_TRUE(answer(kOther, kill));
+  crash(kWorker);
+  EXPECT_EQ(state_told(kMaker, asked_), wire::ActorState::kPending);
 }
 
 TEST_F(NamesTest, ADetachedActorNeedsAName) {

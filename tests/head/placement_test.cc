@@ -1,4 +1,4 @@
-// Where actors are placed, what waits, what is refused, what moves (MB-4, PQ-1).
+// Where actors are placed, what waits, what is refused, what moves (MB-4, PQ-1, AC-9).
 #include "head_fixture.h"
 
 #include <deque>
@@ -217,12 +217,202 @@ TEST_F(PlacementTest, AStartThatANodeRefusesGoesOnElsewhereWithoutCountingAsARes
   auto start = starts(1);
   ASSERT_EQ(start.size(), 1u);
   notice(daemon_of(1), Method::kStartActorFailed,
-         wire::StartActorFailed{id, 0, error_record(ErrorCode::kUser, "no room"), true});
+         wire::StartActorFailed{id, 0, error_record(ErrorCode::kInfeasible, "no room"), true});
   load(1, 1, 1);
   pass(1s);
   auto again = starts(second);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].restarts, 0);
+}
+
+// A start that fails for a reason of its node: the program is missing there, say, or its image cannot be had.
+class FailingStartTest : public PlacementTest {
+ protected:
+  /// The node has room, and the start fails.
+  void fail(std::uint32_t node, ActorId id, const std::string& why = "no such program") {
+    notice(daemon_of(node), Method::kStartActorFailed,
+           wire::StartActorFailed{id, 0, error_record(ErrorCode::kRuntimeEnv, why), true});
+    load(node, 4, ++seen_[node]);
+  }
+  /// The one node that was asked to start it since the last look; 0: none, or several.
+  std::uint32_t asked() {
+    std::uint32_t node = 0;
+    for (const auto& [number, link] : links_)
+      for (std::size_t count = starts(number).size(); count > 0; --count) node = node == 0 ? number : 0;
+    return node;
+  }
+  std::vector<std::string> said() {
+    std::vector<std::string> texts;
+    for (const auto& warning : notices<wire::WarningText>(driver_, Method::kWarning)) texts.push_back(warning.text);
+    return texts;
+  }
+  std::map<std::uint32_t, std::uint64_t> seen_;
+};
+
+TEST_F(FailingStartTest, AC9_GoesToAllOtherNodesFirstAndThenRound) {
+  join(4);
+  join(4);
+  const ActorId id = create(1);
+  std::map<std::uint32_t, int> tries;
+  for (int i = 0; i < 9; ++i) {
+    const std::uint32_t node = asked();
+    ASSERT_NE(node, 0u) << i;
+    ++tries[node];
+    EXPECT_EQ(tries[node], i / 3 + 1) << "no node twice in a round";
+    fail(node, id);
+    pass(2s);
+  }
+}
+
+TEST_F(FailingStartTest, AC9_DoesNotGoBackWhileAnotherNodeIsBusyForEver) {
+  const std::uint32_t second = join(4);
+  load(second, 0, 0);
+  const ActorId id = create(1);
+  ASSERT_EQ(asked(), 1u);
+  fail(1, id);
+  pass(2s);
+  ASSERT_EQ(asked(), 1u) << "the other one has no room: what failed may be over";
+  load(second, 4, 0);
+  fail(1, id);
+  pass(2s);
+  EXPECT_EQ(asked(), second);
+}
+
+TEST_F(FailingStartTest, AC9_IsTriedAgainOnTheOnlyNodeThatMayRunIt) {
+  join(4);
+  const ActorId id = create(1, NodeAffinity{ids_[1], false});
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(asked(), 1u);
+    fail(1, id);
+    pass(2s);
+  }
+}
+
+TEST_F(FailingStartTest, AC9_WasNoFaultOfTheNodeWhereItHadNoRoom) {
+  join(4);
+  const ActorId id = create(1);
+  ASSERT_EQ(asked(), 1u);
+  notice(daemon_of(1), Method::kStartActorFailed,
+         wire::StartActorFailed{id, 0, error_record(ErrorCode::kInfeasible, "no room"), true});
+  load(1, 4, 1);
+  pass(2s);
+  EXPECT_EQ(asked(), 1u);
+}
+
+TEST_F(FailingStartTest, AC9_OfAClaimGoesElsewhereToo) {
+  const std::uint32_t second = join(4);
+  load(1, 0, 0);
+  load(second, 0, 0);
+  const ActorId id = create(3);
+  const std::uint32_t first = asked();
+  ASSERT_NE(first, 0u);
+  notice(daemon_of(first), Method::kStartActorFailed,
+         wire::StartActorFailed{id, 0, error_record(ErrorCode::kRuntimeEnv, "no such program"), true});
+  pass(2s);
+  EXPECT_EQ(asked(), 3 - first) << "the other one";
+}
+
+TEST_F(FailingStartTest, AP3_IsMentionedWithItsReasonWhenItHasWaitedForLongButOnceForAJobAndNode) {
+  const ActorId id = create(1), another = create(1);
+  fail(1, id);
+  fail(1, another);
+  EXPECT_TRUE(said().empty()) << "it may start at once elsewhere";
+  for (int i = 0; i < 10; ++i) {
+    pass(1s);
+    for (const auto& start : starts(1)) fail(1, start.spec.id);
+  }
+  const std::vector<std::string> texts = said();
+  ASSERT_EQ(texts.size(), 1u);
+  EXPECT_NE(texts[0].find("no such program"), std::string::npos) << texts[0];
+  EXPECT_NE(texts[0].find(ids_[1]), std::string::npos) << texts[0];
+}
+
+TEST_F(FailingStartTest, AP3_WithoutRoomAgainAndAgainIsMentionedAsAnyWait) {
+  const ActorId id = create(1);
+  for (int i = 0; i < 10; ++i) {
+    for (std::size_t count = starts(1).size(); count > 0; --count)
+      notice(daemon_of(1), Method::kStartActorFailed,
+             wire::StartActorFailed{id, 0, error_record(ErrorCode::kInfeasible, "no room"), true});
+    load(1, 4, ++seen_[1]);
+    pass(1s);
+  }
+  EXPECT_EQ(said().size(), 1u);
+}
+
+// Where a daemon asks for the image of a job that it does not know.
+class ImageTest : public OneNode {
+ protected:
+  void lose(std::uint32_t node) {
+    lose_link(node);
+    pass(400ms);  // link_grace
+  }
+};
+
+TEST_F(ImageTest, JN1_ComesFromTheDriversNode) {
+  const std::uint32_t second = join(4);
+  wire::ActorSpec actor = spec({second, 7}, job_);
+  ask<wire::CreateActorReply>(actor.creator, Method::kCreateActor, actor);
+  const auto start = starts(second);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].image_at, 1u);
+}
+
+TEST_F(ImageTest, JN1_ComesFromANodeThatHasRunTheJobWhenDriverAndCreatorAreLost) {
+  const std::uint32_t second = join(1), third = join(4);
+  load(1, 0, 0);
+  load(third, 0, 0);
+  wire::ActorSpec actor = spec(driver_, job_, "service");
+  actor.lifetime = Lifetime::kDetached;
+  actor.max_restarts = 10;
+  actor.resources.cpus = 1;
+  const ProcessId process{second, 7};
+  live(actor, process);
+  lose(1);
+  EXPECT_EQ(where(process, actor.id).state, wire::ActorState::kAlive);
+  load(third, 4, 0);
+  crash(process);
+  pass(2s);
+  auto start = starts(third);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].image_at, second);
+  notice(daemon_of(third), Method::kStartActorFailed,
+         wire::StartActorFailed{actor.id, 1, error_record(ErrorCode::kRuntimeEnv, "no image"), true});
+  load(third, 4, 1);
+  pass(2s);
+  start = starts(third);
+  ASSERT_EQ(start.size(), 1u) << "nowhere else is room";
+  EXPECT_EQ(start[0].image_at, second) << "where it failed nobody knows the job";
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 1u);
+  ask<wire::Empty>(daemon_of(third), Method::kKillActor, wire::KillActor{actor.id, false});
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 0u) << "JN-2: the last of an ended job is dead";
+}
+
+TEST_F(ImageTest, JN1_ComesFromNoDeadNode) {
+  const std::uint32_t second = join(1), third = join(4);
+  load(1, 0, 0);
+  load(third, 0, 0);
+  wire::ActorSpec actor = spec(driver_, job_, "service");
+  actor.lifetime = Lifetime::kDetached;
+  actor.max_restarts = 10;
+  actor.resources.cpus = 1;
+  live(actor, {second, 7});
+  load(third, 4, 0);
+  lose(1);
+  lose(second);
+  pass(2s);
+  const auto start = starts(third);
+  ASSERT_EQ(start.size(), 1u);
+  EXPECT_EQ(start[0].image_at, 0u) << "there is none";
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 0u) << "JN-2";
+}
+
+TEST_F(ImageTest, JN2_OfAJobThatLeavesNothingBehindIsForgotten) {
+  live(spec(driver_, job_), {1, 7});
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 1u);
+  wire::JobFinished finished;
+  finished.job = job_;
+  notice(driver_, Method::kJobFinished, finished);
+  EXPECT_EQ(state_.actors().job_nodes().jobs(), 0u);
 }
 
 TEST_F(PlacementTest, AStartThatCanNotWorkAnywhereIsTheActorsDeath) {

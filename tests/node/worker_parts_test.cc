@@ -1,10 +1,14 @@
 // How workers are kept and let go, where light actors go, and when the store may forget the dead: the parts alone.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "core/node/daemon/workers/actor_hosts.h"
 #include "core/node/daemon/deaths/death_acks.h"
 #include "core/node/daemon/deaths/oom_kills.h"
 #include "core/node/daemon/workers/actor_starts.h"
+#include "core/node/daemon/workers/forwarded_leases.h"
+#include "core/node/daemon/workers/job_cleanup.h"
 #include "core/node/daemon/workers/workers.h"
 #include "tests/node/fake_messenger.h"
 
@@ -236,6 +240,199 @@ TEST_F(WorkersTest, AS2_ALightActorThatWaitsForItsHostGivesBackWhatItHasWhenItsJ
   ASSERT_EQ(leases_.queue().resources().available().cpu, 0);
   starts.job_ended(7, {});
   EXPECT_EQ(leases_.queue().resources().available().cpu, sched::kUnit);
+}
+
+/// The creator's node may be dead: it was asked, again and again.
+TEST_F(WorkersTest, AS3_TheImageIsAskedForWhereTheHeadSaysThatItIs) {
+  ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
+  wire::StartActor start;
+  start.spec.id = {{2, 9}, 1};
+  start.spec.creator = {2, 9};
+  start.spec.job = 7;
+  start.image_at = 3;
+  starts.start(start);
+  ASSERT_EQ(messenger_.requests.size(), 1u);
+  EXPECT_EQ(messenger_.requests[0].method, wire::Method::kJobImage);
+  EXPECT_EQ(messenger_.requests[0].to, daemon_of(3));
+  messenger_.requests[0].done(make_error<NotFoundError>("job 7 is not known on node c"));
+  ASSERT_EQ(messenger_.notices.size(), 1u);
+  const auto failed = wire::decode_message<wire::StartActorFailed>(messenger_.notices[0].payload).value();
+  EXPECT_TRUE(failed.retry_elsewhere);
+  EXPECT_EQ(failed.error.code, ErrorCode::kRuntimeEnv) << "AC-9: no lack of room";
+}
+
+TEST_F(WorkersTest, AS1_AStartWithoutItsProgramSaysWhichProgramThatIs) {
+  ActorStarts starts({*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node");
+  jobs_.add(7).image.executable = "/somewhere/program";
+  wire::StartActor start;
+  start.spec.id = {{1, 9}, 1};
+  start.spec.job = 7;
+  starts.start(start);
+  starts.admitted({start.spec.id, 0}, {});
+  ASSERT_EQ(messenger_.notices.size(), 1u);
+  const auto failed = wire::decode_message<wire::StartActorFailed>(messenger_.notices[0].payload).value();
+  EXPECT_TRUE(failed.retry_elsewhere);
+  EXPECT_NE(failed.error.message.find("/somewhere/program"), std::string::npos) << failed.error.message;
+}
+
+/// Requests that other daemons pass on, and the end of jobs.
+class ForwardedLeasesTest : public WorkersTest {
+ protected:
+  void forward(ProcessId requester) {
+    wire::LeaseWanted wanted;
+    wanted.requester = requester;
+    wanted.request_id = 1;
+    wanted.lease_class.job = 7;
+    wanted.lease_class.resources.cpus = 1;
+    wanted.wanted = 1;
+    wanted.hops = 1;
+    forwarded_.wanted(wanted);
+  }
+  /// A request is in the queue, and has the one CPU.
+  bool has_cpu() const { return leases_.queue().resources().available().cpu == 0; }
+  void image_comes() {
+    ASSERT_EQ(messenger_.requests.size(), 1u);
+    messenger_.requests[0].done(wire::encode_message(wire::JobImageReply{7, kRequester, {}, {}, {}}));
+  }
+  void dies(ProcessId process) {
+    wire::ProcessDied death;
+    death.process = process;
+    table_.remember(death);
+  }
+  static constexpr ProcessId kRequester{2, 1};
+  std::set<std::uint32_t> dead_nodes_;
+  ForwardedLeases forwarded_{{*loop_, table_, jobs_, leases_},
+                             [this](std::uint32_t node) { return dead_nodes_.contains(node); }};
+};
+
+TEST_F(ForwardedLeasesTest, WaitForTheImageOfTheirJob) {
+  forward(kRequester);
+  EXPECT_FALSE(has_cpu());
+  image_comes();
+  EXPECT_TRUE(has_cpu());
+}
+
+TEST_F(ForwardedLeasesTest, FWL1_OfWhoDiesWhileTheImageIsAwaitedAreDropped) {
+  forward(kRequester);
+  dies(kRequester);
+  image_comes();
+  EXPECT_FALSE(has_cpu());
+}
+
+TEST_F(ForwardedLeasesTest, FWL1_OfANodeThatDiesWhileTheImageIsAwaitedAreDropped) {
+  forward(kRequester);
+  dead_nodes_.insert(kRequester.node);
+  image_comes();
+  EXPECT_FALSE(has_cpu());
+}
+
+/// The requester's daemon tells of its death on another way than the one that the request took.
+TEST_F(ForwardedLeasesTest, FWL1_OfWhoIsDeadAlreadyAreDroppedAndNoImageIsAskedFor) {
+  dies(kRequester);
+  forward(kRequester);
+  EXPECT_TRUE(messenger_.requests.empty());
+  jobs_.add(7);
+  forward(kRequester);
+  EXPECT_FALSE(has_cpu());
+}
+
+/// What of a job stays on a node that did not know it when it ended.
+class JobCleanupTest : public WorkersTest {
+ protected:
+  void ends(std::vector<ActorId> kept = {}) { cleanup_.end({7, "its driver returned 0", {}, std::move(kept)}); }
+  void with() {
+    jobs_.with(7, kDriver, [this](Job* job) { told_.push_back(job != nullptr); });
+  }
+  void image_comes(std::size_t request = 0) {
+    ASSERT_GT(messenger_.requests.size(), request);
+    messenger_.requests[request].done(wire::encode_message(wire::JobImageReply{7, kDriver, {}, {}, {}}));
+  }
+  static constexpr ProcessId kDriver{2, 1};
+  std::vector<bool> told_;  // whether it was known, once for each with()
+  LightHosts light_hosts_{table_, messenger_, jobs_, workers_, 1, [](JobId) {}};
+  ActorStarts starts_{{*loop_, table_, messenger_, jobs_, leases_, workers_, logs_}, "node"};
+  JobCleanup cleanup_{
+      {*loop_, table_, messenger_, jobs_, leases_, launchers_, workers_, light_hosts_, starts_, ends_},
+      "no session of this machine", "node", JobCleanup::Decider::kHead};
+};
+
+TEST_F(JobCleanupTest, NJ2_TheImageOfAJobThatEndedMeanwhileIsDroppedAndWhoWaitedIsToldAtOnce) {
+  with();
+  with();
+  ends();
+  EXPECT_EQ(told_, (std::vector<bool>{false, false}));
+  image_comes();
+  EXPECT_EQ(jobs_.find(7), nullptr);
+  EXPECT_EQ(told_.size(), 2u) << "NJ-1: once";
+}
+
+/// Of a daemon that has not heard of the end yet.
+TEST_F(JobCleanupTest, NJ2_WhatComesAfterTheEndAsksForNoImage) {
+  ends();
+  with();
+  EXPECT_TRUE(messenger_.requests.empty());
+  EXPECT_EQ(told_, std::vector<bool>{false});
+}
+
+TEST_F(JobCleanupTest, NJ2_AJobThatWasKnownHereIsNotKnownAgain) {
+  jobs_.add(7);
+  ends();
+  ASSERT_EQ(jobs_.find(7), nullptr);
+  with();
+  EXPECT_EQ(told_, std::vector<bool>{false});
+}
+
+TEST_F(JobCleanupTest, AJobThatLeavesActorsBehindIsAskedForUntilTheLastOfThemHasEnded) {
+  with();
+  ends({{kDriver, 1}});
+  image_comes();
+  EXPECT_NE(jobs_.find(7), nullptr);
+  EXPECT_EQ(told_, std::vector<bool>{true});
+  ends();
+  EXPECT_EQ(jobs_.find(7), nullptr);
+}
+
+/// Without a word of the head the daemon ends the job by itself; the head's word counts when it comes.
+TEST_F(JobCleanupTest, NJ2_TheHeadsWordThatSomethingIsKeptTakesTheEndBack) {
+  ends();
+  ends({{kDriver, 1}});
+  with();
+  image_comes();
+  EXPECT_EQ(told_, std::vector<bool>{true});
+}
+
+TEST_F(JobCleanupTest, NJ3_TheLatestEndedJobsAreRemembered) {
+  for (JobId job = 7; job < 7 + kJobsOverKept; ++job) jobs_.over(job);
+  EXPECT_TRUE(jobs_.is_over(7));
+  jobs_.over(7);
+  EXPECT_TRUE(jobs_.is_over(7)) << "said twice, kept once";
+  jobs_.over(7 + kJobsOverKept);
+  EXPECT_FALSE(jobs_.is_over(7));
+  EXPECT_TRUE(jobs_.is_over(8));
+}
+
+/// A request of it came here before the job's end, and its image could not be had.
+TEST_F(JobCleanupTest, JC2_RequestsOfAnEndedJobThatIsNotKnownHereLeaveTheQueue) {
+  wire::LeaseWanted wanted;
+  wanted.requester = kDriver;
+  wanted.request_id = 1;
+  wanted.lease_class.job = 7;
+  wanted.lease_class.resources.cpus = 1;
+  wanted.wanted = 1;
+  leases_.queue().wanted(wanted, loop_->now());
+  ASSERT_EQ(leases_.queue().resources().available().cpu, 0);
+  ends();
+  EXPECT_NE(leases_.queue().resources().available().cpu, 0);
+}
+
+TEST_F(ForwardedLeasesTest, FWL1_OfAJobThatEndsWhileItsImageIsAwaitedAreDropped) {
+  forward(kRequester);
+  jobs_.over(7);
+  EXPECT_FALSE(has_cpu());
+  image_comes();
+  EXPECT_FALSE(has_cpu());
+  forward(kRequester);
+  EXPECT_FALSE(has_cpu());
 }
 
 /// A program that ends before run, say: its actors went round for ever, while its tasks were told.

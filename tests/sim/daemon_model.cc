@@ -90,7 +90,7 @@ void World::start_actor(Node& node, wire::StartActor start) {
     node.waiting[key] = std::move(start);
     on_node(node, [this, &node, key] {
       if (!node.waiting.erase(key) || node.fenced) return;
-      const ErrorRecord no_room = head::error_record(ErrorCode::kUser, "no room");
+      const ErrorRecord no_room = head::error_record(ErrorCode::kInfeasible, "no room");
       daemon_notice(node, Method::kStartActorFailed, wire::StartActorFailed{key.first, key.second, no_room, true});
     }, queue_.now() + (tasks_ ? 2s : 0s));
     return;

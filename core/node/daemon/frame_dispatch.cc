@@ -136,12 +136,7 @@ bool FrameDispatch::handle_lease_notice(const net::FrameHeader& header, ByteView
       });
       return true;
     case Method::kForwardLease:
-      with<wire::LeaseWanted>(header, payload, [&](auto& m) {
-        parts_.jobs.with(m.lease_class.job, m.requester, [this, wanted = m](Job*) {
-          parts_.leases.queue().wanted(wanted, parts_.loop.now());
-          parts_.leases.apply();
-        });
-      });
+      with<wire::LeaseWanted>(header, payload, [&](auto& m) { parts_.forwarded.wanted(m); });
       return true;
     case Method::kLeaseCounted:
       with<wire::LeaseCounted>(header, payload, [&](auto& m) { queue.counted(m, now); });

@@ -14,6 +14,7 @@
 #include "core/node/base/process_table.h"
 #include "core/node/daemon/workers/actor_starts.h"
 #include "core/node/daemon/deaths/deaths.h"
+#include "core/node/daemon/workers/forwarded_leases.h"
 #include "core/node/daemon/workers/job_cleanup.h"
 #include "core/node/daemon/base/jobs.h"
 #include "core/node/daemon/workers/leases.h"
@@ -40,6 +41,7 @@ class FrameDispatch {
     Mail& mail;
     Jobs& jobs;
     Leases& leases;
+    ForwardedLeases& forwarded;
     StoreService& store;
     Keeper& keeper;
     LightHosts& light_hosts;

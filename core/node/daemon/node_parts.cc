@@ -67,6 +67,8 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
             }),
       jobs_(mail_),
       leases_(outer_.loop, mail_, lease_options(outer_.config, reply.node)),
+      forwarded_({outer_.loop, table_, jobs_, leases_},
+                 [this](std::uint32_t node) { return outer_.links.is_dead(node); }),
       strays_(outer_.loop, session_name + "/" + outer_.config.node_name + "/"),
       ends_(outer_.loop, table_, leases_.queue(), home_of(outer_.local), [this](ProcessId id) { deaths_.finish(id); }),
       launchers_(
@@ -118,8 +120,8 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
       queries_(table_, mail_, leases_, store_, node_id_),
       output_(table_, mail_, logs_, [this] { return outer_.links.linked(); }),
       load_(outer_.loop, mail_, leases_, starts_, reply.node),
-      dispatch_({outer_.loop, table_, outer_.links, mail_, jobs_, leases_, store_, keeper_, light_hosts_, starts_,
-                 ends_, deaths_, cleanup_, pairs_, ranks_, queries_, output_, outer_.membership},
+      dispatch_({outer_.loop, table_, outer_.links, mail_, jobs_, leases_, forwarded_, store_, keeper_, light_hosts_,
+                 starts_, ends_, deaths_, cleanup_, pairs_, ranks_, queries_, output_, outer_.membership},
                 node_id_, outer_.stop) {}
 
 NodeParts::~NodeParts() { outer_.loop.forget(endpoint_.service_fd()); }

@@ -92,6 +92,7 @@ class NodeParts final : private net::Handler {
   LogPumps logs_;
   Jobs jobs_;
   Leases leases_;
+  ForwardedLeases forwarded_;
   StraySweep strays_;
   ProcessEnds ends_;
   Launchers launchers_;

@@ -1,5 +1,7 @@
 #include "core/head/state/actors/actor_names.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace troupe::head {
@@ -37,6 +39,32 @@ void ActorNames::await(Caller caller, wire::ActorSpec creation) {
 void ActorNames::await(Caller caller, wire::NamedActor look_up) {
   const ActorName name{look_up.name_space, look_up.name};
   waiting_.at(name).look_ups.emplace_back(caller, std::move(look_up));
+}
+
+bool ActorNames::waits(ActorId actor) const {
+  auto is_its = [actor](const Creation& creation) { return creation.second.id == actor; };
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
+    const std::vector<Creation>& creations = entry.second.creations;
+    return std::any_of(creations.begin(), creations.end(), is_its);
+  });
+}
+
+ActorNames::Waiting ActorNames::withdraw(ActorId actor) {
+  Waiting withdrawn;
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    std::vector<Creation>& creations = at->second.creations;
+    auto own = std::stable_partition(creations.begin(), creations.end(),
+                                     [actor](const Creation& creation) { return creation.second.id != actor; });
+    std::move(own, creations.end(), std::back_inserter(withdrawn.creations));
+    creations.erase(own, creations.end());
+    if (!creations.empty()) {
+      ++at;
+      continue;
+    }
+    std::move(at->second.look_ups.begin(), at->second.look_ups.end(), std::back_inserter(withdrawn.look_ups));
+    at = waiting_.erase(at);  // AN-3
+  }
+  return withdrawn;
 }
 
 void ActorNames::forget_look_ups(const std::function<bool(ProcessId)>& of) {

@@ -6,17 +6,20 @@
 //
 //              take               a creation waits           release
 //   FREE ---------------> HELD ----------------------> HELD, AWAITED ---> FREE, and what waited is handed back
-//    ^       release       |
-//    +---------------------+
+//    ^       release       |  ^                             |
+//    +---------------------+  +-- the last is withdrawn ----+
 //
 // Pure and of one thread. It knows names and ids; whether a holder is ending, and what is answered, its user says.
 //
 // Invariants
 //   AN-1  A name is held by one actor at most; only the release of that actor makes it free.
-//   AN-2  A creation that waits is handed back once, at the release of the name's holder; those of one name in the
-//         order in which they came.
-//   AN-3  A look-up waits only where a creation waits for the same name, and is handed back with it, after it.
+//   AN-2  A creation that waits is handed back once, at the release of the name's holder or when it is withdrawn; those
+//         of one name in the order in which they came.
+//   AN-3  A look-up waits only where a creation waits for the same name, and is handed back with the last of them,
+//         after it.
 //   AN-4  A handle by name is given only to a program with the same registered functions: calls go by their index.
+//   AN-5  Nothing of an actor waits here after withdraw(): its creation was handed back, every time that it was asked
+//         for.
 #pragma once
 #include <compare>
 #include <functional>
@@ -40,7 +43,7 @@ class ActorNames {
  public:
   using Creation = std::pair<Caller, wire::ActorSpec>;
   using LookUp = std::pair<Caller, wire::NamedActor>;
-  /// What waited for a name that is free now; to be asked anew, the creations first.
+  /// What waits no more; to be asked anew, the creations first.
   struct Waiting {
     std::vector<Creation> creations;
     std::vector<LookUp> look_ups;
@@ -60,6 +63,10 @@ class ActorNames {
   void await(Caller caller, wire::ActorSpec creation);
   /// Does a creation wait for this name?
   bool awaited(const ActorName& name) const { return waiting_.contains(name); }
+  /// Does the creation of this actor wait for its name? A walk over all that wait.
+  bool waits(ActorId actor) const;
+  /// This actor is not to be created any more (AN-5); nothing where it does not wait.
+  Waiting withdraw(ActorId actor);
   /// Only for a name that is awaited (AN-3).
   void await(Caller caller, wire::NamedActor look_up);
   /// These processes have died, and want no answer. Their creations stay: whoever takes them back sees to what came

@@ -36,12 +36,20 @@ sched::Asker ActorPlacement::asker_of(const wire::ActorSpec& spec) const {
   return {.here = membership_.alive(spec.creator.node) ? spec.creator.node : 0, .last_spread = last_spread_};
 }
 
-sched::Decision ActorPlacement::decide(const wire::ActorSpec& spec) const {
-  return sched::decide(membership_.view(), request_of(spec), asker_of(spec));
+sched::Decision ActorPlacement::decide(const wire::ActorSpec& spec, const Nodes& avoid) const {
+  const sched::Request request = request_of(spec);
+  if (!avoid.empty()) {
+    sched::ClusterView others = membership_.view();
+    for (std::uint32_t node : avoid) others.remove(node);
+    sched::Decision elsewhere = sched::decide(others, request, asker_of(spec));
+    if (elsewhere.node != 0) return elsewhere;
+  }
+  return sched::decide(membership_.view(), request, asker_of(spec));
 }
 
 std::uint32_t ActorPlacement::claim(Time now, const wire::ActorSpec& spec,
-                                    const std::map<std::uint32_t, sched::ResourceSet>& held) const {
+                                    const std::map<std::uint32_t, sched::ResourceSet>& held,
+                                    const Nodes& avoid) const {
   const sched::Request request = request_of(spec);
   std::vector<std::pair<std::uint32_t, sched::ResourceSet>> rooms;
   for (const sched::NodeView& node : membership_.view().nodes()) {
@@ -51,6 +59,10 @@ std::uint32_t ActorPlacement::claim(Time now, const wire::ActorSpec& spec,
     if (auto at = held.find(node.node); at != held.end()) room.subtract(at->second);
     if (request.resources.fits(room)) rooms.emplace_back(node.node, std::move(room));
   }
+  auto wanted = std::partition(rooms.begin(), rooms.end(), [&](const auto& room) {
+    return std::find(avoid.begin(), avoid.end(), room.first) == avoid.end();
+  });
+  if (wanted != rooms.begin()) rooms.erase(wanted, rooms.end());
   if (rooms.empty()) return 0;  // before the view is copied: this is asked for each demand at each report of a load
   sched::ClusterView without_tasks = membership_.view();
   for (auto& [node, room] : rooms) without_tasks.set_load(node, std::move(room), 0);
@@ -91,13 +103,22 @@ Duration ActorPlacement::warn_after(const wire::ActorSpec& spec) const {
   return large_enough ? kWarnBusy : kWarnTooLarge;
 }
 
+bool ActorPlacement::mention(Time now, const std::string& what) {
+  auto [at, fresh] = warned_.try_emplace(what, now);
+  if (!fresh && now - at->second < kWarnAgain) return false;
+  at->second = now;
+  if (warned_.size() > kWarnedMax) warned_.clear();
+  return true;
+}
+
+bool ActorPlacement::mention_failures(Time now, JobId job, std::uint32_t node) {
+  return mention(now, "job " + std::to_string(job) + " fails on " + std::to_string(node));
+}
+
 std::optional<std::string> ActorPlacement::why_waiting(Time now, const wire::ActorSpec& spec) {
   const sched::Request request = request_of(spec);
   const sched::Asker asker = asker_of(spec);
-  auto [at, fresh] = warned_.try_emplace(demand_text(request, asker), now);
-  if (!fresh && now - at->second < kWarnAgain) return std::nullopt;
-  at->second = now;
-  if (warned_.size() > kWarnedMax) warned_.clear();
+  if (!mention(now, demand_text(request, asker))) return std::nullopt;
   sched::Decision decision = sched::decide(membership_.view(), request, asker);
   if (!decision.reason.empty()) return std::move(decision.reason);
   if (membership_.view().nodes().empty()) return "the cluster has no node yet";

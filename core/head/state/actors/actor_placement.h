@@ -8,7 +8,8 @@
 // Invariants
 //   AP-1  A change that comes while a pass runs makes another pass after it: what fits then is not left waiting.
 //   AP-2  What is placed counts as taken on its node at once (MB-4), and Spread goes on from there.
-//   AP-3  A demand that waits is mentioned once in kWarnAgain, however many actors have it.
+//   AP-3  A demand that waits is mentioned once in kWarnAgain, however many actors have it; so is a node on which
+//         starts of a job fail.
 //   AP-4  An actor for which there is no room but for the tasks that run there claims a place: it is sent to such a
 //         node, and waits there ahead of further tasks. Left to wait here it would never see room while tasks queue. A
 //         node that has refused one has a rest before the next one, whoever claims: kClaimAgain.
@@ -17,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/head/state/events.h"
 #include "core/head/state/membership.h"
@@ -37,10 +39,13 @@ class ActorPlacement {
 
   explicit ActorPlacement(Membership& membership) : membership_(membership) {}
 
-  sched::Decision decide(const wire::ActorSpec& spec) const;
+  using Nodes = std::vector<std::uint32_t>;
+
+  /// `avoid`: nodes that are chosen only when it fits on no other one now.
+  sched::Decision decide(const wire::ActorSpec& spec, const Nodes& avoid = {}) const;
   /// The node whose place it claims (AP-4); `held` is what actors have, by node. 0: none.
-  std::uint32_t claim(Time now, const wire::ActorSpec& spec,
-                      const std::map<std::uint32_t, sched::ResourceSet>& held) const;
+  std::uint32_t claim(Time now, const wire::ActorSpec& spec, const std::map<std::uint32_t, sched::ResourceSet>& held,
+                      const Nodes& avoid = {}) const;
   void wait(const wire::ActorSpec& spec);
   /// The cluster has changed: asks about what waits, the oldest first (PQ-1). An actor that does not wait any more
   /// answers kPlaced. A pass inside of a pass returns at once (AP-1).
@@ -55,15 +60,18 @@ class ActorPlacement {
   Duration warn_after(const wire::ActorSpec& spec) const;
   /// Why it waits; nothing when that was said of another one lately (AP-3).
   std::optional<std::string> why_waiting(Time now, const wire::ActorSpec& spec);
+  /// Is it to be said now that starts of this job fail on this node (AP-3)?
+  bool mention_failures(Time now, JobId job, std::uint32_t node);
 
  private:
   struct Refusals { std::uint32_t count = 0; Time until{}; };
 
   sched::Asker asker_of(const wire::ActorSpec& spec) const;
+  bool mention(Time now, const std::string& what);
 
   Membership& membership_;
   PlacementQueue queue_;
-  std::map<std::string, Time> warned_;  // by demand
+  std::map<std::string, Time> warned_;  // by demand, or by job and node
   std::map<std::uint32_t, Refusals> refusals_;  // by node
   std::uint32_t last_spread_ = 0;
   bool passing_ = false, again_ = false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/head/state/events.h"
 #include "core/head/state/membership.h"
@@ -25,6 +26,7 @@ struct ActorRecord {
   std::uint32_t last_node = 0;  // where it was last, for messages
   std::int32_t restarts = 0;
   std::uint32_t start_failures = 0;
+  std::vector<std::uint32_t> failed_on;  // nodes of this round on which its start failed, for a reason of theirs (AC-9)
   Time waits_since{};           // for a place, since its last life or its creation; zero: it does not wait
   bool claims = false;          // kStarting: sent to a node whose tasks have what it needs (AP-4)
   std::uint64_t stamp = 0;      // of its latest timer that still counts

@@ -103,12 +103,30 @@ bool Actors::take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec) 
 void Actors::free_name(Turn& turn, const Actor& actor) {
   if (actor.spec.name.empty()) return;
   ActorNames::Waiting waiting = names_.release({actor.spec.name_space, actor.spec.name}, actor.spec.id);
+  ask_again(turn, std::move(waiting));
+}
+
+void Actors::ask_again(Turn& turn, ActorNames::Waiting waiting) {
   for (auto& [caller, spec] : waiting.creations) {
     if (world_.liveness.alive(caller.process)) create(turn, caller, std::move(spec));
     else refused(turn, spec, caller.process.node);
   }
   for (auto& [caller, request] : waiting.look_ups)
     if (world_.liveness.alive(caller.process)) get_named(turn, caller, std::move(request));
+}
+
+/// AC-5. What a dead process wanted to create is refused when its name is free.
+bool Actors::comes(ActorId id) const {
+  return begun_.contains(id) || (world_.liveness.alive(id.maker) && names_.waits(id));
+}
+
+/// It was to come, and does not any more: its creation is answered, or will be refused (AC-7). False: it was not.
+bool Actors::withdraw(Turn& turn, ActorId id) {
+  ActorNames::Waiting waiting = names_.withdraw(id);
+  if (begun_.erase(id) == 0 && waiting.creations.empty()) return false;
+  buried(turn, killed_unknown(id), Subscribers::kTell);
+  ask_again(turn, std::move(waiting));
+  return true;
 }
 
 void Actors::get_named(Turn& turn, Caller caller, wire::NamedActor request) {
@@ -155,10 +173,10 @@ ActorPlacement::Attempt Actors::try_place(Turn& turn, ActorId id) {
   Actor* found = actors_.find(id);
   if (!found || found->phase != Phase::kPending || found->node != 0) return ActorPlacement::Attempt::kPlaced;
   Actor& actor = *found;
-  sched::Decision decision = placement_.decide(actor.spec);
+  sched::Decision decision = placement_.decide(actor.spec, actor.failed_on);
   actor.claims = decision.kind == Kind::kWait;
   if (actor.claims) {
-    decision.node = placement_.claim(turn.now, actor.spec, actors_.held());
+    decision.node = placement_.claim(turn.now, actor.spec, actors_.held(), actor.failed_on);
     if (decision.node == 0) return ActorPlacement::Attempt::kNoRoom;
   }
   if (decision.kind == Kind::kInfeasible) {
@@ -177,6 +195,7 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
   wire::StartActor start;
   start.spec = actor.spec;
   start.restarts = actor.restarts;
+  start.image_at = knows_image(actor);
   if (std::optional<std::string> lost = keeping_.restore(turn, start)) {
     die(turn, actor, {DeathCause::kNodeDied, "it cannot come back: " + *lost, {}, actor.pid, actor.restarts});
     return;
@@ -184,6 +203,8 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
   actors_.place(actor, node);
   actor.phase = Phase::kStarting;
   if (!actor.claims) actor.stamp = 0;  // it may wait there: that is mentioned, too
+  auto& failed_on = actor.failed_on;
+  if (std::find(failed_on.begin(), failed_on.end(), node) != failed_on.end()) failed_on.clear();  // AC-9: a new round
   placement_.placed(actor.spec, node);
   turn.effects.notice(daemon_of(node), wire::Method::kStartActor, std::move(start));
 }
@@ -191,7 +212,17 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
 void Actors::warn_waiting(Turn& turn, const Actor& actor) {
   std::optional<std::string> why = placement_.why_waiting(turn.now, actor.spec);
   if (!why) return;
-  std::string text = actor.called() + " is waiting for a place: " + *why;
+  warn(turn, actor, actor.called() + " is waiting for a place: " + *why);
+}
+
+void Actors::warn_failing(Turn& turn, const Actor& actor, std::uint32_t node, const std::string& why) {
+  if (!placement_.mention_failures(turn.now, actor.spec.job, node)) return;
+  warn(turn, actor,
+       actor.called() + " has not started yet: on node " + world_.membership.node_id(node) + " it failed: " + why +
+           "; it is tried again, and on the other nodes that may run it first");
+}
+
+void Actors::warn(Turn& turn, const Actor& actor, std::string text) const {
   turn.effects.warn(text);
   const Job* job = world_.jobs.find(actor.spec.job);
   if (job && job->state == "RUNNING")
@@ -209,8 +240,9 @@ void Actors::on_node_joined(Turn& turn) {
 void Actors::on_placed(Turn& turn, const wire::ActorStarted& report) {
   Actor* actor = actors_.find(report.actor, report.restarts);
   if (!actor || actor->phase != Phase::kStarting || report.process.node != actor->node) return;
-  if (world_.liveness.alive(report.process)) actors_.host(*actor, report.process, report.pid);
-  else process_gone(turn, *actor, {});
+  if (!world_.liveness.alive(report.process)) return process_gone(turn, *actor, {});
+  job_nodes_.ran(actor->spec.job, actor->node);
+  actors_.host(*actor, report.process, report.pid);
 }
 
 void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
@@ -224,10 +256,12 @@ void Actors::on_started(Turn& turn, const wire::ActorStarted& report) {
   }
   if (expected && actor->phase != Phase::kStarting && actor->process == report.process) return;  // told twice
   if (!expected || actor->phase != Phase::kStarting) return kill_stray(turn, report);
+  job_nodes_.ran(actor->spec.job, actor->node);
   actors_.host(*actor, report.process, report.pid);
   actor->phase = Phase::kAlive;
   actor->stamp = 0;
   actor->start_failures = 0;
+  actor->failed_on = {};
   actor->waits_since = {};
   if (actor->claims) placement_.claim_kept(actor->node);
   keeping_.started(turn, actor->spec);
@@ -259,19 +293,41 @@ void Actors::on_start_failed(Turn& turn, ProcessId source, const wire::StartActo
     die(turn, *actor, std::move(death), std::make_shared<ErrorRecord>(report.error));
     return;
   }
-  if (actor->claims) {
+  if (actor->claims && report.error.code == ErrorCode::kInfeasible) {
     const Duration pause = placement_.claim_refused(turn.now, actor->node, world_.random.unit());
     arm(turn, pause, TimerKind::kClaim, report.actor);
+    return wait_again(turn, *actor);
   }
-  if (actor->claims) return wait_again(turn, *actor);
-  actors_.leave(*actor);
-  actor->phase = Phase::kPending;
-  if (actor->scoped() && holds_.holders(report.actor) == 0) return release(turn, report.actor);
+  start_refused(turn, *actor, report.error);
+}
+
+/// It goes elsewhere, or is tried there again: the node had no room when it was sent there as to one with room, or it
+/// has failed (AC-9).
+void Actors::start_refused(Turn& turn, Actor& actor, const ErrorRecord& why) {
+  const std::uint32_t node = actor.node;
+  actors_.leave(actor);
+  actor.phase = Phase::kPending;
+  if (actor.scoped() && holds_.holders(actor.spec.id) == 0) return release(turn, actor.spec.id);
+  const bool no_room = why.code == ErrorCode::kInfeasible;
+  if (!no_room) actor.failed_on.push_back(node);
+  // The timer of enqueue() is void by now (start_on): failures tell the time themselves.
+  if (turn.now - actor.waits_since >= kWarnBusy) {
+    if (no_room) warn_waiting(turn, actor);
+    else warn_failing(turn, actor, node, why.message);
+  }
   // A short pause: the node's own report of what it has left is on its way, and the view is wrong until then.
-  const std::uint32_t failures = std::min(actor->start_failures++, 16u);
+  const std::uint32_t failures = std::min(actor.start_failures++, 16u);
   Duration pause = backoff_delay({.initial = std::chrono::milliseconds(20), .max = std::chrono::seconds(1)}, failures,
                                  world_.random.unit());
-  actor->stamp = arm(turn, pause, TimerKind::kRetry, report.actor);
+  actor.stamp = arm(turn, pause, TimerKind::kRetry, actor.spec.id);
+}
+
+/// AC-9. The driver's daemon and the creator's know it for as long as they live.
+std::uint32_t Actors::knows_image(const Actor& actor) const {
+  const Job* job = world_.jobs.find(actor.spec.job);
+  if (job && world_.membership.alive(job->driver.node)) return job->driver.node;
+  if (world_.membership.alive(actor.spec.creator.node)) return actor.spec.creator.node;
+  return job_nodes_.find(actor.spec.job);
 }
 
 /// The node on which it waited has no place for it, or died (AC-8).
@@ -320,6 +376,7 @@ void Actors::crash(Turn& turn, Actor& actor, const Crash& crash_info) {
   }
   actors_.leave(actor);
   actor.waits_since = {};
+  actor.failed_on = {};
   ++actor.restarts;
   actor.phase = Phase::kBackoff;
   actor.revive = false;
@@ -368,6 +425,7 @@ void Actors::on_node_died(Turn& turn, std::uint32_t node, const std::string& rea
   std::string text = "its node " + world_.membership.node_id(node) + " died: " + reason;
   keeping_.node_died(turn, node);
   release_kept(turn);
+  job_nodes_.node_died(node);
   for (ProcessId process : processes) {
     wire::ProcessDied died;
     died.process = process;
@@ -392,9 +450,7 @@ void Actors::kill(Turn& turn, Caller caller, wire::KillActor request) {
   if (known(request.actor) == Known::kNo && request.home.host != ProcessId{})
     add_light(turn, request.actor, request.home, false);
   const Known what = known(request.actor);
-  const bool begun = what == Known::kNo && !request.restart && begun_.erase(request.actor) > 0;
-  if (begun) buried(turn, killed_unknown(request.actor), Subscribers::kTell);  // AC-7: its creation will be refused
-  else if (what == Known::kNo)
+  if (what == Known::kNo && (request.restart || !withdraw(turn, request.actor)))
     return questions_.park(turn, request.actor, {caller, wire::Method::kKillActor, request.restart});
   if (what == Known::kRecord) begin_kill(turn, *actors_.find(request.actor), request.restart);
   if (what == Known::kLight) {
@@ -481,6 +537,7 @@ wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& re
     light_died(turn, id, {DeathCause::kJobEnded, text, {}, 0, 0});
   }
   survivors_.leave(job, staying);
+  if (staying.actors.empty()) job_nodes_.over(job);
   return {.job = job, .reason = reason, .keep_processes = staying.processes, .keep_actors = staying.actors};
 }
 
@@ -646,6 +703,7 @@ void Actors::buried(Turn& turn, DeadActor dead, Subscribers subscribers) {
   questions_.died(turn, kept, subscribers);
   answer_parked(turn, id);
   if (!survivors_.last_died(job, id)) return;
+  job_nodes_.over(job);
   for (std::uint32_t node : world_.membership.living())
     turn.effects.notice(daemon_of(node), wire::Method::kJobEnded,
                         wire::JobEnded{job, "the last actor that it left behind has ended", {}, {}});
@@ -728,7 +786,7 @@ void Actors::on_time(Turn& turn) {
     timers_.erase(timers_.begin());
     expired(turn, timer);
   }
-  for (ActorId id : questions_.on_time(turn, [this](ActorId actor) { return begun_.contains(actor); }))
+  for (ActorId id : questions_.on_time(turn, [this](ActorId actor) { return comes(actor); }))
     buried(turn, killed_unknown(id), Subscribers::kTell);
 }
 

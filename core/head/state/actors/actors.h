@@ -21,6 +21,7 @@
 //   Graveyard       the latest deaths               ActorPlacement  where one may run, and what waits for room
 //   Holds           who holds handles               Keeping         arguments and checkpoints
 //   JobSurvivors    what a job leaves behind        ActorRows       what listings show
+//   JobNodes       where its image is known
 //
 // Invariants
 //   AC-1  An actor's name is its own until it is DEAD: a creation that finds its name held by an ending actor waits for
@@ -31,7 +32,7 @@
 //   AC-4  A scoped actor without holders is told to end (kActorHandlesGone) when it is alive, and is never restarted.
 //         When its last holder died, that comes kOrphanGrace later: a handle that it had sent may still be on its way.
 //   AC-5  A question about an actor that is not known yet waits for its creation (AQ-3), for as long as its maker lives
-//         when that has said that it will come.
+//         when that has said that it will come, or when it waits for its name. A kill of such a one is its end at once.
 //   AC-6  When the last actor that outlived its job is DEAD, all daemons hear JobEnded once more, with nothing to keep
 //         (JS-2).
 //   AC-7  A light actor is known from the first word of it: of its host, or of whoever kills or monitors it and knows
@@ -39,6 +40,9 @@
 //         DEAD; a host or creator that tells of it later is told so.
 //   AC-8  The death of a node on which an actor only waits (AP-4) costs it nothing: it waits elsewhere. Should the node
 //         have let it in and the word of that be lost with it, its constructor may have begun there.
+//   AC-9  A start that fails for a reason of its node is no crash: it goes to each other node that has room before it
+//         goes to that one again. The user hears of it, and why, once the actor has waited for kWarnBusy. A start names
+//         a living node that knows the job's image, as long as there is one.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -58,6 +62,7 @@
 #include "core/head/state/actors/actor_table.h"
 #include "core/head/state/actors/graveyard.h"
 #include "core/head/state/actors/handles.h"
+#include "core/head/state/actors/job_nodes.h"
 #include "core/head/state/actors/job_survivors.h"
 #include "core/head/state/actors/keeping.h"
 #include "core/head/state/actors/light_table.h"
@@ -126,6 +131,7 @@ class Actors {
   bool starts_in_room(ActorId actor, std::uint32_t node) const;
   /// Look-ups that wait for the next holder of a name.
   std::size_t waiting_look_ups() const { return names_.waiting_look_ups(); }
+  const JobNodes& job_nodes() const { return job_nodes_; }
   const Keeping& keeping() const { return keeping_; }
 
  private:
@@ -146,13 +152,20 @@ class Actors {
   std::optional<ErrorRecord> refusal(const Caller& caller, const wire::ActorSpec& spec) const;
   bool take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec);
   void free_name(Turn& turn, const Actor& actor);
+  void ask_again(Turn& turn, ActorNames::Waiting waiting);
+  bool comes(ActorId id) const;
+  bool withdraw(Turn& turn, ActorId id);
   void refused(Turn& turn, const wire::ActorSpec& spec, std::uint32_t node);
 
   // placement and start
   void enqueue(Turn& turn, Actor& actor);
   ActorPlacement::Attempt try_place(Turn& turn, ActorId id);
   void start_on(Turn& turn, Actor& actor, std::uint32_t node);
+  void start_refused(Turn& turn, Actor& actor, const ErrorRecord& why);
+  std::uint32_t knows_image(const Actor& actor) const;
   void warn_waiting(Turn& turn, const Actor& actor);
+  void warn_failing(Turn& turn, const Actor& actor, std::uint32_t node, const std::string& why);
+  void warn(Turn& turn, const Actor& actor, std::string text) const;
   void wait_again(Turn& turn, Actor& actor);
   void kill_stray(Turn& turn, const wire::ActorStarted& report);
 
@@ -187,10 +200,11 @@ class Actors {
   Holds holds_;
   ActorNames names_;
   ActorQuestions questions_;
-  std::set<ActorId> begun_;  // AC-5: not created yet
+  std::set<ActorId> begun_;  // AC-5: their makers have not asked for them yet
   ActorPlacement placement_;
   Keeping keeping_;
   JobSurvivors survivors_;
+  JobNodes job_nodes_;
   ActorRows rows_;
   std::multimap<Time, Timer> timers_;
   // held by a process that died (AC-4), until their grace is over

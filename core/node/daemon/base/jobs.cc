@@ -22,10 +22,12 @@ Job& Jobs::add(JobId id) {
 
 void Jobs::with(JobId id, ProcessId who_knows, std::function<void(Job*)> then) {
   if (Job* job = find(id)) return then(job);
+  if (is_over(id)) return then(nullptr);
   std::vector<std::function<void(Job*)>>& waits = waiting_[id];
   waits.push_back(std::move(then));
   if (waits.size() > 1) return;  // NJ-1
   auto answered = [this, id](Result<Messenger::Bytes> bytes) {
+    if (!waiting_.contains(id)) return;  // who waited has been told (NJ-2)
     Result<wire::JobImageReply> reply =
         bytes.ok() ? wire::decode_message<wire::JobImageReply>(*bytes) : Result<wire::JobImageReply>(bytes.error_ptr());
     Job* job = nullptr;
@@ -39,12 +41,30 @@ void Jobs::with(JobId id, ProcessId who_knows, std::function<void(Job*)> then) {
     } else {
       write_log(LogLevel::kWarn, "the image of job {} could not be had: {}", id, reply.error().message());
     }
-    auto waiting = waiting_.extract(id);
-    if (!waiting) return;
-    for (auto& wait : waiting.mapped()) wait(job);
+    tell_waiting(id, job);
   };
   messenger_.request(daemon_of(who_knows.node), wire::Method::kJobImage, wire::JobImageRequest{id}, kImageWait,
                      std::move(answered));
+}
+
+void Jobs::tell_waiting(JobId id, Job* job) {
+  auto waiting = waiting_.extract(id);
+  if (!waiting) return;
+  for (auto& wait : waiting.mapped()) wait(job);
+}
+
+void Jobs::over(JobId id) {
+  if (!over_.insert(id).second) return;
+  over_order_.push_back(id);
+  if (over_order_.size() > kJobsOverKept) {
+    over_.erase(over_order_.front());
+    over_order_.pop_front();
+  }
+  tell_waiting(id, nullptr);
+}
+
+void Jobs::not_over(JobId id) {
+  if (over_.erase(id) != 0) std::erase(over_order_, id);
 }
 
 void Jobs::answer_image(const net::FrameHeader& request, const wire::JobImageRequest& wanted,

@@ -8,10 +8,10 @@ void ActorStarts::start(wire::StartActor message) {
   ++seen_;
   const ActorKey key{message.spec.id, message.restarts};
   const JobId job = message.spec.job;
-  const ProcessId creator = message.spec.creator;
+  const ProcessId who_knows = daemon_of(message.image_at);
   const sched::ResourceSet need = sched::ResourceSet::from(message.spec.resources, sched::kActorCpus);
   starts_[key] = Start{std::move(message), {}, false};
-  parts_.jobs.with(job, creator, [this, key, job, need](Job* known) {
+  parts_.jobs.with(job, who_knows, [this, key, job, need](Job* known) {
     if (!starts_.contains(key)) return;
     if (known) parts_.leases.queue().admit_actor(key.first, key.second, need, parts_.loop.now());
     else
@@ -108,7 +108,10 @@ void ActorStarts::hosts_settled(JobId job) {
 
 void ActorStarts::no_process(const ActorKey& key, JobId job) {
   if (std::optional<ErrorRecord> why = parts_.workers.hopeless(job)) return failed(key, std::move(*why), false);
-  failed(key, make_record(ErrorCode::kRuntimeEnv, "no worker can be started on node " + node_id_), true);
+  std::string why = "no worker can be started on node " + node_id_;
+  if (const Job* known = parts_.jobs.find(job); known && !known->executable)
+    why += ": the program " + known->image.executable + " cannot be opened there";
+  failed(key, make_record(ErrorCode::kRuntimeEnv, std::move(why)), true);
 }
 
 void ActorStarts::failed(const ActorKey& key, ErrorRecord error, bool retry_elsewhere) {

@@ -2,14 +2,15 @@
 // construction is handed over.
 //
 //   kStartActor --> waits for resources --admitted--> waits for a process --ready--> kActorPlaced, kConstructActor
-//        `-- no room in time, no image, no process --> kStartActorFailed: elsewhere, or again, unless the job's
-//            processes cannot be started at all
+//        `-- no room in time (kInfeasible), no image, no process --> kStartActorFailed: elsewhere, or again, unless the
+//            job's processes cannot be started at all
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
 //   AS-1  Each kStartActor ends in kActorPlaced or kStartActorFailed, or its job ends.
 //   AS-2  What an actor holds of the node's resources is given back once: at its end, or with its process.
+//   AS-3  A job that is not known here is asked for where the head says that it is known (StartActor.image_at).
 #pragma once
 #include <cstdint>
 #include <functional>

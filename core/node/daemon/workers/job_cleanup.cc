@@ -13,8 +13,10 @@ constexpr Duration kHeadSilence = std::chrono::seconds(3);
 }
 
 void JobCleanup::end(const wire::JobEnded& ended) {
+  if (ended.keep_actors.empty()) parts_.jobs.over(ended.job);
+  else parts_.jobs.not_over(ended.job);
   Job* job = parts_.jobs.find(ended.job);
-  if (!job) return;
+  if (!job) return end_unknown(ended);
   job->ended = true;
   // the head says it again when the last of them has ended
   job->kept = {ended.keep_actors.begin(), ended.keep_actors.end()};
@@ -33,6 +35,13 @@ void JobCleanup::end(const wire::JobEnded& ended) {
   if (!keep_launcher) job->executable.reset();
   parts_.leases.apply();
   forget_if_over(ended.job);
+}
+
+/// Requests of it may have come here before its image, or although that could not be had (JC-2).
+void JobCleanup::end_unknown(const wire::JobEnded& ended) {
+  if (!ended.keep_actors.empty()) return;
+  parts_.leases.queue().job_ended(ended.job, parts_.loop.now());
+  parts_.leases.apply();
 }
 
 /// The serials of those that stay.

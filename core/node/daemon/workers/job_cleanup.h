@@ -6,6 +6,8 @@
 //
 // Invariants
 //   JC-1  After end() only processes that host a kept actor are left of the job, and the launcher when there are such.
+//   JC-2  After an end() that keeps nothing no request of the job is in the lease queue, known here or not, and the job
+//         comes to this node no more (NJ-2).
 #pragma once
 #include <set>
 #include <string>
@@ -48,6 +50,7 @@ class JobCleanup {
   void forget_if_over(JobId id);
 
  private:
+  void end_unknown(const wire::JobEnded& ended);
   std::set<std::uint32_t> kill_workers(const Job& job, const wire::JobEnded& ended);
 
   Parts parts_;
