@@ -41,7 +41,7 @@ std::vector<ActorNotAdmitted> ActorAdmission::give_up(TimePoint now) {
   std::erase_if(waits_, [&](const Wait& wait) {
     if (waits_on(wait, now)) return false;
     given_up.push_back({wait.actor, wait.restarts,
-                        "node " + std::to_string(options_.node) + " has " + resources_.available().to_string() +
+                        "node " + std::to_string(options_.node) + " has " + resources_.at_once().to_string() +
                             " free, the actor needs " + wait.need.to_string()});
     return true;
   });

@@ -16,6 +16,7 @@ NodeView NodeView::from(const wire::NodeInfo& info) {
   view.node_id = info.node_id;
   view.total = ResourceSet::from_map(info.resources);
   view.available = ResourceSet::from_map(info.available);
+  view.available.gpu -= to_fixed(info.gpu_pieces);
   view.labels = info.labels;
   view.address = info.address;
   view.data_address = info.data_address;

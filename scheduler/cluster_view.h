@@ -23,7 +23,7 @@ namespace troupe::sched {
 struct NodeView {
   std::uint32_t node = 0;
   std::string node_id;
-  ResourceSet total, available;
+  ResourceSet total, available;                 // available: of GPUs what one request can have (LQ-14)
   std::map<std::string, std::string> labels;
   std::string address, data_address;            // HOST:PORT of control link and data port
   bool is_head = false;

@@ -32,6 +32,7 @@ LeaseQueue::LeaseQueue(LeaseQueueOptions options)
                            .wait_for_tasks = options_.actor_wait_for_tasks}),
       keeper_({.first = options_.look_every, .most = options_.keep_most}) {
   self_.node = options_.node;
+  self_.node_id = options_.node_id;
   self_.total = self_.available = options_.total;
   self_.labels = options_.labels;
   view_.put(self_);
@@ -87,6 +88,10 @@ void LeaseQueue::counted(const wire::LeaseCounted& counted, TimePoint now) {
   Waiting& request = requests_.at(key);
   auto delegated = request.delegated.find(counted.node);
   if (delegated == request.delegated.end()) return;
+  if (counted.refused) {  // LQ-4
+    forget(key);
+    return settle(now);
+  }
   const std::uint32_t granted = std::min(counted.granted, delegated->second);
   delegated->second -= granted;
   const std::uint32_t back = std::min(counted.given_back, delegated->second);
@@ -158,6 +163,10 @@ bool LeaseQueue::could_run_here(const Waiting& request) const {
 
 void LeaseQueue::refuse(Key key, ErrorRecord error) {
   const Waiting& request = requests_.at(key);
+  if (!is_origin(request)) {  // before the requester hears of it and asks anew
+    wire::LeaseCounted refused{request.wanted.requester, request.wanted.request_id, options_.node, 0, 0, true};
+    effects_.push_back(CountAtOrigin{request.wanted.requester.node, std::move(refused)});
+  }
   effects_.push_back(Refused{request.wanted.requester, {request.wanted.request_id, std::move(error)}});
   forget(key);
 }
@@ -289,11 +298,20 @@ void LeaseQueue::node_died(std::uint32_t node, TimePoint now) {
   settle(now);
 }
 
-/// Actors of the job that wait are those of whoever asked for them: it may keep some.
-void LeaseQueue::job_ended(JobId job, TimePoint now) {
+/// Actors of the job that wait are those of whoever asked for them: it may keep some. Of requests, those of its other
+/// processes go. (LQ-13)
+void LeaseQueue::job_ended(JobId job, const std::set<ProcessId>& kept, TimePoint now) {
   std::vector<Key> ended;
-  for (const auto& [key, request] : requests_) if (request.wanted.lease_class.job == job) ended.push_back(key);
-  for (Key key : ended) forget(key);
+  for (const auto& [key, request] : requests_)
+    if (request.wanted.lease_class.job == job && !kept.contains(request.wanted.requester)) ended.push_back(key);
+  for (Key key : ended) {
+    const Waiting& request = requests_.at(key);
+    const ProcessId requester = request.wanted.requester;
+    if (const std::uint32_t back = request.wanted.wanted + request.reserved; back > 0 && !is_origin(request))
+      effects_.push_back(
+          CountAtOrigin{requester.node, {requester, request.wanted.request_id, options_.node, 0, back}});
+    forget(key);
+  }
   workers_.job_ended(job);
   turns_.job_ended(job);
   settle(now);
@@ -328,7 +346,7 @@ void LeaseQueue::settle(TimePoint now) {
 
 /// What is free, less what is kept for actors (LQ-7) and for a request that is not the asker (LQ-10).
 ResourceSet LeaseQueue::room_for_leases(Key asker) const {
-  ResourceSet room = resources_.available();
+  ResourceSet room = resources_.at_once();  // LQ-14
   room.subtract(actors_.kept_back());
   const std::optional<Key> kept = keeper_.request();
   if (!kept || *kept == asker) return room;
@@ -572,11 +590,11 @@ void LeaseQueue::keep_for_next(TimePoint now) {
 }
 
 bool LeaseQueue::freed_by_no_lease(const ResourceSet& need) const {
-  if (need.fits(resources_.available())) return false;  // it waits for something else
+  if (LocalResources now = resources_; now.take(need)) return false;  // it waits for something else
   return std::none_of(leases_.begin(), leases_.end(), [&](const auto& one) {
-    ResourceSet then = resources_.available();
-    then.add(one.second.allocation.amount);
-    return need.fits(then);
+    LocalResources then = resources_;
+    then.give_back(one.second.allocation, one.second.cpus_lent);
+    return then.take(need).has_value();
   });
 }
 

@@ -24,7 +24,7 @@
 //         more, and its tasks run beside each other. Blocked is a worker with a lease whose task waits.
 //   LQ-3  What a dead process wanted, held or ran in is released exactly once.
 //   LQ-4  Only the requester's own daemon passes a lease on: the other node grants it or gives it back within
-//         give_back_after, or claim_wait (LQ-11).
+//         give_back_after, or claim_wait (LQ-11). One that it refuses is over at the requester's own daemon, too.
 //   LQ-5  A request larger than any node is warned about once, warn_after after it came.
 //   LQ-6  A guess about another node (what was sent there is taken off its view) is forgotten after guess_life, should
 //         the node's report not have replaced it: what came and went between two reports is never reported.
@@ -44,6 +44,10 @@
 //   LQ-12  A request takes resources for one lease more than there are idle workers when others wait, and one that got
 //          no worker for them within worker_wait gives them back, until one comes: one whose workers start slowly, or
 //          never, holds nobody up for longer.
+//   LQ-13  A request outlives its job where its requester does, as the process of an actor that the job leaves behind.
+//          What another node passed on is given back where it is forgotten.
+//   LQ-14  What is free of GPUs is what one request can have of them (LRS-3), here and in what other nodes are told:
+//          nothing waits at pieces.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -70,6 +74,7 @@ namespace troupe::sched {
 
 struct LeaseQueueOptions {
   std::uint32_t node = 1;
+  std::string node_id;
   ResourceSet total;
   std::map<std::string, std::string> labels;
   int max_suspended_workers = 512;
@@ -135,7 +140,8 @@ class LeaseQueue {
   // ---- deaths
   void process_died(ProcessId process, TimePoint now);
   void node_died(std::uint32_t node, TimePoint now);
-  void job_ended(JobId job, TimePoint now);
+  /// `kept`: processes of the job that live on (LQ-13).
+  void job_ended(JobId job, const std::set<ProcessId>& kept, TimePoint now);
 
   // ---- view and time
   void view_delta(const wire::ClusterView& delta, TimePoint now);
@@ -147,7 +153,8 @@ class LeaseQueue {
 
   // ---- state
   const LocalResources& resources() const { return resources_; }
-  /// What is free, less what is kept for actors and a request that wait; below zero only as available() is (LRS-2).
+  /// What one request can have, less what is kept for actors and a request that wait; below zero only as available()
+  /// is (LRS-2).
   ResourceSet room() const;
   std::uint64_t pending() const;  ///< leases and actors that wait here
   /// Checks the books (tests, simulator): what is wrong, empty when all is well.

@@ -1,9 +1,17 @@
 #include "scheduler/local_resources.h"
 
+#include <algorithm>
+
 namespace troupe::sched {
 
 LocalResources::LocalResources(const ResourceSet& total)
     : account_(total), gpus_(static_cast<int>((total.gpu + kUnit - 1) / kUnit)) {}
+
+ResourceSet LocalResources::at_once() const {
+  ResourceSet amounts = account_.available();
+  amounts.gpu = std::min(amounts.gpu, gpus_.at_once());
+  return amounts;
+}
 
 std::optional<Allocation> LocalResources::take(const ResourceSet& need) {
   if (!account_.can_grant(need)) return std::nullopt;

@@ -7,6 +7,7 @@
 // Invariants
 //   LRS-1  take gives all that was asked for, or takes nothing.
 //   LRS-2  available() falls below zero only in CPUs, and only by reclaim_cpus (RS-3).
+//   LRS-3  What fits at_once() is what take() gives.
 #pragma once
 #include <optional>
 #include <vector>
@@ -26,6 +27,8 @@ class LocalResources {
 
   const ResourceSet& total() const { return account_.total(); }
   const ResourceSet& available() const { return account_.available(); }
+  /// What one request can have: as available(), but of GPUs those that are wholly free, or else the largest piece.
+  ResourceSet at_once() const;
 
   /// nullopt: so much is not free, or the GPUs are not free in one piece.
   std::optional<Allocation> take(const ResourceSet& need);

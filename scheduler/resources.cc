@@ -178,6 +178,12 @@ std::optional<std::vector<int>> GpuSlots::take(Fixed amount) {
   return ids;
 }
 
+Fixed GpuSlots::at_once() const {
+  const auto whole = std::count(free_.begin(), free_.end(), kUnit);
+  if (whole > 0) return whole * kUnit;
+  return free_.empty() ? 0 : *std::max_element(free_.begin(), free_.end());
+}
+
 void GpuSlots::taken(const std::vector<int>& ids, Fixed amount) {
   for (int id : ids) free_.at(static_cast<std::size_t>(id)) -= amount < kUnit ? amount : kUnit;
 }

@@ -92,6 +92,8 @@ class GpuSlots {
   explicit GpuSlots(int count = 0) : free_(static_cast<std::size_t>(count), kUnit) {}
   /// The ids, ascending; nothing when the amount does not fit on the GPUs as they are now. Amount 0: an empty list.
   std::optional<std::vector<int>> take(Fixed amount);
+  /// What one request can have: whole ones where there are some, else the largest piece.
+  Fixed at_once() const;
   /// These, which somebody has, are not free.
   void taken(const std::vector<int>& ids, Fixed amount);
   void give_back(const std::vector<int>& ids, Fixed amount);

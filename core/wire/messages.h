@@ -266,11 +266,13 @@ struct LeaseGranted {
 /// What a lease gives a task beyond CPUs, in its call frame.
 struct TaskGrant { Resources resources; std::vector<int> gpu_ids; };
 struct LeaseRefused { std::uint64_t request_id = 0; ErrorRecord error; };
-/// What became of forwarded leases: granted there, or given back because they do not fit there now.
+/// What became of forwarded leases: granted there, or given back because they do not fit there now. `refused`: the
+/// requester hears from there that it gets none.
 struct LeaseCounted {
   ProcessId requester;
   std::uint64_t request_id = 0;
   std::uint32_t node = 0, granted = 0, given_back = 0;
+  bool refused = false;
 };
 struct LeaseReturned { std::uint64_t lease_id = 0; };
 /// Of a lease whose CPUs were lent, or that has lasted its term. Its number from now on; 0: it is over.
@@ -453,6 +455,7 @@ struct NodeInfo {
   std::map<std::string, std::string> labels;
   std::int32_t pid = 0;
   std::uint64_t pending = 0;                    // lease requests that wait there
+  double gpu_pieces = 0;                        // of the available GPUs: what one request cannot have beside the rest
 };
 /// A daemon that comes back after a lost link gives the number, id and cluster that it had: the head takes it back
 /// while it has not declared the node dead, and refuses it (UnauthenticatedError) otherwise: the daemon must then end
@@ -468,6 +471,7 @@ struct RegisterNodeReply { std::uint32_t node = 0; std::string node_id, cluster_
 struct NodeLoad {
   std::uint32_t node = 0; std::uint64_t version = 0; std::map<std::string, double> available; std::uint64_t pending = 0;
   std::uint64_t starts_seen = 0;
+  double gpu_pieces = 0;
 };
 struct ClusterView {
   std::uint64_t version = 0;

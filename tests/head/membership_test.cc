@@ -65,6 +65,29 @@ TEST_F(MembershipTest, AStaleLoadIsIgnored) {
   EXPECT_EQ(state_.membership().view().find(1)->available.cpu, sched::kUnit);
 }
 
+/// Two GPUs of which a half is free each: who lists nodes sees one, and nobody is sent there for a whole one. (LQ-14)
+TEST_F(MembershipTest, PiecesOfGpusAreListedAndAreNoPlace) {
+  wire::RegisterNode request;
+  request.info.resources = {{"CPU", 4}, {"GPU", 2}};
+  join(request);
+  join(4);
+  views(sent_, 2);
+  wire::NodeLoad report;
+  report.node = 1;
+  report.version = ++loads_[1];
+  report.available = {{"CPU", 4}, {"GPU", 1}};
+  report.gpu_pieces = 0.5;
+  notice(daemon_of(1), Method::kNodeLoad, report);
+  EXPECT_EQ(state_.membership().view().find(1)->available.gpu, sched::to_fixed(0.5));
+  pass(10ms);
+  const auto delta = views(sent_, 2);
+  ASSERT_EQ(delta.size(), 1u);
+  EXPECT_EQ(delta[0].nodes.at(0).available.at("GPU"), 1);
+  sched::ClusterView there;
+  there.apply(delta[0]);
+  EXPECT_EQ(there.find(1)->available.gpu, sched::to_fixed(0.5));
+}
+
 TEST_F(MembershipTest, ALostLinkIsDeathAfterItsGrace) {
   join(1);
   join(1);

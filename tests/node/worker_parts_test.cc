@@ -209,7 +209,7 @@ TEST_F(WorkersTest, AS1_AStartThatIsKeptBeyondItsJobIsAnsweredAndTheOthersLeaveN
   const ActorId kept = start(1, Isolation::kProcess);
   start(2, Isolation::kProcess);
   starts.job_ended(7, {kept});
-  leases_.queue().job_ended(7, loop_->now());
+  leases_.queue().job_ended(7, {}, loop_->now());
   leases_.apply();
   EXPECT_EQ(leases_.queue().pending(), 1u) << "the kept one";
   leases_.queue().tick(loop_->now() + 3s);

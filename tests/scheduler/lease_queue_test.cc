@@ -710,7 +710,7 @@ TEST(LeaseQueue, AnActorThatWaitsIsToldOfAlsoWhenItsJobHasEnded) {
   Bench b(1);
   b.want(kOther, 1, 50, 1, 2);
   b.actor(7, 1);
-  b.queue.job_ended(1, b.now);
+  b.queue.job_ended(1, {}, b.now);
   b.collect();
   b.tick(500ms);
   b.tick(1500ms);
@@ -743,6 +743,112 @@ TEST(LeaseQueue, LQ7_PiecesOfGpusThatActorsHaveAreNoPlace) {
   EXPECT_EQ(b.free_cpus(), 0) << "no CPU is kept for it";
   b.tick(500ms);
   EXPECT_EQ(b.denied.size(), 1u) << "the head may try elsewhere";
+}
+
+/// Two GPUs of which 0.4 are free each: no place for half a one, in sum though they would be.
+TEST(LeaseQueue, LQ14_NothingWaitsAtPiecesOfGpus) {
+  Bench b(8, 2);
+  wire::LeaseWanted w = b.request(kDriver, 1, 2, 0);
+  w.lease_class.resources.gpus = 0.6;
+  b.queue.wanted(w, b.now);
+  b.collect();
+  ASSERT_EQ(b.granted.size(), 2u);
+  EXPECT_EQ(b.queue.room().gpu, to_fixed(0.4)) << "what other nodes and the head are told";
+  wire::ClusterView view = two_nodes(2, 2, 1);
+  for (wire::NodeInfo& info : view.nodes) info.resources["GPU"] = info.available["GPU"] = 2;
+  b.queue.view_delta(view, b.now);
+  w = b.request(kOther, 1, 1, 0);
+  w.lease_class.resources.gpus = 0.5;
+  b.queue.wanted(w, b.now);
+  b.collect();
+  ASSERT_EQ(b.forwards.size(), 1u);
+  EXPECT_EQ(b.forwards[0].node, 2u);
+}
+
+TEST(LeaseQueue, LQ13_ARequestOutlivesItsJobWithItsRequester) {
+  Bench b(1);
+  b.want(kOther, 1, 2);
+  b.want(kDriver, 2, 1);
+  b.queue.job_ended(1, {kOther}, b.now);
+  b.collect();
+  EXPECT_EQ(b.queue.pending(), 1u) << "the actor's, which nobody told that it was gone";
+  b.give_back(b.granted[0].lease.lease_id);
+  EXPECT_EQ(b.leases_of(kOther), 2u);
+}
+
+TEST(LeaseQueue, LQ13_WhatAnotherNodePassedOnIsGivenBackWhereItIsForgotten) {
+  Bench b(1);
+  wire::LeaseWanted w = b.request({2, 7}, 4, 3);
+  w.hops = 1;
+  b.queue.wanted(w, b.now);
+  b.collect();
+  ASSERT_EQ(b.counted.size(), 1u);
+  b.queue.job_ended(1, {}, b.now);
+  b.collect();
+  ASSERT_EQ(b.counted.size(), 2u);
+  EXPECT_EQ(b.counted[1].node, 2u);
+  EXPECT_EQ(b.counted[1].counted.given_back, 2u);
+}
+
+/// The requester fails what it has queued, and asks anew for what it gets later.
+TEST(LeaseQueue, LQ4_WhatAnotherNodeRefusesIsOverHereToo) {
+  Bench b(2);
+  b.want(kOther, 1, 2);
+  b.queue.view_delta(two_nodes(0, 2, 1), b.now);
+  b.want(kDriver, 1, 1);
+  ASSERT_EQ(b.forwards.size(), 1u);
+  LeaseQueueOptions options = Bench::options(2, 0, 512);
+  options.node = 2;
+  Bench there(options);
+  there.fork = false;
+  there.queue.wanted(b.forwards[0].wanted, there.now);
+  there.queue.worker_failed(worker_kind(1, {}), ErrorRecord{}, there.now);
+  there.collect();
+  ASSERT_EQ(there.refused.size(), 1u);
+  ASSERT_EQ(there.counted.size(), 1u);
+  EXPECT_EQ(there.counted[0].node, 1u);
+  b.queue.counted(there.counted[0].counted, b.now);
+  b.collect();
+  EXPECT_EQ(b.queue.pending(), 0u);
+  EXPECT_EQ(b.forwards.size(), 1u) << "it is not passed on again";
+  b.want(kDriver, 1, 1);
+  EXPECT_EQ(b.forwards.size(), 2u) << "it waited for what node 2 had forgotten";
+}
+
+TEST(LeaseQueue, LQ8_ALeaseEndsAtItsTermForWhatMustRunOnThisVeryNode) {
+  LeaseQueueOptions options = Bench::options(2, 0, 512);
+  options.node_id = "n1";
+  Bench b(options);
+  b.want(kDriver, 1, 2);
+  b.queue.view_delta(two_nodes(0, 2, 1), b.now);
+  wire::LeaseWanted w = b.request(kOther, 1, 1);
+  w.lease_class.scheduling = NodeAffinity{"n1", false};
+  b.queue.wanted(w, b.now);
+  b.collect();
+  ASSERT_EQ(b.leases_of(kOther), 0u);
+  b.terms_end(kDriver);
+  EXPECT_EQ(b.leases_of(kOther), 1u);
+}
+
+/// A lease whose CPUs are lent gives none back at its end.
+TEST(LeaseQueue, LQ10_WhatIsLentIsNotFreedOnceMore) {
+  Bench b(3);
+  b.want(kDriver, 1, 1, 2);
+  ASSERT_EQ(b.granted.size(), 1u);
+  b.queue.worker_blocked(b.granted[0].lease.worker, b.granted[0].lease.lease_id, true, b.now);
+  b.granted.clear();
+  b.want(kDriver, 2, 1000);
+  ASSERT_EQ(b.granted.size(), 3u);
+  b.want(kOther, 3, 1, 2);
+  for (int i = 0; i < 20 && b.leases_of(kOther) == 0; ++i) {
+    b.tick(100ms);
+    const auto one = std::ranges::find(b.granted, kDriver, &Granted::requester);
+    ASSERT_NE(one, b.granted.end());
+    const std::uint64_t lease = one->lease.lease_id;
+    b.granted.erase(one);
+    b.give_back(lease);
+  }
+  EXPECT_EQ(b.leases_of(kOther), 1u) << "two CPUs come one by one: they are to be kept for it";
 }
 
 /// A class that comes and goes, as one whose results are awaited one by one, is not new each time.

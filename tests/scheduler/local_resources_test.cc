@@ -23,6 +23,24 @@ TEST(LocalResourcesTest, LRS1_AllThatIsAskedForIsGivenOrNothing) {
   EXPECT_EQ(node.available(), node.total());
 }
 
+TEST(LocalResourcesTest, LRS3_WhatIsThereAtOnceIsWhatOneRequestCanHave) {
+  LocalResources resources(ResourceSet::from_map({{"CPU", 4}, {"GPU", 2}}));
+  const auto gpus = [](double amount) { return ResourceSet::from_map({{"GPU", amount}}); };
+  EXPECT_EQ(resources.at_once(), resources.total());
+  const auto half = resources.take(gpus(0.5));
+  EXPECT_EQ(resources.at_once().gpu, kUnit) << "one is whole";
+  EXPECT_TRUE(resources.take(gpus(0.5)));
+  const auto most = resources.take(gpus(0.7));
+  EXPECT_EQ(resources.at_once().gpu, to_fixed(0.3));
+  resources.give_back(*half, false);
+  EXPECT_EQ(resources.available().gpu, to_fixed(0.8));
+  EXPECT_EQ(resources.at_once().gpu, to_fixed(0.5));
+  EXPECT_FALSE(resources.take(gpus(0.6)));
+  EXPECT_TRUE(resources.take(gpus(0.5)));
+  resources.give_back(*most, false);
+  EXPECT_EQ(resources.at_once().gpu, kUnit);
+}
+
 TEST(LocalResourcesTest, LRS2_WhoWakesGoesOnAlthoughItsCpusWereGivenAway) {
   LocalResources node(amounts(1, 0));
   const Allocation sleeper = node.take(amounts(1, 0)).value();

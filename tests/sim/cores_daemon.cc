@@ -222,7 +222,7 @@ void CoreWorld::on_daemon_notice(SimNode& node, const net::FrameHeader& header, 
           if (over) leases.actor_gone(one.first.first, one.first.second, now);
           return over;
         });
-        leases.job_ended(m.job, now);
+        leases.job_ended(m.job, keep, now);
       });
       break;
     case wire::Method::kKillActorProcess:

@@ -172,6 +172,8 @@ bool Membership::on_load(Turn& turn, const wire::NodeLoad& load) {
   Node& node = at->second;
   node.load_version = load.version;
   node.reported = sched::ResourceSet::from_map(load.available);
+  node.reported.gpu -= sched::to_fixed(load.gpu_pieces);
+  node.info.gpu_pieces = load.gpu_pieces;
   node.info.pending = load.pending;
   node.in_flight.erase(node.in_flight.begin(), node.in_flight.upper_bound(load.starts_seen));
   refresh(load.node, node);
@@ -296,7 +298,9 @@ wire::NodeInfo Membership::described(const Node& node) const {
   wire::NodeInfo info = node.info;
   const sched::NodeView* view = view_.find(info.node);
   if (!view) return info;
-  std::map<std::string, double> left = view->available.to_map();
+  sched::ResourceSet free = view->available;
+  free.gpu += sched::to_fixed(info.gpu_pieces);
+  std::map<std::string, double> left = free.to_map();
   info.available.clear();
   for (const auto& [name, total] : info.resources) info.available[name] = left.contains(name) ? left[name] : 0;
   return info;

@@ -10,9 +10,10 @@ namespace {
 
 constexpr int kDrainBudget = 512;
 
-sched::LeaseQueueOptions lease_options(const DaemonConfig& config, std::uint32_t node) {
+sched::LeaseQueueOptions lease_options(const DaemonConfig& config, const wire::RegisterNodeReply& self) {
   sched::LeaseQueueOptions options;
-  options.node = node;
+  options.node = self.node;
+  options.node_id = self.node_id;
   options.total = sched::ResourceSet::from_map(config.resources);
   options.labels = config.labels;
   options.max_suspended_workers = config.max_suspended_workers;
@@ -66,7 +67,7 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
               if (job && !job->ended) send_log_lines(*job, std::move(lines));
             }),
       jobs_(mail_),
-      leases_(outer_.loop, mail_, lease_options(outer_.config, reply.node)),
+      leases_(outer_.loop, mail_, lease_options(outer_.config, reply)),
       forwarded_({outer_.loop, table_, jobs_, leases_},
                  [this](std::uint32_t node) { return outer_.links.is_dead(node); }),
       strays_(outer_.loop, session_name + "/" + outer_.config.node_name + "/"),

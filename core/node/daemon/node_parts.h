@@ -57,7 +57,7 @@ class NodeParts final : private net::Handler {
   void node_died(const wire::NodeDied& death);
   void head_died(const wire::NodeDied& death) { deaths_.tell_processes(wire::Method::kNodeDied, death); }
   void send_load() { load_.send(); }
-  std::map<std::string, double> available() const { return leases_.queue().resources().available().to_map(); }
+  std::map<std::string, double> available() const { return leases_.queue().resources().at_once().to_map(); }
   /// SIGKILL to launchers and workers (DA-3).
   void kill_all();
 

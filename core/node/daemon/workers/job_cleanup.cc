@@ -22,7 +22,9 @@ void JobCleanup::end(const wire::JobEnded& ended) {
   job->kept = {ended.keep_actors.begin(), ended.keep_actors.end()};
   const std::set<std::uint32_t> kept = kill_workers(*job, ended);
   parts_.starts.job_ended(ended.job, job->kept);
-  parts_.leases.queue().job_ended(ended.job, parts_.loop.now());
+  std::set<ProcessId> live_on(ended.keep_processes.begin(), ended.keep_processes.end());
+  for (const std::uint32_t serial : kept) live_on.insert({parts_.table.node(), serial});  // the head may not know them
+  parts_.leases.queue().job_ended(ended.job, live_on, parts_.loop.now());
   const std::string prefix = mark_of_job(session_name_, node_name_, ended.job);
   const bool keep_launcher = !job->kept.empty() || !kept.empty();
   kill_where(prefix, [&](const Marked& marked) {
@@ -40,7 +42,7 @@ void JobCleanup::end(const wire::JobEnded& ended) {
 /// Requests of it may have come here before its image, or although that could not be had (JC-2).
 void JobCleanup::end_unknown(const wire::JobEnded& ended) {
   if (!ended.keep_actors.empty()) return;
-  parts_.leases.queue().job_ended(ended.job, parts_.loop.now());
+  parts_.leases.queue().job_ended(ended.job, {}, parts_.loop.now());
   parts_.leases.apply();
 }
 

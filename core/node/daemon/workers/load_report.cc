@@ -7,7 +7,10 @@ constexpr Duration kLoadEvery = std::chrono::milliseconds(10);
 
 LoadReport::Load LoadReport::load() const {
   const sched::LeaseQueue& queue = leases_.queue();
-  return {queue.room().to_map(), queue.pending(), starts_.seen()};
+  const sched::Fixed pieces = queue.resources().available().gpu - queue.resources().at_once().gpu;
+  sched::ResourceSet room = queue.room();
+  room.gpu += pieces;
+  return {room.to_map(), queue.pending(), starts_.seen(), sched::from_fixed(pieces)};
 }
 
 void LoadReport::plan() {
@@ -22,7 +25,8 @@ void LoadReport::plan() {
 void LoadReport::send() {
   last_ = load();
   messenger_.notice(kHead, wire::Method::kNodeLoad,
-                    wire::NodeLoad{node_, ++version_, last_.available, last_.pending, last_.starts});
+                    wire::NodeLoad{node_, ++version_, last_.available, last_.pending, last_.starts,
+                                   last_.gpu_pieces});
 }
 
 }  // namespace troupe::node

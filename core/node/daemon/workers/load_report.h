@@ -27,6 +27,7 @@ class LoadReport {
   struct Load {
     std::map<std::string, double> available;
     std::uint64_t pending = 0, starts = 0;
+    double gpu_pieces = 0;
     bool operator==(const Load&) const = default;
   };
   Load load() const;
