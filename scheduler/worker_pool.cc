@@ -40,6 +40,7 @@ void WorkerPool::make_idle(ProcessId id, Worker& worker, TimePoint now) {
   worker.idle = true;
   worker.idle_since = now;
   idle_[worker.kind].push_back(id);
+  if (worker.past == WorkerPast::kNothing) ++fresh_[worker.kind];
 }
 
 void WorkerPool::unlist(ProcessId id, Worker& worker) {
@@ -48,6 +49,8 @@ void WorkerPool::unlist(ProcessId id, Worker& worker) {
   auto it = idle_.find(worker.kind);
   std::erase(it->second, id);
   if (it->second.empty()) idle_.erase(it);
+  if (worker.past != WorkerPast::kNothing) return;
+  if (auto fresh = fresh_.find(worker.kind); --fresh->second == 0) fresh_.erase(fresh);
 }
 
 std::optional<ProcessId> WorkerPool::idle_of(const WorkerKind& kind) const {
@@ -148,12 +151,24 @@ std::size_t WorkerPool::idle_count(const WorkerKind& kind) const {
   return it == idle_.end() ? 0 : it->second.size();
 }
 
+std::size_t WorkerPool::fresh_count(const WorkerKind& kind) const {
+  auto it = fresh_.find(kind);
+  return it == fresh_.end() ? 0 : it->second;
+}
+
 std::vector<ProcessId> WorkerPool::surplus(std::size_t keep, TimePoint since) const {
   std::vector<ProcessId> result;
   for (const auto& [kind, ids] : idle_) {
-    const std::size_t kept = kind.plain() ? keep : 0;
-    for (std::size_t i = 0; i + kept < ids.size(); ++i)
-      if (workers_.at(ids[i]).idle_since < since) result.push_back(ids[i]);
+    const std::size_t kept = kind.plain() ? keep : 0, fresh = fresh_count(kind);
+    std::size_t too_fresh = fresh > kept ? fresh - kept : 0;
+    std::size_t too_used = ids.size() - fresh > kept ? ids.size() - fresh - kept : 0;
+    for (ProcessId id : ids) {  // the ones that were used last stay
+      const Worker& worker = workers_.at(id);
+      std::size_t& too_many = worker.past == WorkerPast::kNothing ? too_fresh : too_used;
+      if (too_many == 0) continue;
+      --too_many;
+      if (worker.idle_since < since) result.push_back(id);
+    }
   }
   return result;
 }
@@ -176,6 +191,10 @@ std::string WorkerPool::audit(const std::set<std::uint64_t>& leases) const {
       if (!worker.leases.contains(lease)) return "WPL-2: a task waits whose lease is gone";
   }
   if (blocked != blocked_) return "WPL-2: the count of blocked workers is wrong";
+  std::map<WorkerKind, std::size_t> fresh;
+  for (const auto& [id, worker] : workers_)
+    if (worker.idle && worker.past == WorkerPast::kNothing) ++fresh[worker.kind];
+  if (fresh != fresh_) return "WPL-5: the count of workers for actors is wrong";
   return {};
 }
 

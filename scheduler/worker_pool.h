@@ -81,7 +81,10 @@ class WorkerPool {
   // ---- state
   bool contains(ProcessId worker) const { return workers_.contains(worker); }
   std::size_t idle_count(const WorkerKind& kind) const;
-  /// Idle workers beyond `keep` of their job's plain kind that have been idle since before `since`.
+  /// Of these, those that an actor may have (WPL-5).
+  std::size_t fresh_count(const WorkerKind& kind) const;
+  /// Idle workers that have been idle since before `since`, beyond `keep` of their job's plain kind: so many that tasks
+  /// have used, and so many for actors.
   std::vector<ProcessId> surplus(std::size_t keep, TimePoint since) const;
   int blocked() const { return blocked_; }
   /// "IDLE", "LEASED", "BLOCKED"; empty when it is not of the pool.
@@ -104,6 +107,7 @@ class WorkerPool {
 
   std::unordered_map<ProcessId, Worker, IdHash> workers_;
   std::map<WorkerKind, std::deque<ProcessId>> idle_;  ///< most recently used at the back
+  std::map<WorkerKind, std::size_t> fresh_;           ///< how many of the idle ones never had a lease
   std::map<WorkerKind, int> starting_;
   int blocked_ = 0;
 };

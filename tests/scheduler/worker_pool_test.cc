@@ -62,6 +62,27 @@ TEST_F(WorkerPoolTest, WPL1_WhoIsEndingIsIdleNoMore) {
   EXPECT_FALSE(pool_.idle_of(kPlain));
 }
 
+/// The stock for actors is not what retires so that workers for tasks stay, nor the other way round.
+TEST_F(WorkerPoolTest, WPL5_SoManyStayForTasksAndSoManyForActors) {
+  const std::vector<ProcessId> used = {{1, 11}, {1, 12}, {1, 13}}, fresh = {{1, 21}, {1, 22}};
+  for (ProcessId worker : fresh) ready(worker);
+  for (ProcessId worker : used) ready(worker);
+  for (ProcessId worker : used) pool_.lease(worker, worker.serial);
+  EXPECT_EQ(pool_.fresh_count(kPlain), 2u);
+  for (ProcessId worker : used) pool_.lease_ended(worker, worker.serial, now_);
+  EXPECT_EQ(pool_.idle_count(kPlain), 5u);
+  EXPECT_EQ(pool_.fresh_count(kPlain), 2u);
+  now_ += 1s;
+  EXPECT_EQ(pool_.surplus(2, now_), std::vector{used[0]});
+  EXPECT_EQ(pool_.surplus(1, now_), (std::vector{fresh[0], used[0], used[1]}));
+  EXPECT_EQ(pool_.surplus(3, now_), std::vector<ProcessId>{});
+  EXPECT_EQ(pool_.take(kPlain), fresh[1]);
+  EXPECT_TRUE(pool_.died(fresh[0]).empty());
+  pool_.forget(fresh[0]);
+  EXPECT_EQ(pool_.fresh_count(kPlain), 0u);
+  EXPECT_EQ(pool_.audit({}), "");
+}
+
 TEST_F(WorkerPoolTest, WPL2_BlockedIsWhoHasATaskThatWaitsAndTheOneWithTheFewestLeasesIsShared) {
   ready(kFirst);
   ready(kSecond);

@@ -1,5 +1,6 @@
 // WorkerStock: of how many plain workers of each job a fork is under way that no request has asked for: the stock of
-// idle ones that is kept so that a task or an actor finds a process that runs already. Pure.
+// idle ones, used by no task yet (WPL-5), that is kept so that an actor or a task finds a process that runs already.
+// Pure.
 //
 //   missing() forks are begun --begun()--> starting --ready, failed, claim() by a request--> out
 //

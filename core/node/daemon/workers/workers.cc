@@ -170,14 +170,14 @@ void Workers::died(const NodeProcess& gone, const wire::ProcessDied& death, bool
 void Workers::refill(Job& job) {
   if (job.ended) return;
   const sched::WorkerKind plain = sched::worker_kind(job.id, {});
-  int missing = stock_.missing(job.id, static_cast<int>(parts_.leases.queue().workers().idle_count(plain)));
+  int missing = stock_.missing(job.id, static_cast<int>(parts_.leases.queue().workers().fresh_count(plain)));
   for (; missing > 0 && fork(job, plain); --missing) stock_.begun(job.id);
 }
 
 void Workers::plan_refills() {
   for (auto& [id, job] : parts_.jobs.all()) {
     if (job.ended || refills_planned_.contains(id) || !parts_.launchers.running(id)) continue;
-    if (parts_.leases.queue().workers().idle_count(sched::worker_kind(id, {})) > 0 || stock_.starting(id) > 0) continue;
+    if (parts_.leases.queue().workers().fresh_count(sched::worker_kind(id, {})) > 0 || stock_.starting(id) > 0) continue;
     refills_planned_.insert(id);
     parts_.loop.after(kRefillDelay, [this, job_id = id] {
       if (refills_planned_.erase(job_id) == 0) return;
