@@ -177,7 +177,8 @@ void Workers::refill(Job& job) {
 void Workers::plan_refills() {
   for (auto& [id, job] : parts_.jobs.all()) {
     if (job.ended || refills_planned_.contains(id) || !parts_.launchers.running(id)) continue;
-    if (parts_.leases.queue().workers().fresh_count(sched::worker_kind(id, {})) > 0 || stock_.starting(id) > 0) continue;
+    const sched::WorkerKind plain = sched::worker_kind(id, {});
+    if (parts_.leases.queue().workers().fresh_count(plain) > 0 || stock_.starting(id) > 0) continue;
     refills_planned_.insert(id);
     parts_.loop.after(kRefillDelay, [this, job_id = id] {
       if (refills_planned_.erase(job_id) == 0) return;
