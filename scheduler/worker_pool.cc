@@ -55,7 +55,10 @@ void WorkerPool::unlist(ProcessId id, Worker& worker) {
 
 std::optional<ProcessId> WorkerPool::idle_of(const WorkerKind& kind) const {
   auto it = idle_.find(kind);
-  return it == idle_.end() ? std::nullopt : std::optional(it->second.back());
+  if (it == idle_.end()) return std::nullopt;
+  const auto used = std::find_if(it->second.rbegin(), it->second.rend(),
+                                 [this](ProcessId id) { return workers_.at(id).past == WorkerPast::kTasks; });
+  return used != it->second.rend() ? *used : it->second.back();
 }
 
 std::optional<ProcessId> WorkerPool::blocked_of(const WorkerKind& kind) const {

@@ -7,7 +7,8 @@
 // Thread rule: one thread at a time. Time is given with each event.
 //
 // Invariants
-//   WPL-1  Idle is who has no lease and is not ending; the one that was used last is taken first.
+//   WPL-1  Idle is who has no lease and is not ending; the one that was used last is leased first, and one that was
+//          never used only when there is no other: the stock for actors is not eaten by tasks (WPL-5).
 //   WPL-2  Blocked is who has a lease whose task waits; blocked() counts them.
 //   WPL-3  As many start as were asked for by to_start and have not ended in ready or not_coming.
 //   WPL-4  A dead worker is neither leased nor taken: died takes it off the idle ones before anything else.

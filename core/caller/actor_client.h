@@ -9,8 +9,8 @@
 //          even while the actor's process has not heard of it.
 //   CAC-10  While its constructor's arguments are awaited the actor is this process's alone: a kill here ends it at
 //           once, and monitors wait here. The head is told that it will come, and keeps what others ask of it.
-//   CAC-11  What a killed light actor still runs fails a grace after its death, as what a killed process ran does: its
-//          host lives, and may answer much later or never.
+//   CAC-11  What a light actor that has died has not answered fails a grace after its death, as what a killed process
+//          ran does: its host lives, and may answer much later or never.
 // Thread rule: lock held, but for what the last handle's release does.
 #pragma once
 #include <memory>

@@ -396,7 +396,19 @@ void Host::construct(wire::ConstructActor message) {
     place = std::make_unique<HostedActor>(*this, std::move(message));
     return place->start();
   }
-  if (message.restarts > place->restarts()) next_lives_[id] = std::make_unique<HostedActor>(*this, std::move(message));
+  if (message.restarts <= place->restarts()) return;
+  auto next = next_lives_.find(id);
+  if (next != next_lives_.end() && message.restarts <= next->second->restarts()) return;
+  end_next_life(id, DeathCause::kKilled, "another life of it took its place before it began");
+  next_lives_[id] = std::make_unique<HostedActor>(*this, std::move(message));
+}
+
+/// HO-10
+void Host::end_next_life(ActorId actor, DeathCause cause, const std::string& message) {
+  auto found = next_lives_.find(actor);
+  if (found == next_lives_.end()) return;
+  found->second->end_unbegun(cause, message);
+  next_lives_.erase(found);
 }
 
 void Host::construct_light(IncomingPtr call) {
@@ -445,12 +457,20 @@ void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const Er
 }
 
 void Host::handles_gone(ActorId id) {
-  for_each_life(id, [](HostedActor& life) { life.end_when_idle(); });
+  for (auto* lives : {&next_lives_, &actors_})
+    if (auto found = lives->find(id); found != lives->end()) found->second->end_when_idle();
 }
 
 void Host::end_actor(const wire::EndActor& message) {
-  if (actors_.contains(message.actor))
-    return for_each_life(message.actor, [&](HostedActor& life) { life.kill(message.cause, message.message); });
+  const auto is_meant = [&](const HostedActor& life) {
+    return message.restarts < 0 || life.restarts() == message.restarts;
+  };
+  if (auto found = actors_.find(message.actor); found != actors_.end()) {
+    if (auto next = next_lives_.find(message.actor); next != next_lives_.end() && is_meant(*next->second))
+      end_next_life(message.actor, message.cause, message.message);
+    if (is_meant(*found->second)) found->second->kill(message.cause, message.message);
+    return;
+  }
   if (!message.unheard || !is_to_come(message.actor)) return;
   ErrorRecord record;
   record.code = ErrorCode::kActorDied;

@@ -22,7 +22,8 @@
 //         come.
 //   HO-9  A light actor that is ended before its construction has come is not constructed.
 //   HO-10  A light actor's next life waits here for the end of the one before, which may take as long as a method runs:
-//          then it is constructed. What ends the actor meanwhile ends both.
+//          then it is constructed. What ends the actor meanwhile ends both, and a life that waits at once, without a
+//          constructor; so does the one after it.
 //   HO-8  A task or generator whose submitter is dead ends: one that runs is interrupted; one that had yet to begin,
 //         wherever it waited, is not run, or makes no item. Methods that give no stream run all the same.
 // Thread rule: as noted.
@@ -137,11 +138,7 @@ class Host final : public TaskWaits {
   void construct_light(IncomingPtr call);
   void not_constructed(IncomingCall& construction, ErrorPtr why);
   bool is_to_come(ActorId actor) const;
-  /// What is here of that actor: the life that is, and the one that waits for its end. (HO-10)
-  template <class F> void for_each_life(ActorId actor, F&& f) {
-    for (auto* lives : {&next_lives_, &actors_})
-      if (auto found = lives->find(actor); found != lives->end()) f(*found->second);
-  }
+  void end_next_life(ActorId actor, DeathCause cause, const std::string& message);
   void lease_spent(std::uint64_t lease);
   using AreDead = std::function<bool(ProcessId)>;
   void forget_sources(const AreDead& dead);

@@ -323,6 +323,13 @@ void HostedActor::kill(DeathCause cause, const std::string& message) {
   if (constructing_) interrupt(*constructing_, ended_error(message));
 }
 
+void HostedActor::end_unbegun(DeathCause cause, const std::string& message) {
+  state_ = State::kEnded;
+  cause_ = cause;
+  extras().message = message;
+  report_end(nullptr);
+}
+
 void HostedActor::interrupt_calls() {
   const std::string& why = extras().message;
   host_.interrupt_calls(*this, ended_error(why), ended_error(why, Outcome::kUnknown));

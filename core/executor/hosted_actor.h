@@ -100,6 +100,8 @@ class HostedActor {
   bool drop_queued(ProcessId source, std::uint64_t call_id, const ErrorPtr& error);
   void end_when_idle();
   void kill(DeathCause cause, const std::string& message);
+  /// It was not started, and will not be: that is told.
+  void end_unbegun(DeathCause cause, const std::string& message);
   /// Keeps the answer of a keyed call, and gives it to those who asked for the same key meanwhile. null: it failed.
   void remember(IncomingCall& call, std::vector<detail::Value>* results);
 

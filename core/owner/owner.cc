@@ -87,6 +87,13 @@ void Owner::answer(ProcessId reader, std::uint64_t token, ObjectEntry& entry) {
     head.status = ReplyStatus::kError;
     const auto bytes = wire::encode_message(entry.error->record());
     out.bytes(bytes.data(), bytes.size());
+  } else if (const std::size_t size = sizeof head + values_.frame_size(entry.value); size > net::kPayloadMax) {
+    head.status = ReplyStatus::kError;
+    const InvalidArgumentError large(
+        "the object " + to_string(entry.id) + " names so many references, arrays and handles (" +
+        std::to_string(size >> 20) + " MiB of names) that they do not fit one message");
+    const auto bytes = wire::encode_message(large.record());
+    out.bytes(bytes.data(), bytes.size());
   } else {
     Outgoing outgoing(reader);
     head.values = 1;

@@ -19,6 +19,7 @@ namespace troupe::worker {
 
 namespace {
 constexpr long kFlushDelayNs = 5'000'000;
+constexpr auto kCountWait = std::chrono::seconds(5);
 constexpr std::int64_t kPollMaxMs = 60'000;
 constexpr std::size_t kWelcomeDescriptors = 7;
 }  // namespace
@@ -112,14 +113,22 @@ void Process::stop() {
 
 void Process::await_departure() {
   exec::Waiter waiter(*core_);
-  while (frames_wait()) (void)waiter.wait(core_->deadline_after(FrameRouter::kLook));
+  const exec::Deadline counted = core_->deadline_after(kCountWait);
+  while (frames_wait() || (counts_wait() && now() < counted))
+    (void)waiter.wait(core_->deadline_after(FrameRouter::kLook));
+}
+
+/// Somebody has yet to say that he has counted what he was sent (OH-1).
+bool Process::counts_wait() {
+  CoreLock lock(*core_);
+  return core_->owner().holds().held() > 0;
 }
 
 bool Process::frames_wait() {
   CoreLock lock(*core_);
   auto waits = [this](ProcessId peer) { return endpoint_->backlog(peer) > 0; };
-  return core_->frames().any_held() || core_->owner().answers_wait() || core_->owner().holds().held() > 0 ||
-         waits(core_->daemon()) || std::any_of(paired_.begin(), paired_.end(), waits);
+  return core_->frames().any_held() || core_->owner().answers_wait() || waits(core_->daemon()) ||
+         std::any_of(paired_.begin(), paired_.end(), waits);
 }
 
 void Process::cut_off() {

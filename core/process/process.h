@@ -6,8 +6,9 @@
 //
 // Invariants
 //   PRC-1  A worker whose work is over ends when what it has sent is in the rings, and whoever it was sent to has
-//          counted what it names of others, or is dead: answers that waited in its memory are lost only when it is
-//          killed, or its daemon ends.
+//          counted what it names of others, or is dead, or has had kCountWait for that: answers that waited in its
+//          memory are lost only when it is killed, or its daemon ends. A stopped reader does not keep the resources of
+//          an actor that has ended.
 //
 // Thread rule: as noted.
 #pragma once
@@ -46,8 +47,7 @@ class Process final : private Clock, private Transport, private ServiceThread {
   /// threads end when they return from user code, and destructors of its actors do not run. Idempotent; also with the
   /// lock held.
   void cut_off();
-  /// A worker's main thread, when its work is over (PRC-1): serves the rings until nothing waits for one, nor for
-  /// an acknowledgement.
+  /// A worker's main thread, when its work is over (PRC-1).
   void await_departure();
   /// Stops the service thread and closes the socket. Not on the service thread.
   void stop();
@@ -62,6 +62,7 @@ class Process final : private Clock, private Transport, private ServiceThread {
   void read_socket();
   void daemon_lost();
   bool frames_wait();
+  bool counts_wait();
 
   // Clock
   exec::Deadline now() const override { return exec::Deadline::clock::now(); }

@@ -431,9 +431,11 @@ struct StartActor {
   std::uint32_t image_at = 0;
 };
 struct StartActorFailed { ActorId actor; std::int32_t restarts = 0; ErrorRecord error; bool retry_elsewhere = true; };
-/// `unheard`: its host has not told of it yet, so that its construction may come after this.
+/// `unheard`: its host has not told of it yet, so that its construction may come after this. `restarts`: which of its
+/// lives; -1: all.
 struct EndActor {
   ActorId actor; DeathCause cause = DeathCause::kKilled; std::string message; bool unheard = false;
+  std::int32_t restarts = -1;
 };
 /// Light actors that live in `process` (alive) or have ended there.
 struct LightActors {

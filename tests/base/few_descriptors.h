@@ -9,6 +9,14 @@
 
 namespace troupe {
 
+/// GCC's sanitizer of undefined behaviour looks at an object of a class that it has not seen before through a pipe: it
+/// ends the process where no descriptor is left for that.
+#ifdef TROUPE_SANITIZE_UNDEFINED
+inline constexpr bool kSanitizerNeedsDescriptors = true;
+#else
+inline constexpr bool kSanitizerNeedsDescriptors = false;
+#endif
+
 /// As long as it lives, this process can open `left` descriptors more.
 class FewDescriptors {
  public:

@@ -563,6 +563,7 @@ TEST(WatchTest, WA3_ALackOfDescriptorsOrThreadsIsNobodysDeath) {
 
 // WA-3: a rank that cannot watch the others takes none of them for dead, and watches them once it can.
 TEST(ShmFaults, WA3_WhoHasNoDescriptorLeftWaitsOnAndHearsOfADeathOnceItHasOne) {
+  if (kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs descriptors";
   auto* const step = static_cast<std::atomic<int>*>(
       ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(static_cast<void*>(step), MAP_FAILED);

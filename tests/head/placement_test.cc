@@ -288,6 +288,18 @@ TEST_F(FailingStartTest, AC9_IsTriedAgainOnTheOnlyNodeThatMayRunIt) {
   }
 }
 
+/// There is room elsewhere, but the actor may not run there: its own node is claimed all the same. (AP-4)
+TEST_F(FailingStartTest, AC9_ClaimsTheOnlyNodeThatMayRunIt) {
+  join(4);
+  const ActorId id = create(3, NodeAffinity{ids_[1], false});
+  ASSERT_EQ(asked(), 1u);
+  notice(daemon_of(1), Method::kStartActorFailed,
+         wire::StartActorFailed{id, 0, error_record(ErrorCode::kRuntimeEnv, "no such program"), true});
+  load(1, 0, 1);  // tasks have it by now
+  pass(2s);
+  EXPECT_EQ(asked(), 1u);
+}
+
 TEST_F(FailingStartTest, AC9_WasNoFaultOfTheNodeWhereItHadNoRoom) {
   join(4);
   const ActorId id = create(1);

@@ -1150,5 +1150,33 @@ TEST(ManyArrays, WhatDoesNotFitAMessageIsATypedError) {
   EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
 }
 
+/// Its reader waited for ever, and what it names was held for an acknowledgement that could not come.
+TEST(ManyArrays, APutValueThatDoesNotFitAMessageIsAnErrorOfItsReader) {
+  Bench bench;
+  bench.attached_peers.insert(ProcessId{1, 9});
+  detail::ObjectPtr object;
+  {
+    CoreLock lock(bench.core);
+    detail::Value value;
+    value.attachments = std::make_unique<detail::Attachments>();
+    value.attachments->buffers.assign(3'000'000, bench.remote_value().large_body);
+    object = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
+    bench.core.objects().complete(entry_of(object), std::move(value));
+  }
+  const ObjectId id = entry_of(object).id;
+  net::FrameHeader question;
+  question.kind = std::uint8_t(wire::FrameKind::kValueRequest);
+  std::vector<std::byte> payload(sizeof id);
+  std::memcpy(payload.data(), &id, sizeof id);
+  bench.deliver(ProcessId{1, 9}, question, payload);
+  const auto answers = bench.take_kind(wire::FrameKind::kValue);
+  ASSERT_EQ(answers.size(), 1u);
+  ReplyHead head;
+  std::memcpy(&head, answers[0].payload.data(), sizeof head);
+  EXPECT_EQ(head.status, ReplyStatus::kError);
+  CoreLock lock(bench.core);
+  EXPECT_EQ(bench.core.owner().holds().held(), 0u);
+}
+
 }  // namespace
 }  // namespace troupe::worker

@@ -518,6 +518,7 @@ TEST(LightActors, HO10_TheNextLifeBeginsWhenTheOneBeforeHasEnded) {
   detail::Invocation invocation;
   bench.core.host().end_run(running, host_of, context, invocation, context.interrupt);
   bench.do_work();
+  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 1) << "its resources are free";
   EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 0);
   EXPECT_EQ(bench.take(wire::Method::kActorStarted).decode<wire::ActorStarted>().restarts, 2);
   EXPECT_EQ(bench.count(wire::Method::kActorStarted), 0u);
@@ -547,12 +548,17 @@ TEST(LightActors, HO10_AKillReachesTheLifeThatWaits) {
   bench.notice(wire::Method::kEndActor, kill);
   ++life.restarts;
   bench.notice(wire::Method::kConstructActor, life);
+  wire::EndActor stray = kill;
+  stray.restarts = 0;
+  bench.notice(wire::Method::kEndActor, stray);
+  EXPECT_EQ(bench.count(wire::Method::kActorExited), 0u) << "the life before was meant";
   bench.notice(wire::Method::kEndActor, kill);
+  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 1) << "at once";
   detail::Invocation invocation;
   bench.core.host().end_run(running, host_of, context, invocation, context.interrupt);
   bench.do_work();
   EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 0);
-  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 1);
+  EXPECT_EQ(bench.count(wire::Method::kActorStarted), 1u) << "the first one's";
   CoreLock lock(bench.core);
   EXPECT_EQ(bench.core.host().hosted(life.spec.id), nullptr);
 }

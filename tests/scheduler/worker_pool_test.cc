@@ -62,6 +62,17 @@ TEST_F(WorkerPoolTest, WPL1_WhoIsEndingIsIdleNoMore) {
   EXPECT_FALSE(pool_.idle_of(kPlain));
 }
 
+/// Else each burst of short tasks took the stock, and the node forked a new one.
+TEST_F(WorkerPoolTest, WPL1_TasksLeaveTheStockAlone) {
+  ready(kFirst);
+  pool_.lease(kFirst, 7);
+  pool_.lease_ended(kFirst, 7, now_);
+  ready(kSecond);
+  EXPECT_EQ(pool_.idle_of(kPlain), kFirst);
+  pool_.lease(kFirst, 8);
+  EXPECT_EQ(pool_.idle_of(kPlain), kSecond) << "there is no other";
+}
+
 /// The stock for actors is not what retires so that workers for tasks stay, nor the other way round.
 TEST_F(WorkerPoolTest, WPL5_SoManyStayForTasksAndSoManyForActors) {
   const std::vector<ProcessId> used = {{1, 11}, {1, 12}, {1, 13}}, fresh = {{1, 21}, {1, 22}};

@@ -59,13 +59,14 @@ std::uint32_t ActorPlacement::claim(Time now, const wire::ActorSpec& spec,
     if (auto at = held.find(node.node); at != held.end()) room.subtract(at->second);
     if (request.resources.fits(room)) rooms.emplace_back(node.node, std::move(room));
   }
-  auto wanted = std::partition(rooms.begin(), rooms.end(), [&](const auto& room) {
-    return std::find(avoid.begin(), avoid.end(), room.first) == avoid.end();
-  });
-  if (wanted != rooms.begin()) rooms.erase(wanted, rooms.end());
   if (rooms.empty()) return 0;  // before the view is copied: this is asked for each demand at each report of a load
   sched::ClusterView without_tasks = membership_.view();
   for (auto& [node, room] : rooms) without_tasks.set_load(node, std::move(room), 0);
+  if (!avoid.empty()) {
+    sched::ClusterView others = without_tasks;
+    for (std::uint32_t node : avoid) others.remove(node);
+    if (const std::uint32_t elsewhere = sched::decide(others, request, asker_of(spec)).node) return elsewhere;
+  }
   return sched::decide(without_tasks, request, asker_of(spec)).node;
 }
 

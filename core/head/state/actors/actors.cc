@@ -277,7 +277,8 @@ void Actors::kill_stray(Turn& turn, const wire::ActorStarted& report) {
   if (light) {
     turn.effects.notice(
         report.process, wire::Method::kEndActor,
-        wire::EndActor{report.actor, DeathCause::kKilled, "another copy of it took its place, or it is dead"});
+        wire::EndActor{report.actor, DeathCause::kKilled, "another copy of it took its place, or it is dead", false,
+                       report.restarts});  // its next life may be in that process by now (HO-10)
     return;
   }
   wire::KillProcess kill{report.process, "it started an actor that is dead or lives elsewhere", DeathCause::kKilled,

@@ -21,6 +21,7 @@ void JobCleanup::end(const wire::JobEnded& ended) {
   // the head says it again when the last of them has ended
   job->kept = {ended.keep_actors.begin(), ended.keep_actors.end()};
   const std::set<std::uint32_t> kept = kill_workers(*job, ended);
+  parts_.workers.forget_job(ended.job);  // forks of the stock were killed, too: nobody may wait for them
   parts_.starts.job_ended(ended.job, job->kept);
   std::set<ProcessId> live_on(ended.keep_processes.begin(), ended.keep_processes.end());
   for (const std::uint32_t serial : kept) live_on.insert({parts_.table.node(), serial});  // the head may not know them
