@@ -39,7 +39,7 @@ void Owner::on_borrow(ProcessId borrower, ByteView payload) {
   while (in.left() >= sizeof(ObjectId)) {
     const ObjectId id = in.get<ObjectId>();
     if (ObjectEntryPtr entry = objects_.find_owned(id)) objects_.grant(*entry, borrower);
-    runtime_.frames().control(borrower, Control::kBorrowed, 0, 0, std::as_bytes(std::span(&id, 1)));
+    runtime_.frames().confirm_borrow(borrower, id);
   }
   if (in.left() != 0) runtime_.bad_frame("a borrower's word", borrower);
 }

@@ -16,6 +16,9 @@
 //         others pass. Frames for the daemon itself (requests, leases, what it must know of deaths) never wait here.
 //   CR-5  Counts for the owner of an object (held_frames.h) wait here too while more than kOutboxMax waits for the ring
 //         to it, and are summed up meanwhile (HLF-2). They may be passed by other frames, never pass one.
+//   CR-7  A borrow is told to the owner by the daemon, and confirmed that way, whatever ring there is: it leaves before
+//         anything that its borrower sends later, waits for no connection, and is ahead of the news of the death of
+//         whoever passed the ref on (OW-4). It may pass frames that wait, or be passed: it only adds a count.
 //   CR-6  A frame with more than net::kPayloadMax for another process is refused by send, which says so; nothing of it
 //         leaves.
 // Thread rule: lock held, but for notice_daemon.
@@ -70,6 +73,8 @@ class FrameRouter {
   }
   /// Tells the owner of an object a count (CR-5). `grants`: of a release.
   void count(Count what, ObjectId id, std::uint64_t grants = 0);
+  /// To a borrower: it is counted.
+  void confirm_borrow(ProcessId borrower, ObjectId id);
   /// Only for the daemon's ring: needs no lock, keeps no order with send's frames of other threads.
   template <class M> void notice_daemon(wire::Method method, const M& message) {
     notice_daemon_bytes(method, wire::encode_message(message));

@@ -12,13 +12,13 @@
 #include "apps/datagen/generators/generator_registry.h"
 #include "apps/datagen/run/coordinator.h"
 #include "apps/datagen/run/dataset_run.h"
-#include "tests/datagen/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/datagen/tiny.h"
 
 namespace datagen {
 namespace {
 
-using test::TemporaryFolder;
+using troupe::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 JobConfig config() {
@@ -69,7 +69,7 @@ TEST(Coordinator, BytesThatArriveOtherwiseAreNotKept) {
   EXPECT_TRUE(fs::is_empty(folder / "data"));
   EXPECT_TRUE(committed(folder).empty());
   EXPECT_EQ(coordinator.commit({entry("abcd", "abcd")}, 1), 1u);
-  EXPECT_EQ(test::bytes_of(folder.path() / "data" / "part-00000.txt"), "abcd");
+  EXPECT_EQ(troupe::test::bytes_of(folder.path() / "data" / "part-00000.txt"), "abcd");
 }
 
 /// DRN-1, also where what is thrown is none of Troupe's errors.

@@ -11,13 +11,13 @@
 #include "apps/datagen/formats/format_registry.h"
 #include "apps/datagen/generators/generator_registry.h"
 #include "apps/datagen/run/dataset_folder.h"
-#include "tests/datagen/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/datagen/tiny.h"
 
 namespace datagen {
 namespace {
 
-using test::TemporaryFolder;
+using troupe::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 class DatasetFolderTest : public testing::Test {
@@ -87,7 +87,7 @@ TEST_F(DatasetFolderTest, GoesOnAfterWhoWasKilledWhileBeginningIt) {
   const TemporaryFolder folder;
   const fs::path out = folder / "set";
   fs::create_directories(out / "manifest");
-  test::put(out / "manifest" / ".job.json.0123456789abcdef.tmp", "half");
+  troupe::test::put(out / "manifest" / ".job.json.0123456789abcdef.tmp", "half");
   ASSERT_TRUE(open_dataset(out, config(7), "").ok());
   EXPECT_EQ(std::distance(fs::directory_iterator(out / "manifest"), {}), 1) << "what it left goes";
 }
@@ -97,9 +97,9 @@ TEST_F(DatasetFolderTest, ANameThatNoneIsBegunWithIsDamage) {
   const TemporaryFolder folder;
   const fs::path out = folder / "set", job = out / "manifest" / "job.json";
   ASSERT_TRUE(open_dataset(out, config(7), "mine").ok());
-  std::string text = test::bytes_of(job);
+  std::string text = troupe::test::bytes_of(job);
   text.replace(text.find("mine"), 4, "\\u001b[2J");
-  test::put(job, text);
+  troupe::test::put(job, text);
   const auto refused = read_dataset(out);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kSerialization);
@@ -108,7 +108,7 @@ TEST_F(DatasetFolderTest, ANameThatNoneIsBegunWithIsDamage) {
 TEST_F(DatasetFolderTest, AManifestOfSomethingElseIsRefused) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "manifest");
-  test::put(folder / "manifest" / "000001.log", "x");
+  troupe::test::put(folder / "manifest" / "000001.log", "x");
   const auto refused = open_dataset(folder.path(), config(7), "");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);

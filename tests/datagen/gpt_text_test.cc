@@ -11,7 +11,7 @@
 #include "apps/datagen/generators/gpt/gpt_text.h"
 #include "apps/train/model/gpt.h"
 #include "tests/datagen/samples.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -60,7 +60,7 @@ class GptTextTest : public testing::Test {
     return made.error().what();
   }
 
-  rl_test::TemporaryFolder folder_;
+  troupe::test::TemporaryFolder folder_;
   std::filesystem::path text_ = folder_ / "text.txt";
   std::string checkpoint_;
 };

@@ -8,7 +8,7 @@
 #include "apps/datagen/run/makers.h"
 #include "apps/rl/config/run_config.h"
 #include "apps/rl/training/checkpoint.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -29,7 +29,7 @@ void save_policy(const std::string& path, std::uint64_t seed) {
 TEST(Makers, AFileThatIsAnotherOneOnThisNodeIsFound) {  // MKR-1
   ASSERT_TRUE(register_builtin_generators().ok());
   ASSERT_TRUE(register_builtin_formats().ok());
-  rl_test::TemporaryFolder folder;
+  troupe::test::TemporaryFolder folder;
   const std::string path = (folder / "policy.bin").string();
   save_policy(path, 1);
   const JobConfig config = configure({.generator = "trajectories",

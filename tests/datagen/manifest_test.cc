@@ -19,12 +19,12 @@
 #include "apps/datagen/manifest/journal.h"
 #include "apps/datagen/manifest/made_notes.h"
 #include "tests/datagen/full_disk.h"
-#include "tests/datagen/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace datagen {
 namespace {
 
-using test::TemporaryFolder;
+using troupe::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 ShardRecord record(std::uint64_t shard) {
@@ -145,17 +145,17 @@ TEST(Journal, WhatIsCommittedIsInEveryLaterEpoch) {
 TEST(Journal, ATornTailCostsItsRecordAlone) {
   const TemporaryFolder folder;
   ASSERT_TRUE(take_over(folder).journal.commit(records(0, 3)).ok());
-  const std::string whole = test::bytes_of(file(folder, 1));
+  const std::string whole = troupe::test::bytes_of(file(folder, 1));
   const std::size_t size = (whole.size() - kJournalHead) / 3;
   ASSERT_EQ((whole.size() - kJournalHead) % 3, 0u);
   for (std::size_t cut = kJournalHead; cut < whole.size(); ++cut) {
-    test::put(file(folder, 1), whole.substr(0, cut));
+    troupe::test::put(file(folder, 1), whole.substr(0, cut));
     const ReadManifest found = read_manifest(folder / "manifest", owner()).value();
     const std::size_t good = (cut - kJournalHead) / size;
     ASSERT_EQ(found.manifest.in_order(), records(0, good)) << cut;
     ASSERT_EQ(found.notes.size(), (cut - kJournalHead) % size == 0 ? 0u : 1u);
   }
-  test::put(file(folder, 1), whole.substr(0, whole.size() - 5));
+  troupe::test::put(file(folder, 1), whole.substr(0, whole.size() - 5));
   Journal::Opened next = take_over(folder);
   ASSERT_EQ(next.before.notes.size(), 1u);
   EXPECT_NE(next.before.notes[0].find(fmt::format("{} bytes from byte {}", size - 5, kJournalHead + 2 * size)),
@@ -169,12 +169,12 @@ TEST(Journal, ATornTailCostsItsRecordAlone) {
 TEST(Journal, ADamagedRecordKeepsThePrefix) {
   const TemporaryFolder folder;
   ASSERT_TRUE(take_over(folder).journal.commit(records(0, 3)).ok());
-  const std::string whole = test::bytes_of(file(folder, 1));
+  const std::string whole = troupe::test::bytes_of(file(folder, 1));
   const std::size_t size = (whole.size() - kJournalHead) / 3;
   for (std::size_t at = kJournalHead; at < whole.size(); ++at) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
-    test::put(file(folder, 1), damaged);
+    troupe::test::put(file(folder, 1), damaged);
     const ReadManifest found = read_manifest(folder / "manifest", owner()).value();
     ASSERT_EQ(found.manifest.in_order(), records(0, (at - kJournalHead) / size)) << at;
     ASSERT_EQ(found.notes.size(), 1u) << at;
@@ -185,9 +185,9 @@ TEST(Journal, ADamagedRecordKeepsThePrefix) {
 TEST(Journal, ADamagedHeadIsSaid) {
   const TemporaryFolder folder;
   ASSERT_TRUE(take_over(folder).journal.commit(records(0, 3)).ok());
-  std::string whole = test::bytes_of(file(folder, 1));
+  std::string whole = troupe::test::bytes_of(file(folder, 1));
   whole[30] = static_cast<char>(whole[30] ^ 1);
-  test::put(file(folder, 1), whole);
+  troupe::test::put(file(folder, 1), whole);
   Journal::Opened next = take_over(folder);
   EXPECT_EQ(next.before.manifest.size(), 0u);
   ASSERT_EQ(next.before.notes.size(), 1u);
@@ -206,11 +206,11 @@ TEST(Journal, NewerVersionsAndOtherJobsAreRefused) {
   EXPECT_NE(other.error().message().find("another job"), std::string::npos);
   EXPECT_FALSE(Journal::take_over(folder / "manifest", {.owner = owner(99), .run = 1}).ok());
 
-  std::string newer = test::bytes_of(file(folder, 1)).substr(0, kJournalHead);
+  std::string newer = troupe::test::bytes_of(file(folder, 1)).substr(0, kJournalHead);
   newer[8] = 9;
   const std::uint64_t checksum = XXH64(newer.data(), newer.size() - 8, 0);
   newer.replace(newer.size() - 8, 8, reinterpret_cast<const char*>(&checksum), 8);
-  test::put(file(folder, 1), newer);
+  troupe::test::put(file(folder, 1), newer);
   const auto refused = read_manifest(folder / "manifest", owner());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
@@ -237,12 +237,12 @@ TEST(Journal, NamesOfImpossibleEpochsAreNotFollowed) {
   const TemporaryFolder folder;
   take_over(folder);
   for (const char* name : {"18446744073709551615.log", "9223372036854775807.log"})
-    test::put(folder / "manifest" / name, "x");
+    troupe::test::put(folder / "manifest" / name, "x");
   EXPECT_EQ(newest_epoch(folder / "manifest").value().epoch, 1u);
   Journal::Opened next = take_over(folder);
   EXPECT_EQ(next.journal.epoch(), 2u);
   EXPECT_TRUE(next.journal.commit(records(0, 2)).ok());
-  test::put(file(folder, kEpochMax), "x");
+  troupe::test::put(file(folder, kEpochMax), "x");
   const auto refused = Journal::take_over(folder / "manifest", {.owner = owner(), .run = 1});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
@@ -298,10 +298,10 @@ TEST(Journal, LateRecordsAreTakenAlong) {
   std::vector<std::byte> late;
   append_record(late, record(2), 1);
   const std::string torn(reinterpret_cast<const char*>(late.data()), late.size());
-  const std::string whole = test::bytes_of(file(folder, 1));
-  test::put(file(folder, 1), whole + torn.substr(0, 20));
+  const std::string whole = troupe::test::bytes_of(file(folder, 1));
+  troupe::test::put(file(folder, 1), whole + torn.substr(0, 20));
   EXPECT_EQ(read_manifest(folder / "manifest", owner()).value().notes.size(), 1u);
-  test::put(file(folder, 1), whole + torn);
+  troupe::test::put(file(folder, 1), whole + torn);
   const Journal::Opened next = take_over(folder);
   EXPECT_TRUE(next.before.notes.empty());
   EXPECT_EQ(read(folder), records(0, 3));
@@ -314,7 +314,7 @@ TEST(Journal, RecordsOfAnUnfinishedSuccessionAreKept) {
   std::vector<std::byte> half;
   append_head(half, {.epoch = 2, .run = 2, .job = owner().job, .shards = owner().shards});
   append_record(half, record(0), 2);
-  test::put(file(folder, 2), std::string(reinterpret_cast<const char*>(half.data()), half.size()));
+  troupe::test::put(file(folder, 2), std::string(reinterpret_cast<const char*>(half.data()), half.size()));
   EXPECT_EQ(read(folder), records(0, 1)) << "readers take the greatest epoch alone";
   EXPECT_EQ(take_over(folder, 3).journal.epoch(), 3u);
   EXPECT_EQ(read(folder), records(0, 2));
@@ -325,7 +325,7 @@ TEST(Journal, AFullDiskChangesNothing) {
   const TemporaryFolder folder;
   Journal::Opened opened = take_over(folder);
   ASSERT_TRUE(opened.journal.commit(records(0, 2)).ok());
-  const std::string before = test::bytes_of(file(folder, 1));
+  const std::string before = troupe::test::bytes_of(file(folder, 1));
   {
     const test::FullDisk full(before.size() + 100);
     const troupe::Status status = opened.journal.commit(records(2, 8));
@@ -392,7 +392,7 @@ TEST(Journal, RacingSuccessorsLoseNothing) {
         if (opened.ok() && opened->journal.commit(records(shard, shard + 1)).ok())
           committed += fmt::format("{} ", shard);
       }
-      test::put(folder / fmt::format("committed-{}", process), committed);
+      troupe::test::put(folder / fmt::format("committed-{}", process), committed);
       ::_exit(0);
     }
     children.push_back(child);
@@ -405,7 +405,7 @@ TEST(Journal, RacingSuccessorsLoseNothing) {
   const ReadManifest found = read_manifest(folder / "manifest", owner()).value();
   EXPECT_GE(found.epoch, 10u);
   for (int process = 0; process < kProcesses; ++process) {
-    std::istringstream list(test::bytes_of(folder / fmt::format("committed-{}", process)));
+    std::istringstream list(troupe::test::bytes_of(folder / fmt::format("committed-{}", process)));
     for (std::uint64_t shard = 0; list >> shard;)
       EXPECT_NE(found.manifest.find(10 * shard), nullptr) << shard;
   }

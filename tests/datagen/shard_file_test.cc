@@ -12,12 +12,12 @@
 #include "apps/datagen/files/shard_file.h"
 #include "apps/datagen/files/temporaries.h"
 #include "tests/datagen/full_disk.h"
-#include "tests/datagen/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace datagen {
 namespace {
 
-using test::TemporaryFolder;
+using troupe::test::TemporaryFolder;
 namespace fs = std::filesystem;
 
 std::span<const std::byte> bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
@@ -54,7 +54,7 @@ TEST(ShardFile, IsThereWholeOrNotAtAll) {
     EXPECT_EQ(published.bytes, big.size() + 8);
     EXPECT_FALSE(published.was_there);
   }
-  EXPECT_EQ(test::bytes_of(folder.path() / "data" / "part-0.bin"), "head" + big + "tail");
+  EXPECT_EQ(troupe::test::bytes_of(folder.path() / "data" / "part-0.bin"), "head" + big + "tail");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "data"), {}), 1);
 }
 
@@ -104,7 +104,7 @@ TEST(ShardFile, RefusesOtherBytes) {
     for (const std::string& part : {std::string("data/part-0.bin"), hex(sha256("first")), hex(sha256("second"))})
       EXPECT_NE(text.find(part), std::string::npos) << text;
   }
-  EXPECT_EQ(test::bytes_of(folder.path() / "data" / "part-0.bin"), "first");
+  EXPECT_EQ(troupe::test::bytes_of(folder.path() / "data" / "part-0.bin"), "first");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "data"), {}), 1);
 }
 
@@ -112,16 +112,16 @@ TEST(ShardFile, RefusesOtherBytes) {
 TEST(ShardFile, CommittedBytesTakeADamagedFilesPlace) {
   const TemporaryFolder folder;
   ShardFile first = create(folder);
-  test::put(folder.path() / "data" / "part-0.bin", "fir");
+  troupe::test::put(folder.path() / "data" / "part-0.bin", "fir");
   first.write(bytes("first"));
   EXPECT_FALSE(first.publish(sha256("first")).value().was_there);
-  EXPECT_EQ(test::bytes_of(folder.path() / "data" / "part-0.bin"), "first");
+  EXPECT_EQ(troupe::test::bytes_of(folder.path() / "data" / "part-0.bin"), "first");
   {
     ShardFile other = create(folder, 1);
     other.write(bytes("other"));
     EXPECT_TRUE(NondeterministicError::of(other.publish(sha256("first")).error()));
   }
-  EXPECT_EQ(test::bytes_of(folder.path() / "data" / "part-0.bin"), "first");
+  EXPECT_EQ(troupe::test::bytes_of(folder.path() / "data" / "part-0.bin"), "first");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "data"), {}), 1);
 }
 
@@ -216,12 +216,12 @@ TEST(Temporaries, OnlyOursOfOldEpochsGo) {
     EXPECT_EQ(epoch_of_temporary(other), std::nullopt) << other;
   const TemporaryFolder folder;
   for (const char* name : {".a.1.0.tmp", ".b.2.7.tmp", ".c.3.0.tmp", "a", ".hidden", "b.2.0.tmp"})
-    test::put(folder / name, "x");
+    troupe::test::put(folder / name, "x");
   EXPECT_EQ(sweep_temporaries({folder.path(), folder / "missing"}, 2).value(), 2u);
   EXPECT_EQ(folder.files(), 4u);
   EXPECT_TRUE(fs::exists(folder / ".c.3.0.tmp"));
   for (const char* name : {"result.json.tmp.4711", ".tmp.1", "x.tmp", "x.tmp.", "x.tmp.1a"})
-    test::put(folder / name, "x");
+    troupe::test::put(folder / name, "x");
   ASSERT_TRUE(sweep_asides({folder.path(), folder / "missing"}).ok());  // TMP-2
   EXPECT_EQ(folder.files(), 8u);
   EXPECT_FALSE(fs::exists(folder / "result.json.tmp.4711"));

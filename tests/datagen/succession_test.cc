@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "apps/datagen/manifest/journal.h"
-#include "tests/datagen/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -38,7 +38,7 @@ int link(const char* from, const char* to) noexcept {
 namespace datagen {
 namespace {
 
-using test::TemporaryFolder;
+using troupe::test::TemporaryFolder;
 
 std::vector<ShardRecord> records(std::uint64_t begin, std::uint64_t end) {
   std::vector<ShardRecord> out;

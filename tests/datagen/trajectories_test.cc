@@ -20,7 +20,7 @@
 #include "apps/rl/training/checkpoint.h"
 #include "apps/rl/training/evaluate.h"
 #include "tests/datagen/samples.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -47,7 +47,7 @@ class TrajectoriesTest : public testing::Test {
     rl::save_policy(path, policy).value();
     return path;
   }
-  rl_test::TemporaryFolder folder_;
+  troupe::test::TemporaryFolder folder_;
 };
 
 std::string refusal(const Typed& typed, troupe::ErrorCode code) {

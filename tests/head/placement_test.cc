@@ -358,6 +358,14 @@ class ImageTest : public OneNode {
     lose_link(node);
     pass(400ms);  // link_grace
   }
+  /// Outlives its job, and needs a CPU.
+  wire::ActorSpec service() {
+    wire::ActorSpec actor = spec(driver_, job_, "service");
+    actor.lifetime = Lifetime::kDetached;
+    actor.max_restarts = 10;
+    actor.resources.cpus = 1;
+    return actor;
+  }
 };
 
 TEST_F(ImageTest, JN1_ComesFromTheDriversNode) {
@@ -373,10 +381,7 @@ TEST_F(ImageTest, JN1_ComesFromANodeThatHasRunTheJobWhenDriverAndCreatorAreLost)
   const std::uint32_t second = join(1), third = join(4);
   load(1, 0, 0);
   load(third, 0, 0);
-  wire::ActorSpec actor = spec(driver_, job_, "service");
-  actor.lifetime = Lifetime::kDetached;
-  actor.max_restarts = 10;
-  actor.resources.cpus = 1;
+  const wire::ActorSpec actor = service();
   const ProcessId process{second, 7};
   live(actor, process);
   lose(1);
@@ -403,10 +408,7 @@ TEST_F(ImageTest, JN1_ComesFromNoDeadNode) {
   const std::uint32_t second = join(1), third = join(4);
   load(1, 0, 0);
   load(third, 0, 0);
-  wire::ActorSpec actor = spec(driver_, job_, "service");
-  actor.lifetime = Lifetime::kDetached;
-  actor.max_restarts = 10;
-  actor.resources.cpus = 1;
+  const wire::ActorSpec actor = service();
   live(actor, {second, 7});
   load(third, 4, 0);
   lose(1);

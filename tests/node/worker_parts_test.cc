@@ -10,6 +10,7 @@
 #include "core/node/daemon/workers/forwarded_leases.h"
 #include "core/node/daemon/workers/job_cleanup.h"
 #include "core/node/daemon/workers/workers.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/node/fake_messenger.h"
 
 namespace troupe::node::test {
@@ -132,6 +133,16 @@ class WorkersTest : public ::testing::Test {
     process.kind = sched::worker_kind(7, {});
     leases_.queue().worker_ready(process.id, 1, process.kind, loop_->now() - 1min);
     return process.id;
+  }
+  /// One lease of a worker of job 7.
+  static wire::LeaseWanted one_cpu(ProcessId requester) {
+    wire::LeaseWanted wanted;
+    wanted.requester = requester;
+    wanted.request_id = 1;
+    wanted.lease_class.job = 7;
+    wanted.lease_class.resources.cpus = 1;
+    wanted.wanted = 1;
+    return wanted;
   }
   std::unique_ptr<Loop> loop_ = Loop::create().value();
   ProcessTable table_{1};
@@ -279,12 +290,7 @@ TEST_F(WorkersTest, AS1_AStartWithoutItsProgramSaysWhichProgramThatIs) {
 class ForwardedLeasesTest : public WorkersTest {
  protected:
   void forward(ProcessId requester) {
-    wire::LeaseWanted wanted;
-    wanted.requester = requester;
-    wanted.request_id = 1;
-    wanted.lease_class.job = 7;
-    wanted.lease_class.resources.cpus = 1;
-    wanted.wanted = 1;
+    wire::LeaseWanted wanted = one_cpu(requester);
     wanted.hops = 1;
     forwarded_.wanted(wanted);
   }
@@ -392,6 +398,28 @@ TEST_F(JobCleanupTest, AJobThatLeavesActorsBehindIsAskedForUntilTheLastOfThemHas
   EXPECT_EQ(jobs_.find(7), nullptr);
 }
 
+/// Copied to this node, or mounted, after the first actor of its job was sent here.
+TEST_F(JobCleanupTest, NJ4_AProgramThatWasNotThereIsTriedAgainUntilItsJobHasEnded) {
+  const troupe::test::TemporaryFolder folder;
+  wire::JobImageReply reply{7, kDriver, {}, {}, {}};
+  reply.image.executable = folder / "program";
+  with();
+  ASSERT_EQ(messenger_.requests.size(), 1u);
+  messenger_.requests[0].done(wire::encode_message(reply));
+  EXPECT_FALSE(jobs_.find(7)->executable);
+  with();
+  EXPECT_FALSE(jobs_.find(7)->executable);
+  troupe::test::put(reply.image.executable, "a program");
+  with();
+  EXPECT_TRUE(jobs_.find(7)->executable);
+  EXPECT_EQ(told_, (std::vector<bool>{true, true, true})) << "what is to run says itself what it lacks";
+  EXPECT_EQ(messenger_.requests.size(), 1u);
+  jobs_.find(7)->executable.reset();
+  jobs_.find(7)->ended = true;
+  with();
+  EXPECT_FALSE(jobs_.find(7)->executable);
+}
+
 /// Without a word of the head the daemon ends the job by itself; the head's word counts when it comes.
 TEST_F(JobCleanupTest, NJ2_TheHeadsWordThatSomethingIsKeptTakesTheEndBack) {
   ends();
@@ -413,13 +441,7 @@ TEST_F(JobCleanupTest, NJ3_TheLatestEndedJobsAreRemembered) {
 
 /// A request of it came here before the job's end, and its image could not be had.
 TEST_F(JobCleanupTest, JC2_RequestsOfAnEndedJobThatIsNotKnownHereLeaveTheQueue) {
-  wire::LeaseWanted wanted;
-  wanted.requester = kDriver;
-  wanted.request_id = 1;
-  wanted.lease_class.job = 7;
-  wanted.lease_class.resources.cpus = 1;
-  wanted.wanted = 1;
-  leases_.queue().wanted(wanted, loop_->now());
+  leases_.queue().wanted(one_cpu(kDriver), loop_->now());
   ASSERT_EQ(leases_.queue().resources().available().cpu, 0);
   ends();
   EXPECT_NE(leases_.queue().resources().available().cpu, 0);

@@ -478,89 +478,91 @@ TEST(LightActors, HO9_WhatIsEndedBeforeItsConstructionComesIsNotConstructed) {
   EXPECT_EQ(bench.take_kind(wire::FrameKind::kReply).size(), 1u) << "its neighbours are constructed";
 }
 
+/// A worker with a light actor that is in the midst of a call, and is told of ends and of further lives.
+class LightActorLives : public ::testing::Test {
+ protected:
+  LightActorLives() {
+    detail::freeze_registry();
+    life_.spec.id = {kMaker, 1};
+    life_.spec.isolation = Isolation::kLight;
+    life_.spec.constructor = constructor.index;
+    bench_.run_call = [this](const IncomingPtr& incoming, HostedActor* hosted) {
+      bench_.core.host().begin_run(running_ = incoming, host_of_ = hosted, context_);
+    };
+  }
+  /// The life that life_ says.
+  void construct() { bench_.notice(wire::Method::kConstructActor, life_); }
+  void construct_next() {
+    ++life_.restarts;
+    construct();
+  }
+  void begin_call() {
+    call(bench_, kOther, {.call_id = 1, .actor = life_.spec.id, .returns = 1, .kind = CallKind::kActorCall});
+    bench_.do_work();
+    ASSERT_TRUE(running_);
+  }
+  void end_call() {
+    detail::Invocation invocation;
+    bench_.core.host().end_run(running_, host_of_, context_, invocation, context_.interrupt);
+    bench_.do_work();
+  }
+  void end(const wire::EndActor& how) { bench_.notice(wire::Method::kEndActor, how); }
+  int started() { return bench_.take(wire::Method::kActorStarted).decode<wire::ActorStarted>().restarts; }
+  int exited() { return bench_.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts; }
+
+  Bench bench_{wire::Role::kWorker};
+  wire::ConstructActor life_;
+  const wire::EndActor kill_{{kMaker, 1}, DeathCause::kKilled, "killed by kill()"};
+
+ private:
+  CallContext context_;
+  IncomingPtr running_;
+  HostedActor* host_of_ = nullptr;
+};
+
 /// The head has waited long enough for its end, and begins the next life in the same host: the method that still runs
 /// there ends when it likes.
-TEST(LightActors, HO10_TheNextLifeBeginsWhenTheOneBeforeHasEnded) {
-  detail::freeze_registry();
-  Bench bench(wire::Role::kWorker);
-  wire::ConstructActor life;
-  life.spec.id = {kMaker, 1};
-  life.spec.isolation = Isolation::kLight;
-  life.spec.max_restarts = -1;
-  life.spec.constructor = constructor.index;
-  const auto next_life = [&] {
-    ++life.restarts;
-    bench.notice(wire::Method::kConstructActor, life);
-  };
-  const auto end_running = [&](const wire::EndActor& end) {
-    bench.notice(wire::Method::kEndActor, end);
-    bench.do_work();
-  };
-  const wire::EndActor kill{life.spec.id, DeathCause::kKilled, "killed by kill()"};
-  bench.notice(wire::Method::kConstructActor, life);
-  bench.do_work();
-  EXPECT_EQ(bench.take(wire::Method::kActorStarted).decode<wire::ActorStarted>().restarts, 0);
-  CallContext context;
-  IncomingPtr running;
-  HostedActor* host_of = nullptr;
-  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
-    bench.core.host().begin_run(running = incoming, host_of = hosted, context);
-  };
-  call(bench, kOther, {.call_id = 1, .actor = life.spec.id, .returns = 1, .kind = CallKind::kActorCall});
-  bench.do_work();
-  ASSERT_TRUE(running);
-  end_running(kill);
-  next_life();
-  next_life();  // the head tried once more
-  bench.notice(wire::Method::kConstructActor, life);
-  bench.do_work();
-  EXPECT_EQ(bench.count(wire::Method::kActorStarted), 0u) << "two lives of an actor are never at once";
-  detail::Invocation invocation;
-  bench.core.host().end_run(running, host_of, context, invocation, context.interrupt);
-  bench.do_work();
-  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 1) << "its resources are free";
-  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 0);
-  EXPECT_EQ(bench.take(wire::Method::kActorStarted).decode<wire::ActorStarted>().restarts, 2);
-  EXPECT_EQ(bench.count(wire::Method::kActorStarted), 0u);
-  end_running(kill);
-  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 2);
+TEST_F(LightActorLives, HO10_TheNextLifeBeginsWhenTheOneBeforeHasEnded) {
+  life_.spec.max_restarts = -1;
+  construct();
+  bench_.do_work();
+  EXPECT_EQ(started(), 0);
+  begin_call();
+  end(kill_);
+  bench_.do_work();
+  construct_next();
+  construct_next();  // the head tried once more
+  construct();
+  bench_.do_work();
+  EXPECT_EQ(bench_.count(wire::Method::kActorStarted), 0u) << "two lives of an actor are never at once";
+  end_call();
+  EXPECT_EQ(exited(), 1) << "its resources are free";
+  EXPECT_EQ(exited(), 0);
+  EXPECT_EQ(started(), 2);
+  EXPECT_EQ(bench_.count(wire::Method::kActorStarted), 0u);
+  end(kill_);
+  bench_.do_work();
+  EXPECT_EQ(exited(), 2);
 }
 
 /// What ends it while its next life waits ends both.
-TEST(LightActors, HO10_AKillReachesTheLifeThatWaits) {
-  detail::freeze_registry();
-  Bench bench(wire::Role::kWorker);
-  wire::ConstructActor life;
-  life.spec.id = {kMaker, 1};
-  life.spec.isolation = Isolation::kLight;
-  life.spec.constructor = constructor.index;
-  const wire::EndActor kill{life.spec.id, DeathCause::kKilled, "killed by kill()"};
-  bench.notice(wire::Method::kConstructActor, life);
-  bench.do_work();
-  CallContext context;
-  IncomingPtr running;
-  HostedActor* host_of = nullptr;
-  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
-    bench.core.host().begin_run(running = incoming, host_of = hosted, context);
-  };
-  call(bench, kOther, {.call_id = 1, .actor = life.spec.id, .returns = 1, .kind = CallKind::kActorCall});
-  bench.do_work();
-  bench.notice(wire::Method::kEndActor, kill);
-  ++life.restarts;
-  bench.notice(wire::Method::kConstructActor, life);
-  wire::EndActor stray = kill;
+TEST_F(LightActorLives, HO10_AKillReachesTheLifeThatWaits) {
+  construct();
+  bench_.do_work();
+  begin_call();
+  end(kill_);
+  construct_next();
+  wire::EndActor stray = kill_;
   stray.restarts = 0;
-  bench.notice(wire::Method::kEndActor, stray);
-  EXPECT_EQ(bench.count(wire::Method::kActorExited), 0u) << "the life before was meant";
-  bench.notice(wire::Method::kEndActor, kill);
-  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 1) << "at once";
-  detail::Invocation invocation;
-  bench.core.host().end_run(running, host_of, context, invocation, context.interrupt);
-  bench.do_work();
-  EXPECT_EQ(bench.take(wire::Method::kActorExited).decode<wire::ActorExited>().restarts, 0);
-  EXPECT_EQ(bench.count(wire::Method::kActorStarted), 1u) << "the first one's";
-  CoreLock lock(bench.core);
-  EXPECT_EQ(bench.core.host().hosted(life.spec.id), nullptr);
+  end(stray);
+  EXPECT_EQ(bench_.count(wire::Method::kActorExited), 0u) << "the life before was meant";
+  end(kill_);
+  EXPECT_EQ(exited(), 1) << "at once";
+  end_call();
+  EXPECT_EQ(exited(), 0);
+  EXPECT_EQ(bench_.count(wire::Method::kActorStarted), 1u) << "the first one's";
+  CoreLock lock(bench_.core);
+  EXPECT_EQ(bench_.core.host().hosted(life_.spec.id), nullptr);
 }
 
 /// A result that names more than a message holds is an error of the call, not silence. (A.15)

@@ -168,6 +168,48 @@ TEST(FrameRouter, CR5_CountsForAnOwnerThatTakesNothingAreSummedUp) {
   }
 }
 
+/// The owner is to hear of a borrow before it hears that whoever passed the ref on has died: the news comes by the
+/// daemon, and waits for no ring. (OW-4)
+TEST(FrameRouter, CR7_ABorrowGoesByTheDaemonWhateverRingThereIs) {
+  for (const bool attached : {false, true}) {
+    Bench bench;
+    if (attached) bench.attached_peers.insert(kPeer);
+    const ObjectId object{kPeer, 5};
+    {
+      CoreLock lock(bench.core);
+      bench.core.frames().count(Count::kValueRequest, object);  // waits for a ring where there is none
+      bench.core.frames().count(Count::kBorrow, object);
+    }
+    const SentFrame borrow = bench.take(Control::kBorrow);
+    EXPECT_EQ(borrow.ring, Bench::kDaemon);
+    EXPECT_EQ(borrow.header.destination, kPeer);
+    EXPECT_EQ(bench.count(wire::Method::kConnect), attached ? 0u : 1u);
+  }
+}
+
+TEST(FrameRouter, CR7_ABorrowThatComesIsConfirmedByTheDaemonAndIsNoReasonToSendOtherFramesThatWay) {
+  Bench bench;
+  detail::ObjectPtr object;
+  {
+    CoreLock lock(bench.core);
+    object = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
+  }
+  const ObjectId id = entry_of(object).id;
+  net::FrameHeader borrow;
+  borrow.kind = std::uint8_t(wire::FrameKind::kControl);
+  borrow.arg0 = std::uint64_t(Control::kBorrow);
+  borrow.source = kPeer;
+  std::vector<std::byte> payload(sizeof id);
+  std::memcpy(payload.data(), &id, sizeof id);
+  bench.deliver(Bench::kDaemon, borrow, payload);
+  EXPECT_EQ(bench.take(Control::kBorrowed).ring, Bench::kDaemon);
+  EXPECT_EQ(bench.count(wire::Method::kConnect), 0u);
+  CoreLock lock(bench.core);
+  EXPECT_EQ(bench.core.objects().grants_of(id, kPeer), 1u);
+  bench.core.frames().control(kPeer, Control::kCancel, 1, 0);
+  EXPECT_EQ(bench.count(wire::Method::kConnect), 1u) << "it is worth a ring";
+}
+
 // ----------------------------------------------------------------------------------------------------------- the queue
 
 ByteView bytes_of(const ReleasedGrants& grants) { return std::as_bytes(std::span(&grants, 1)); }

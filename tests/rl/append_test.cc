@@ -8,17 +8,17 @@
 #include "apps/common/append_file.h"
 #include "apps/rl/training/json_lines.h"
 #include "tests/rl/full_disk.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
 using apps::AppendFile;
 using apps::Existing;
 using rl::JsonLines;
-using rl_test::bytes_of;
+using troupe::test::bytes_of;
 using rl_test::FullDisk;
-using rl_test::put;
-using rl_test::TemporaryFolder;
+using troupe::test::put;
+using troupe::test::TemporaryFolder;
 
 TEST(AppendFile, MakesItsFolderAndGoesOnWhereAFileEnds) {
   const TemporaryFolder folder;

@@ -1,9 +1,6 @@
 // RCK-1, RCK-2, RCK-3: what is on disk is whole, and anything else is a clear error.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
@@ -16,34 +13,20 @@
 #include "apps/rl/training/checkpoint.h"
 #include "apps/rl/training/collect.h"
 #include "apps/rl/training/evaluate.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
 using namespace rl;
 namespace fs = std::filesystem;
+using troupe::test::bytes_of;
+using troupe::test::put;
+using troupe::test::TemporaryFolder;
 
 const Task& cartpole() {
   static const Task task = task_of({}).value();
   return task;
 }
-
-class Folder {
- public:
-  Folder() {
-    std::string pattern = fs::temp_directory_path() / "rl-checkpoint-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  fs::path operator/(const char* name) const { return path_ / name; }
-  [[nodiscard]] std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), {}));
-  }
-
- private:
-  fs::path path_;
-};
 
 Checkpoint sample() {
   PpoLearner learner(ppo_options({.seed = 3}, std::get<PolicySpec>(cartpole().policy)));
@@ -67,15 +50,8 @@ Checkpoint sample() {
   return out;
 }
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-
 TEST(CheckpointFile, EverythingComesBack) {
-  Folder folder;
+  TemporaryFolder folder;
   const Checkpoint before = sample();
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", before).ok());
   EXPECT_EQ(folder.files(), 1u) << "nothing is left aside";
@@ -98,7 +74,7 @@ TEST(CheckpointFile, EverythingComesBack) {
 }
 
 TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
-  Folder folder;
+  TemporaryFolder folder;
   PpoLearner learner(ppo_options({.seed = 5}, std::get<PolicySpec>(cartpole().policy)));
   const PolicySpec& policy = std::get<PolicySpec>(cartpole().policy);
   OwnedSamples batch(on_policy_columns(policy.observation_space, policy.action_space), 300);
@@ -120,11 +96,11 @@ TEST(CheckpointFile, CK3_TheRestoredLearnerIsTheSavedOne) {
 }
 
 TEST(CheckpointFile, CK2_EveryTruncationIsAClearError) {
-  Folder folder;
+  TemporaryFolder folder;
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", sample()).ok());
-  const std::string whole = read(folder / "c.bin");
+  const std::string whole = bytes_of(folder / "c.bin");
   for (std::size_t size = 0; size < whole.size(); size += size < 64 ? 1 : 4999) {
-    write(folder / "cut.bin", whole.substr(0, size));
+    put(folder / "cut.bin", whole.substr(0, size));
     const auto got = load_checkpoint(folder / "cut.bin");
     ASSERT_FALSE(got.ok()) << size;
     EXPECT_EQ(got.error().code(), troupe::ErrorCode::kSerialization) << size;
@@ -134,23 +110,23 @@ TEST(CheckpointFile, CK2_EveryTruncationIsAClearError) {
 }
 
 TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
-  Folder folder;
+  TemporaryFolder folder;
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", sample()).ok());
-  const std::string whole = read(folder / "c.bin");
+  const std::string whole = bytes_of(folder / "c.bin");
   const auto expect_message = [&](std::string bytes, const char* word) {
-    write(folder / "x.bin", bytes);
+    put(folder / "x.bin", bytes);
     const auto got = load_checkpoint(folder / "x.bin");
     ASSERT_FALSE(got.ok()) << word;
     EXPECT_NE(got.error().message().find(word), std::string::npos) << got.error().message();
   };
   expect_message("#!/bin/sh\necho this is another kind of file, long enough for a head\n", "no safetensors file");
   ASSERT_TRUE(apps::write_safetensors(folder / "other.bin", {{"made by", "another program"}}, {}).ok());
-  expect_message(read(folder / "other.bin"), "foreign");
+  expect_message(bytes_of(folder / "other.bin"), "foreign");
   std::string flipped = whole;
   flipped[flipped.size() / 2] ^= 1;
   expect_message(flipped, "hash");
   ASSERT_TRUE(apps::write_safetensors(folder / "newer.bin", {{"troupe.rl", "checkpoint 9"}}, {}).ok());
-  expect_message(read(folder / "newer.bin"), "version 9");
+  expect_message(bytes_of(folder / "newer.bin"), "version 9");
   expect_message(whole + "x", "bytes too many");
   const auto missing = load_checkpoint(folder / "none.bin");
   ASSERT_FALSE(missing.ok());
@@ -159,7 +135,7 @@ TEST(CheckpointFile, CK2_ForeignDamagedNewerLongerAndMissingFilesAreTold) {
 
 // Before, its parameters went to a network that they did not fit.
 TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
-  Folder folder;
+  TemporaryFolder folder;
   Checkpoint other = sample();
   auto& networks = std::get<PolicySpec>(other.policy.spec).networks;
   networks.policy.hidden[0] = networks.value.hidden[0] = 8;
@@ -175,10 +151,10 @@ TEST(CheckpointFile, RCK2_ACheckpointOfAnotherNetworkIsRefused) {
 
 // NPG-1. What the user typed, or the run that wrote the file, is not asked about.
 TEST(CheckpointFile, RCK2_AProgramOfSomebodyElsesIsRefusedBeforeTheEnvironmentIsMade) {
-  Folder folder;
+  TemporaryFolder folder;
   ASSERT_TRUE(fs::create_directory(folder / "shared"));
   fs::permissions(folder / "shared", fs::perms::all);
-  write(folder / "shared" / "python", "#!/bin/false\n");
+  put(folder / "shared" / "python", "#!/bin/false\n");
   Checkpoint named = sample();
   named.config.env.python = named.policy.env.python = folder / "shared/python";
   ASSERT_TRUE(save_checkpoint(folder / "c.bin", named).ok());
@@ -264,7 +240,7 @@ TEST(CheckpointFile, ModulesOfTheWorkingFolderAreForNamesThatWereTyped) {
 }
 
 TEST(CheckpointFile, APolicyIsAnArrayALayer) {
-  Folder folder;
+  TemporaryFolder folder;
   const Policy policy = sample().policy;
   ASSERT_TRUE(save_policy(folder / "p.bin", policy).ok());
   const auto file = apps::read_safetensors(folder / "p.bin");
@@ -284,7 +260,7 @@ TEST(CheckpointFile, APolicyIsAnArrayALayer) {
 }
 
 TEST(CheckpointFile, CK2_APolicyCannotBeResumed) {
-  Folder folder;
+  TemporaryFolder folder;
   ASSERT_TRUE(save_policy(folder / "p.bin", sample().policy).ok());
   EXPECT_TRUE(load_policy(folder / "p.bin").ok());
   const auto got = load_checkpoint(folder / "p.bin");
@@ -293,18 +269,18 @@ TEST(CheckpointFile, CK2_APolicyCannotBeResumed) {
 }
 
 TEST(CheckpointFile, CK1_AFailedWriteLeavesTheOldFileAndNothingAside) {
-  Folder folder;
+  TemporaryFolder folder;
   fs::create_directory(folder / "taken");
-  write(folder / "taken" / "inside", "x");
+  put(folder / "taken" / "inside", "x");
   EXPECT_FALSE(apps::write_file(folder / "taken", "new").ok()) << "a folder cannot be replaced by a file";
   EXPECT_EQ(folder.files(), 1u);
   EXPECT_FALSE(apps::write_file(folder / "taken" / "inside" / "below", "new").ok());
-  EXPECT_EQ(read(folder / "taken" / "inside"), "x");
+  EXPECT_EQ(bytes_of(folder / "taken" / "inside"), "x");
 }
 
 TEST(CheckpointFile, APlaceThatCannotBeWrittenIsToldBeforehand) {
-  Folder folder;
-  write(folder / "file", "x");
+  TemporaryFolder folder;
+  put(folder / "file", "x");
   EXPECT_TRUE(apps::check_writable(folder / "new" / "deep" / "c.bin").ok());
   EXPECT_FALSE(apps::check_writable(folder / "file" / "c.bin").ok()) << "below a file";
   EXPECT_FALSE(apps::check_writable(folder / "new").ok()) << "a folder";

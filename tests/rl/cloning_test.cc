@@ -14,7 +14,7 @@
 #include "apps/rl/samples/epochs.h"
 #include "apps/rl/training/collect.h"
 #include "apps/rl/training/evaluate.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -109,7 +109,7 @@ TEST(Collect, AFaultedEpisodeIsPlayedAnew) {
 }
 
 TEST(Demonstrations, DEM2_AFileGivesBackWhatWasKept) {
-  const rl_test::TemporaryFolder folder;
+  const troupe::test::TemporaryFolder folder;
   const Demonstrations all = three_episodes();
   save_demonstrations(folder / "d", all).value();
   const Demonstrations read = load_demonstrations(folder / "d").value();
@@ -126,7 +126,7 @@ TEST(Demonstrations, DEM2_AFileGivesBackWhatWasKept) {
 }
 
 TEST(Demonstrations, DEM1_WhatCannotBeLearnedFromIsRefused) {
-  const rl_test::TemporaryFolder folder;
+  const troupe::test::TemporaryFolder folder;
   const auto message = [&](const std::function<void(Demonstrations&)>& spoil) {
     Demonstrations all = three_episodes();
     spoil(all);
@@ -154,9 +154,9 @@ TEST(Demonstrations, DEM1_WhatCannotBeLearnedFromIsRefused) {
             std::string::npos);
 
   save_demonstrations(folder / "good", three_episodes()).value();
-  const std::string bytes = rl_test::bytes_of(folder / "good");
+  const std::string bytes = troupe::test::bytes_of(folder / "good");
   for (std::size_t size = 0; size < bytes.size(); size += bytes.size() / 40) {
-    rl_test::put(folder / "cut", bytes.substr(0, size));
+    troupe::test::put(folder / "cut", bytes.substr(0, size));
     const auto read = load_demonstrations(folder / "cut");
     ASSERT_FALSE(read.ok());
     EXPECT_EQ(read.error().code(), troupe::ErrorCode::kSerialization);

@@ -12,16 +12,16 @@
 #include "apps/common/tensorboard/event_file.h"
 #include "apps/common/tensorboard/records.h"
 #include "tests/rl/full_disk.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
 using apps::tensorboard::EventFile;
 using apps::tensorboard::EventFileOptions;
 using apps::tensorboard::Scalar;
-using rl_test::bytes_of;
+using troupe::test::bytes_of;
 using rl_test::FullDisk;
-using rl_test::TemporaryFolder;
+using troupe::test::TemporaryFolder;
 
 constexpr double kTime = 1'700'000'000.25;
 
@@ -139,7 +139,7 @@ TEST(EventFile, BadTagsAndFoldersAreTypedErrors) {
     EXPECT_EQ(refused.error().code(), troupe::ErrorCode::kInvalidArgument);
   }
   EXPECT_EQ(bytes_of(file.path()), before);
-  rl_test::put(folder / "file", "");
+  troupe::test::put(folder / "file", "");
   const auto made = EventFile::create(folder / "file", kTime, {});
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code(), troupe::ErrorCode::kInvalidArgument);

@@ -26,7 +26,7 @@
 #include "apps/rl/training/rollout.h"
 #include "apps/rl/training/transition_runner.h"
 #include "tests/rl/gates_env.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -334,7 +334,7 @@ TEST(Masks, DEM1_DemonstrationsHaveTheirMasksAndBcLearnsFromWhatWasAllowed) {
   const RunConfig config = config_on("bc", "Gates-v0");
   const Task task = task_of(config).value();
   const Demonstrations played = collect(best_policy(config, task), {.episodes = 100}).value();
-  const rl_test::TemporaryFolder folder;
+  const troupe::test::TemporaryFolder folder;
   const auto file = folder / "demonstrations.bin";
   save_demonstrations(file, played).value();
   Demonstrations read = load_demonstrations(file).value();

@@ -20,7 +20,7 @@
 
 #include "apps/rl/program/program.h"
 #include "apps/rl/training/callbacks.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -77,7 +77,7 @@ int train(std::vector<std::string> words) {
 void kill_a_node(const std::string& name, const std::string& runner, std::vector<std::string> arguments,
                  std::int64_t steps_of_a_round, std::int64_t total, int returns_at_most,
                  const std::function<bool(const rl::TrainingLog&, const std::filesystem::path& out)>& when) {
-  const rl_test::TemporaryFolder folder;
+  const troupe::test::TemporaryFolder folder;
   const std::filesystem::path out = folder / "run";
   bool killed = false;
   after_round = [&](const rl::TrainingLog& log) {

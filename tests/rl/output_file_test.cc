@@ -10,7 +10,7 @@
 
 #include "apps/common/output_file.h"
 #include "apps/common/safetensors/safetensors.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 
 namespace {
 
@@ -56,9 +56,9 @@ extern "C" int fsync(int fd) {
 
 namespace {
 
-using rl_test::bytes_of;
-using rl_test::put;
-using rl_test::TemporaryFolder;
+using troupe::test::bytes_of;
+using troupe::test::put;
+using troupe::test::TemporaryFolder;
 
 TEST(OutputFile, OF1_AFolderThatCannotBeSyncedIsAnError) {
   const TemporaryFolder folder;

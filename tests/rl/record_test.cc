@@ -24,7 +24,7 @@
 #include "apps/rl/record/palette.h"
 #include "apps/rl/record/png.h"
 #include "tests/rl/full_disk.h"
-#include "tests/rl/temporary_folder.h"
+#include "tests/base/temporary_folder.h"
 #if TROUPE_HAS_GIFLIB
 #include <gif_lib.h>
 #endif
@@ -32,9 +32,9 @@
 namespace {
 
 using namespace rl;
-using rl_test::bytes_of;
+using troupe::test::bytes_of;
 using rl_test::FullDisk;
-using rl_test::TemporaryFolder;
+using troupe::test::TemporaryFolder;
 
 constexpr Color kWhite{255, 255, 255}, kBlack{0, 0, 0}, kRed{255, 0, 0};
 
@@ -341,7 +341,7 @@ TEST(FrameWriter, FRW1_FRW2_AFolderOfPngFiles) {
   ASSERT_TRUE(writer->finish().ok());
   EXPECT_EQ(read_png(bytes_of(folder / "deep/frames/frame-00000.png")), Frame(4, 3, kRed));
   EXPECT_EQ(read_png(bytes_of(folder / "deep/frames/frame-00001.png")), Frame(4, 3, kBlack));
-  rl_test::put(folder / "file", "");
+  troupe::test::put(folder / "file", "");
   expect_error(make_frame_writer(folder / "file", {}), troupe::ErrorCode::kInvalidArgument);
   expect_error(make_frame_writer("", {}), troupe::ErrorCode::kInvalidArgument);
 }
@@ -454,7 +454,7 @@ TEST(GifWriter, GIF4_WhatTheFormatCannotHoldIsRefused) {
                                     GifOptions{.width = 1, .height = 1, .frames_per_second = std::nan("")}})
     expect_error(GifWriter::create(folder / "a.gif", options), troupe::ErrorCode::kInvalidArgument);
   expect_error(make_frame_writer(folder / "a.gif", {.frames_per_second = 1'000}), troupe::ErrorCode::kInvalidArgument);
-  rl_test::put(folder / "file", "");
+  troupe::test::put(folder / "file", "");
   expect_error(GifWriter::create(folder / "file/a.gif", {.width = 1, .height = 1}),
                troupe::ErrorCode::kInvalidArgument);
 }

@@ -1,13 +1,11 @@
 // Checkpoints: what is in the file, what is refused, and that a resumed run repeats the curve bit for bit.
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
 
 #include "apps/train/checkpoint/checkpoint.h"
 #include "apps/common/safetensors/safetensors.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/tiny.h"
 
 namespace troupe::train {
@@ -18,20 +16,6 @@ using collective::Group;
 
 class TrainCheckpoint : public ::testing::Test {
  protected:
-  TrainCheckpoint() {
-    std::string name = (std::filesystem::temp_directory_path() / "troupe_train_XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~TrainCheckpoint() override { std::filesystem::remove_all(folder_); }
-
-  static std::string read(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  static void write(const std::filesystem::path& path, const std::string& bytes) {
-    std::ofstream(path, std::ios::binary) << bytes;
-  }
-
   static Snapshot<float> snapshot(std::int64_t step) {
     Snapshot<float> s{.step = step,
                       .parameters = {},
@@ -45,7 +29,7 @@ class TrainCheckpoint : public ::testing::Test {
   inline static const Layout layout{{"w", {2, 4}, 0, 8, true}, {"b", {2}, 8, 2, false}};
   inline static const std::map<std::string, std::string> setting{{"schedule", "constant"}, {"sampler", "all"}};
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(TrainCheckpoint, EverythingComesBack) {
@@ -65,9 +49,9 @@ TEST_F(TrainCheckpoint, EverythingComesBack) {
 // TST-2: cut at any byte, or with any byte of it changed, it is refused with a type; nothing is read beyond it.
 TEST_F(TrainCheckpoint, ATruncatedOrDamagedFileIsATypedError) {
   ASSERT_TRUE(save_snapshot(folder_ / "a", layout, snapshot(7), setting).ok());
-  const std::string bytes = read(folder_ / "a");
+  const std::string bytes = test::bytes_of(folder_ / "a");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    write(folder_ / "b", bytes.substr(0, size));
+    test::put(folder_ / "b", bytes.substr(0, size));
     const auto result = load_snapshot<float>(folder_ / "b", layout, setting);
     ASSERT_FALSE(result.ok()) << size;
     ASSERT_EQ(result.error().code(), ErrorCode::kSerialization) << size << ": " << result.error().what();
@@ -75,18 +59,18 @@ TEST_F(TrainCheckpoint, ATruncatedOrDamagedFileIsATypedError) {
   for (std::size_t at = bytes.size() - 120; at < bytes.size(); ++at) {  // all of the data
     std::string damaged = bytes;
     damaged[at] = char(damaged[at] ^ 1);
-    write(folder_ / "b", damaged);
+    test::put(folder_ / "b", damaged);
     const auto result = load_snapshot<float>(folder_ / "b", layout, setting);
     ASSERT_FALSE(result.ok());
     EXPECT_NE(std::string(result.error().what()).find("damaged"), std::string::npos);
   }
-  write(folder_ / "b", bytes + "x");
+  test::put(folder_ / "b", bytes + "x");
   EXPECT_EQ(load_snapshot<float>(folder_ / "b", layout, setting).error().code(), ErrorCode::kSerialization);
 }
 
 TEST_F(TrainCheckpoint, AForeignFileIsATypedError) {
   const auto code = [&](const std::string& bytes) {
-    write(folder_ / "f", bytes);
+    test::put(folder_ / "f", bytes);
     const auto result = load_snapshot<float>(folder_ / "f", layout, setting);
     return result.ok() ? ErrorCode::kUser : result.error().code();
   };
@@ -141,10 +125,10 @@ TEST_F(TrainCheckpoint, TheLastAndTheBestAreKept) {
 
 // TCK-3
 TEST_F(TrainCheckpoint, ADamagedNewestIsPassedOverAndNamed) {
-  CheckpointFolder folder({.path = folder_, .keep_last = 3});
+  CheckpointFolder folder({.path = folder_.path(), .keep_last = 3});
   EXPECT_EQ(folder.load_newest<float>(layout, setting).error().code(), ErrorCode::kNotFound);
   for (int step : {10, 20}) ASSERT_TRUE(folder.save(layout, snapshot(step), setting).ok());
-  write(folder.file_of(20), read(folder.file_of(20)).substr(0, 300));
+  test::put(folder.file_of(20), test::bytes_of(folder.file_of(20)).substr(0, 300));
   std::vector<std::string> passed_over;
   const auto newest = folder.load_newest<float>(layout, setting, &passed_over);
   ASSERT_TRUE(newest.ok());
@@ -155,7 +139,7 @@ TEST_F(TrainCheckpoint, ADamagedNewestIsPassedOverAndNamed) {
 
 // TCK-3: foreign, of another setting, of a larger model, under a wrong name: each is passed over and named.
 TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
-  CheckpointFolder folder({.path = folder_, .keep_last = 9});
+  CheckpointFolder folder({.path = folder_.path(), .keep_last = 9});
   ASSERT_TRUE(folder.save(layout, snapshot(10), setting).ok());
   ASSERT_TRUE(
       save_snapshot(folder.file_of(20), layout, snapshot(20), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
@@ -164,8 +148,8 @@ TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
   for (auto* values : {&wide.parameters, &wide.moments[0], &wide.moments[1]}) values->push_back(1);
   ASSERT_TRUE(save_snapshot(folder.file_of(30), larger, wide, setting).ok());
   ASSERT_TRUE(save_snapshot(folder.file_of(40), layout, snapshot(10), setting).ok());
-  write(folder.file_of(50), "not ours at all");
-  write(folder_ / "step-60.safetensors", "no name of ours");
+  test::put(folder.file_of(50), "not ours at all");
+  test::put(folder_ / "step-60.safetensors", "no name of ours");
   std::vector<std::string> passed_over;
   const auto newest = folder.load_newest<float>(layout, setting, &passed_over);
   ASSERT_TRUE(newest.ok()) << newest.error().what();
@@ -183,28 +167,28 @@ TEST_F(TrainCheckpoint, WhateverIsNotGoodIsPassedOverForTheNewestGoodOne) {
 
 // TCK-4: with keep_last = 1, whatever lies about: the good one just saved stays, and what is not ours is not touched.
 TEST_F(TrainCheckpoint, KeepLastCountsAndRemovesOnlyGoodOnes) {
-  CheckpointFolder first({.path = folder_, .keep_last = 9});
+  CheckpointFolder first({.path = folder_.path(), .keep_last = 9});
   for (int step : {10, 20, 30}) ASSERT_TRUE(first.save(layout, snapshot(step), setting).ok());
-  write(first.file_of(20), read(first.file_of(20)).substr(0, 300));
-  write(first.file_of(900), "foreign");
+  test::put(first.file_of(20), test::bytes_of(first.file_of(20)).substr(0, 300));
+  test::put(first.file_of(900), "foreign");
   ASSERT_TRUE(
       save_snapshot(first.file_of(25), layout, snapshot(25), {{"schedule", "cosine"}, {"sampler", "all"}}).ok());
-  write(first.best_file(), "foreign, too");
+  test::put(first.best_file(), "foreign, too");
 
-  CheckpointFolder resumed({.path = folder_, .keep_last = 1});
+  CheckpointFolder resumed({.path = folder_.path(), .keep_last = 1});
   ASSERT_TRUE(resumed.save(layout, snapshot(15), setting, 0.5).ok());
   EXPECT_EQ(resumed.steps(), (std::vector<std::int64_t>{15, 20, 25, 30, 900})) << "10 went for 15; 30 is later";
   EXPECT_EQ(load_snapshot<float>(resumed.best_file(), layout, setting)->step, 15);
   ASSERT_TRUE(resumed.save(layout, snapshot(27), setting).ok());
   EXPECT_EQ(resumed.steps(), (std::vector<std::int64_t>{20, 25, 27, 30, 900}));
-  write(resumed.file_of(27), "damaged after it was saved");
+  test::put(resumed.file_of(27), "damaged after it was saved");
   ASSERT_TRUE(resumed.save(layout, snapshot(28), setting).ok());
   ASSERT_TRUE(resumed.save(layout, snapshot(40), setting).ok());
   EXPECT_EQ(resumed.steps(), (std::vector<std::int64_t>{20, 25, 27, 40, 900})) << "28 and 30 went for 40";
 }
 
 TEST_F(TrainCheckpoint, AFolderThatCannotBeWrittenIsATypedErrorAndLeavesNothing) {
-  write(folder_ / "file", "not a folder");
+  test::put(folder_ / "file", "not a folder");
   const Status status = save_snapshot(folder_ / "file" / "a", layout, snapshot(1), setting);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code(), ErrorCode::kRuntimeEnv);

@@ -12,6 +12,7 @@
 #include <new>
 
 #include "apps/train/elastic/elastic.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/train/tiny.h"
 
 namespace troupe::train {
@@ -261,15 +262,14 @@ TEST(TrainElastic, AnotherRankDiesWhileTheGroupIsFormedAgain) {
 
 // EL-3
 TEST(TrainElastic, ShardAndPartnerBothLostGoesBackToTheCheckpointAndSaysSo) {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   const std::vector<Death> deaths{{.process = 1, .event = Event::kStepBegins, .count = 7},
                                   {.process = 2, .event = Event::kStepBegins, .count = 7}};
   {
     const Stage stage({.epochs = {{0, 1, 2}, {0}},
                        .zero = Zero::k1,
                        .deaths = deaths,
-                       .elastic = {.checkpoint_every = 3, .checkpoints = FolderOptions{.path = folder}}});
+                       .elastic = {.checkpoint_every = 3, .checkpoints = FolderOptions{.path = folder.path()}}});
     expect_undisturbed_end(stage, {0}, "from the checkpoint");
     const Left& left = stage.left(0);
     ASSERT_EQ(left.recoveries, 2);
@@ -285,18 +285,16 @@ TEST(TrainElastic, ShardAndPartnerBothLostGoesBackToTheCheckpointAndSaysSo) {
     const Stage stage({.epochs = {{0, 1, 2}, {0}}, .zero = Zero::k0, .deaths = deaths, .elastic = {}});
     expect_undisturbed_end(stage, {0}, "with ZeRO-0 one rank has everything");
   }
-  std::filesystem::remove_all(folder);
 }
 
 // EL-3: the new rank 0 is on a node whose disk has no checkpoint; another survivor's has.
 TEST(TrainElastic, WhoHasTheCheckpointOnItsDiskReadsIt) {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   const Stage stage({.epochs = {{0, 1, 2, 3}, {3, 0}},
                      .zero = Zero::k1,
                      .deaths = {{.process = 1, .event = Event::kStepBegins, .count = 7},
                                 {.process = 2, .event = Event::kStepBegins, .count = 7}},
-                     .elastic = {.checkpoint_every = 3, .checkpoints = FolderOptions{.path = folder}},
+                     .elastic = {.checkpoint_every = 3, .checkpoints = FolderOptions{.path = folder.path()}},
                      .own_disks = true});
   expect_undisturbed_end(stage, {3, 0}, "from the other one's disk");
   for (const int p : {3, 0}) {
@@ -304,13 +302,11 @@ TEST(TrainElastic, WhoHasTheCheckpointOnItsDiskReadsIt) {
     EXPECT_EQ(stage.left(p).recovered[1].from, int(Recovery::From::kCheckpoint));
     EXPECT_EQ(stage.left(p).recovered[1].step, 6);
   }
-  std::filesystem::remove_all(folder);
 }
 
 // EL-7: a disk that takes no file costs the checkpoints, not the run; only that the last one is missing is an error.
 TEST(TrainElastic, ACheckpointThatCannotBeWrittenIsToldAndTrainingGoesOn) {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   const std::filesystem::path file = folder / "no_folder";
   std::fclose(std::fopen(file.c_str(), "w"));
   const Stage stage({.epochs = {{0, 1}},
@@ -324,7 +320,6 @@ TEST(TrainElastic, ACheckpointThatCannotBeWrittenIsToldAndTrainingGoesOn) {
     EXPECT_NE(left.error, 0) << "the last checkpoint is what the run leaves";
     EXPECT_EQ(parameters_of(left), parameters_of(stage.left(0)));
   }
-  std::filesystem::remove_all(folder);
 }
 
 // DR-2: a rank that came late, and is alone before it was given anything, does not begin anew in silence.
@@ -335,13 +330,13 @@ TEST(TrainElastic, ALateRankAloneWithoutACheckpointIsALoss) {
 
 // EL-6: with ZeRO-1 half of the state is gone, but it is the start's, or the checkpoint's.
 TEST(TrainElastic, ARankThatDiesInTheFirstCommitTakesNothingWithIt) {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   int asked = 0;
   const Stage before(
       {.epochs = {{0, 1}},
        .zero = Zero::k1,
-       .elastic = {.checkpoints = FolderOptions{.path = folder}, .stop = [asked]() mutable { return ++asked == 5; }}});
+       .elastic = {.checkpoints = FolderOptions{.path = folder.path()},
+                   .stop = [asked]() mutable { return ++asked == 5; }}});
   ASSERT_TRUE(before.left(0).stopped) << before.left(0).message;
   for (const Zero zero : {Zero::k0, Zero::k1})
     for (const Event event : {Event::kCommitBegins, Event::kCommitCopied, Event::kCommitEnds}) {
@@ -353,12 +348,11 @@ TEST(TrainElastic, ARankThatDiesInTheFirstCommitTakesNothingWithIt) {
   const Stage resumed({.epochs = {{0, 1}, {0}},
                        .zero = Zero::k1,
                        .deaths = {{.process = 1, .event = Event::kCommitCopied, .count = 1}},
-                       .elastic = {.checkpoints = FolderOptions{.path = folder}, .resume = true}});
+                       .elastic = {.checkpoints = FolderOptions{.path = folder.path()}, .resume = true}});
   expect_undisturbed_end(resumed, {0}, "resumed again");
   ASSERT_EQ(resumed.left(0).recoveries, 2);
   EXPECT_EQ(resumed.left(0).recovered[1].from, int(Recovery::From::kCheckpoint));
   EXPECT_EQ(resumed.left(0).recovered[1].step, 5);
-  std::filesystem::remove_all(folder);
 }
 
 // EL-4
@@ -380,42 +374,42 @@ TEST(TrainElastic, ANewcomerIsTakenInAtACommitAndNothingIsDoneTwice) {
 // A stop leaves a checkpoint from which the run ends at the same bits; so does one that was resumed with other ranks,
 // nearly.
 TEST(TrainElastic, StoppedAndResumedItEndsAtTheSameBits) {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   int asked = 0;
   const Stage whole({.epochs = {{0, 1}}, .zero = Zero::k1, .elastic = {}});
   const Stage stopped(
       {.epochs = {{0, 1}},
        .zero = Zero::k1,
-       .elastic = {.checkpoints = FolderOptions{.path = folder}, .stop = [asked]() mutable { return ++asked == 5; }}});
+       .elastic = {.checkpoints = FolderOptions{.path = folder.path()},
+                   .stop = [asked]() mutable { return ++asked == 5; }}});
   for (int p : {0, 1}) {
     EXPECT_TRUE(stopped.left(p).stopped);
     EXPECT_EQ(stopped.left(p).steps, 5);
   }
   const Stage resumed({.epochs = {{0, 1}},
                        .zero = Zero::k1,
-                       .elastic = {.checkpoints = FolderOptions{.path = folder}, .resume = true}});
+                       .elastic = {.checkpoints = FolderOptions{.path = folder.path()}, .resume = true}});
   EXPECT_EQ(resumed.left(0).recovered[0].from, int(Recovery::From::kCheckpoint));
   EXPECT_EQ(resumed.left(0).recovered[0].step, 5);
   EXPECT_EQ(parameters_of(resumed.left(0)), parameters_of(whole.left(0)));
   EXPECT_EQ(parameters_of(resumed.left(1)), parameters_of(whole.left(0)));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(TrainElastic, DivergenceStopsWithACheckpoint) {
-  std::string name = (std::filesystem::temp_directory_path() / "troupe_elastic_XXXXXX").string();
-  const std::filesystem::path folder = ::mkdtemp(name.data());
+  const test::TemporaryFolder folder;
   const Stage stage(
-      {.epochs = {{0, 1}}, .zero = Zero::k1, .elastic = {.checkpoints = FolderOptions{.path = folder}}, .rate = 1e38});
+      {.epochs = {{0, 1}},
+       .zero = Zero::k1,
+       .elastic = {.checkpoints = FolderOptions{.path = folder.path()}},
+       .rate = 1e38});
   for (int p : {0, 1}) {
     EXPECT_NE(std::string(stage.left(p).message).find("diverged at step"), std::string::npos) << stage.left(p).message;
     EXPECT_NE(std::string(stage.left(p).message).find("in the checkpoint of step"), std::string::npos)
         << stage.left(p).message;
     EXPECT_LT(stage.left(p).steps, kSteps);
   }
-  EXPECT_EQ(CheckpointFolder({.path = folder}).steps(), (std::vector<std::int64_t>{stage.left(0).steps}))
+  EXPECT_EQ(CheckpointFolder({.path = folder.path()}).steps(), (std::vector<std::int64_t>{stage.left(0).steps}))
       << "the last state before";
-  std::filesystem::remove_all(folder);
 }
 
 TEST(TrainElastic, WithoutANextGroupTheFailureIsReturned) {

@@ -9,6 +9,7 @@ namespace troupe::node {
 namespace {
 
 constexpr int kDrainBudget = 512;
+constexpr int kDrainsMax = 128;  // what comes while they run need not be waited for
 
 sched::LeaseQueueOptions lease_options(const DaemonConfig& config, const wire::RegisterNodeReply& self) {
   sched::LeaseQueueOptions options;
@@ -77,6 +78,7 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
           {session_name, outer_.config.session_dir, outer_.config.node_name, reply.node_id, reply.node}, outer_.local,
           {[this](const wire::Forked& forked) { workers_.on_forked(forked); },
            [this](const wire::Exited& exited) {
+             drain_all();
              const ProcessId id{table_.node(), exited.serial};
              if (NodeProcess* process = table_.find(id)) ends_.exited(*process, exited.wait_status);
              else deaths_.ended_late(id);
@@ -153,6 +155,10 @@ void NodeParts::wire() {
 
 bool NodeParts::drain() { return endpoint_.try_drain(*this, kDrainBudget) > 0; }
 
+void NodeParts::drain_all() {
+  for (int i = 0; i < kDrainsMax && drain(); ++i) {}
+}
+
 void NodeParts::on_broken(ProcessId peer, const ErrorPtr& why) {
   write_log(LogLevel::kError, "the ring of {} is broken: {}", to_string(peer), why->message());
   if (NodeProcess* process = table_.find(peer))
@@ -174,6 +180,7 @@ void NodeParts::send_log_lines(const Job& job, wire::LogLines lines) {
 // -------------------------------------------------------------------------------------------------------------- deaths
 
 void NodeParts::child_ended(int pid, int wait_status) {
+  drain_all();
   if (NodeProcess* process = table_.find_pid(pid)) ends_.exited(*process, wait_status);
 }
 

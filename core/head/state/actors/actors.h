@@ -21,7 +21,7 @@
 //   Graveyard       the latest deaths               ActorPlacement  where one may run, and what waits for room
 //   Holds           who holds handles               Keeping         arguments and checkpoints
 //   JobSurvivors    what a job leaves behind        ActorRows       what listings show
-//   JobNodes       where its image is known
+//   JobNodes        where its image is known
 //
 // Invariants
 //   AC-1  An actor's name is its own until it is DEAD: a creation that finds its name held by an ending actor waits for

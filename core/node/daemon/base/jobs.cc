@@ -7,7 +7,10 @@
 namespace troupe::node {
 namespace {
 constexpr Duration kImageWait = std::chrono::seconds(5);
-}
+
+void open_program(Job& job) { job.executable.reset(::open(job.image.executable.c_str(), O_RDONLY | O_CLOEXEC)); }
+
+}  // namespace
 
 Job* Jobs::find(JobId id) {
   auto it = jobs_.find(id);
@@ -21,7 +24,10 @@ Job& Jobs::add(JobId id) {
 }
 
 void Jobs::with(JobId id, ProcessId who_knows, std::function<void(Job*)> then) {
-  if (Job* job = find(id)) return then(job);
+  if (Job* job = find(id)) {
+    if (!job->executable && !job->ended) open_program(*job);  // NJ-4
+    return then(job);
+  }
   if (is_over(id)) return then(nullptr);
   std::vector<std::function<void(Job*)>>& waits = waiting_[id];
   waits.push_back(std::move(then));
@@ -37,7 +43,7 @@ void Jobs::with(JobId id, ProcessId who_knows, std::function<void(Job*)> then) {
       job->name_space = reply->name_space;
       job->registry_digest = reply->registry_digest;
       job->image = reply->image;
-      job->executable.reset(::open(reply->image.executable.c_str(), O_RDONLY | O_CLOEXEC));
+      open_program(*job);
     } else {
       write_log(LogLevel::kWarn, "the image of job {} could not be had: {}", id, reply.error().message());
     }

@@ -13,6 +13,8 @@
 //         Another daemon may not have heard of the end yet, and JobEnded, which would end the job here, has been.
 //   NJ-3  Of jobs that are over the last kJobsOverKept are remembered: what was sent in the name of an older one has
 //         long arrived.
+//   NJ-4  A program that could not be opened is tried again whenever something of its job is to run here: it may have
+//         been copied or mounted since.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -32,7 +34,7 @@ struct Job {
   ProcessId driver;
   std::string name_space, registry_digest;
   wire::Image image;
-  /// the very file that the driver runs; closed when no process of the job is to start any more
+  /// the very file that the driver runs; closed when no process of the job is to start any more, or it was not there
   UniqueFd executable;
   bool ended = false;
   std::set<ActorId> kept;        ///< actors that outlive it

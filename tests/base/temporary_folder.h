@@ -1,4 +1,4 @@
-// A folder that goes with the test.
+// A folder that goes with the test, and files in it.
 #pragma once
 
 #include <cstdlib>
@@ -6,16 +6,22 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 
-namespace rl_test {
+namespace troupe::test {
 
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = std::filesystem::temp_directory_path() / "rl-report-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
+    std::string pattern = std::filesystem::temp_directory_path() / "troupe-test-XXXXXX";
+    if (!::mkdtemp(pattern.data())) std::abort();
+    path_ = pattern;
   }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  ~TemporaryFolder() {
+    std::error_code error;
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, error);
+    std::filesystem::remove_all(path_, error);
+  }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
@@ -38,4 +44,4 @@ inline void put(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-}  // namespace rl_test
+}  // namespace troupe::test
