@@ -81,6 +81,28 @@ TEST_F(JobsTest, WhatADetachedActorMadeOutlivesTheJobWithIt) {
   ask<wire::CreateActorReply>(kWorker, Method::kCreateActor, spec(kWorker, job_));  // and it may go on making them
 }
 
+/// What waited for the name of an actor that ended with the job was made, and the daemons were not told to keep it.
+TEST_F(JobsTest, AC10_WhatWaitedForANameOfTheJobEndsOrStaysLikeItsMaker) {
+  const ProcessId leaving{1, 11};
+  for (const bool stays : {true, false}) {
+    const std::string name = stays ? "a" : "b";
+    drop_handle(driver_, live(spec(driver_, job_, name), {1, stays ? 20u : 21u}));  // it is told to end, and takes long
+  }
+  wire::ActorSpec detached = spec(driver_, job_, "d");
+  detached.lifetime = Lifetime::kDetached;
+  live(detached, kWorker);
+  live(spec(driver_, job_), leaving);
+  const wire::ActorSpec kept = spec(kWorker, job_, "a"), ended = spec(leaving, job_, "b");
+  request(kWorker, Method::kCreateActor, kept);
+  request(leaving, Method::kCreateActor, ended);
+  notice(daemon_of(1), Method::kJobFinished, wire::JobFinished{job_, driver_, 0, ""});
+  const auto told = notices<wire::JobEnded>(daemon_of(1), Method::kJobEnded);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].keep_actors, (std::vector<ActorId>{detached.id, kept.id}));
+  EXPECT_NE(state_.actors().state_of(kept.id), wire::ActorState::kDead);
+  EXPECT_NE(state_.actors().state_of(ended.id), wire::ActorState::kPending) << "nobody starts it";
+}
+
 TEST_F(JobsTest, AnEndedJobCreatesNoActors) {
   notice(daemon_of(1), Method::kJobFinished, wire::JobFinished{job_, driver_, 0, ""});
   EXPECT_EQ(ask_error({1, 3}, Method::kCreateActor, spec({1, 3}, job_)).code, ErrorCode::kCancelled);

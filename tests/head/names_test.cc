@@ -247,6 +247,16 @@ TEST_F(AwaitedNameTest, IsKilledAtOnceAndItsCreationIsAnswered) {
   ask<wire::CreateActorReply>(driver_, Method::kCreateActor, spec(driver_, job_, "hits"));
 }
 
+/// The kill went another way than the creation, and was the first to come.
+TEST_F(AwaitedNameTest, IsDeadWhenItWasKilledBeforeItsCreationCame) {
+  const wire::ActorSpec late = spec(kMaker, job_, "hits");
+  const std::uint64_t kill = request(kOther, Method::kKillActor, wire::KillActor{late.id, false});
+  EXPECT_FALSE(answer(kOther, kill));
+  const auto refused = ask_error(kMaker, Method::kCreateActor, late);
+  EXPECT_EQ(refused.code, ErrorCode::kActorDied) << "AC-5: at once";
+  EXPECT_TRUE(answer(kOther, kill));
+}
+
 TEST_F(AwaitedNameTest, IsNotKilledByARestart) {
   const std::uint64_t kill = request(kOther, Method::kKillActor, wire::KillActor{next_.id, true});
   pass(kLong);

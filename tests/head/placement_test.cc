@@ -404,6 +404,29 @@ TEST_F(ImageTest, JN1_ComesFromANodeThatHasRunTheJobWhenDriverAndCreatorAreLost)
   EXPECT_EQ(state_.actors().job_nodes().jobs(), 0u) << "JN-2: the last of an ended job is dead";
 }
 
+/// The driver's daemon has ended the job by itself, say, when it heard nothing of the head.
+TEST_F(ImageTest, AC9_ComesFromAnotherNodeWhenItCouldNotBeHad) {
+  const std::uint32_t second = join(1), third = join(1);
+  load(1, 0, 0);
+  load(third, 0, 0);
+  const wire::ActorSpec actor = service();
+  const ProcessId process{second, 7};
+  live(actor, process);
+  load(second, 0, 0);
+  crash(process);
+  std::set<std::uint32_t> named;
+  for (int i = 0; i < 2; ++i) {
+    load(third, 1, i);
+    pass(2s);
+    const auto start = starts(third);
+    ASSERT_EQ(start.size(), 1u);
+    named.insert(start[0].image_at);
+    notice(daemon_of(third), Method::kStartActorFailed,
+           wire::StartActorFailed{actor.id, 1, error_record(ErrorCode::kRuntimeEnv, "no image"), true});
+  }
+  EXPECT_EQ(named, (std::set<std::uint32_t>{1, second}));
+}
+
 TEST_F(ImageTest, JN1_ComesFromNoDeadNode) {
   const std::uint32_t second = join(1), third = join(4);
   load(1, 0, 0);

@@ -307,7 +307,7 @@ class ForwardedLeasesTest : public WorkersTest {
   }
   static constexpr ProcessId kRequester{2, 1};
   std::set<std::uint32_t> dead_nodes_;
-  ForwardedLeases forwarded_{{*loop_, table_, jobs_, leases_},
+  ForwardedLeases forwarded_{{*loop_, table_, messenger_, jobs_, leases_},
                              [this](std::uint32_t node) { return dead_nodes_.contains(node); }};
 };
 
@@ -420,6 +420,52 @@ TEST_F(JobCleanupTest, NJ4_AProgramThatWasNotThereIsTriedAgainUntilItsJobHasEnde
   EXPECT_FALSE(jobs_.find(7)->executable);
 }
 
+/// A copy that is not complete, or not executable yet, cost the actors of the job their lives.
+TEST_F(JobCleanupTest, NJ4_AProgramThatDoesNotStartIsTriedAgainButWhereTheDriverRunsFromIt) {
+  const troupe::test::TemporaryFolder folder;
+  troupe::test::put(folder / "program", "half a program");
+  Launchers launchers{*loop_, jobs_, {"session", folder.path(), "node", "node", 1}, nullptr, {}};
+  for (const ProcessId driver : {kDriver, ProcessId{1, 1}}) {
+    Job& job = jobs_.add(driver.node);
+    job.driver = driver;
+    job.image.executable = folder / "program";
+    jobs_.with(job.id, driver, [](Job*) {});
+    ASSERT_TRUE(job.executable);
+    EXPECT_EQ(launchers.of(job), 0u);
+    const bool elsewhere = driver == kDriver;
+    EXPECT_EQ(launchers.given_up(job.id), !elsewhere);
+    EXPECT_EQ(bool(job.executable), !elsewhere) << "it is opened anew";
+  }
+}
+
+TEST_F(JobCleanupTest, NJ1_AnotherDaemonIsAskedWhereTheFirstOneFails) {
+  const ProcessId third{3, 1};
+  with();
+  jobs_.with(7, third, [this](Job* job) { told_.push_back(job != nullptr); });
+  with();
+  ASSERT_EQ(messenger_.requests.size(), 1u);
+  messenger_.requests[0].done(make_error<NotFoundError>("job 7 is not known on node b"));
+  EXPECT_EQ(told_, (std::vector<bool>{false, false}));
+  ASSERT_EQ(messenger_.requests.size(), 2u);
+  EXPECT_EQ(messenger_.requests[1].to, daemon_of(3));
+  image_comes(1);
+  EXPECT_EQ(told_, (std::vector<bool>{false, false, true}));
+}
+
+/// Its word lay in the socket when the job's end killed it.
+TEST_F(WorkersTest, DA4_AWorkerThatWasKilledWhileItStartedIsNotIdleLater) {
+  jobs_.add(7);
+  NodeProcess& process = table_.add(wire::Role::kWorker, 7);
+  process.kind = sched::worker_kind(7, {});
+  process.state = NodeProcess::State::kAlive;
+  process.killed_by_us = true;
+  workers_.ready(process);
+  EXPECT_FALSE(leases_.queue().workers().idle_of(process.kind));
+  process.killed_by_us = false;
+  workers_.ready(process);
+  EXPECT_EQ(leases_.queue().workers().idle_of(process.kind), process.id);
+}
+
 /// Without a word of the head the daemon ends the job by itself; the head's word counts when it comes.
 TEST_F(JobCleanupTest, NJ2_TheHeadsWordThatSomethingIsKeptTakesTheEndBack) {
   ends();
@@ -447,7 +493,8 @@ TEST_F(JobCleanupTest, JC2_RequestsOfAnEndedJobThatIsNotKnownHereLeaveTheQueue) 
   EXPECT_NE(leases_.queue().resources().available().cpu, 0);
 }
 
-TEST_F(ForwardedLeasesTest, FWL1_OfAJobThatEndsWhileItsImageIsAwaitedAreDropped) {
+/// This daemon may have ended it without the head, and the other one's actor of it may live on.
+TEST_F(ForwardedLeasesTest, FWL2_OfAJobThatIsOverHereAreGivenBackAfterAPause) {
   forward(kRequester);
   jobs_.over(7);
   EXPECT_FALSE(has_cpu());
@@ -455,6 +502,22 @@ TEST_F(ForwardedLeasesTest, FWL1_OfAJobThatEndsWhileItsImageIsAwaitedAreDropped)
   EXPECT_FALSE(has_cpu());
   forward(kRequester);
   EXPECT_FALSE(has_cpu());
+  EXPECT_TRUE(messenger_.notices.empty()) << "it would come again at once";
+  loop_->after(10s, [this] { loop_->quit(1); });
+  const int code = loop_->run([this] {
+    if (messenger_.notices.size() == 2) loop_->quit(0);
+    return false;
+  }, 0us);
+  ASSERT_EQ(code, 0);
+  for (const FakeMessenger::Sent& notice : messenger_.notices) {
+    EXPECT_EQ(notice.to, daemon_of(kRequester.node));
+    ASSERT_EQ(notice.method, wire::Method::kLeaseCounted);
+    const auto counted = wire::decode_message<wire::LeaseCounted>(notice.payload).value();
+    EXPECT_EQ(counted.requester, kRequester);
+    EXPECT_EQ(counted.node, 1u);
+    EXPECT_EQ(counted.given_back, 1u);
+    EXPECT_FALSE(counted.refused);
+  }
 }
 
 /// A program that ends before run, say: its actors went round for ever, while its tasks were told.

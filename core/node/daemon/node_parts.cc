@@ -8,8 +8,6 @@
 namespace troupe::node {
 namespace {
 
-constexpr int kDrainBudget = 512;
-constexpr int kDrainsMax = 128;  // what comes while they run need not be waited for
 
 sched::LeaseQueueOptions lease_options(const DaemonConfig& config, const wire::RegisterNodeReply& self) {
   sched::LeaseQueueOptions options;
@@ -69,7 +67,7 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
             }),
       jobs_(mail_),
       leases_(outer_.loop, mail_, lease_options(outer_.config, reply)),
-      forwarded_({outer_.loop, table_, jobs_, leases_},
+      forwarded_({outer_.loop, table_, mail_, jobs_, leases_},
                  [this](std::uint32_t node) { return outer_.links.is_dead(node); }),
       strays_(outer_.loop, session_name + "/" + outer_.config.node_name + "/"),
       ends_(outer_.loop, table_, leases_.queue(), home_of(outer_.local), [this](ProcessId id) { deaths_.finish(id); }),
@@ -78,7 +76,7 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
           {session_name, outer_.config.session_dir, outer_.config.node_name, reply.node_id, reply.node}, outer_.local,
           {[this](const wire::Forked& forked) { workers_.on_forked(forked); },
            [this](const wire::Exited& exited) {
-             drain_all();
+             deaths_.drain_processes();
              const ProcessId id{table_.node(), exited.serial};
              if (NodeProcess* process = table_.find(id)) ends_.exited(*process, exited.wait_status);
              else deaths_.ended_late(id);
@@ -155,10 +153,6 @@ void NodeParts::wire() {
 
 bool NodeParts::drain() { return endpoint_.try_drain(*this, kDrainBudget) > 0; }
 
-void NodeParts::drain_all() {
-  for (int i = 0; i < kDrainsMax && drain(); ++i) {}
-}
-
 void NodeParts::on_broken(ProcessId peer, const ErrorPtr& why) {
   write_log(LogLevel::kError, "the ring of {} is broken: {}", to_string(peer), why->message());
   if (NodeProcess* process = table_.find(peer))
@@ -180,7 +174,7 @@ void NodeParts::send_log_lines(const Job& job, wire::LogLines lines) {
 // -------------------------------------------------------------------------------------------------------------- deaths
 
 void NodeParts::child_ended(int pid, int wait_status) {
-  drain_all();
+  deaths_.drain_processes();
   if (NodeProcess* process = table_.find_pid(pid)) ends_.exited(*process, wait_status);
 }
 
@@ -209,6 +203,7 @@ void NodeParts::after_death(const NodeProcess& gone, const wire::ProcessDied& de
 }
 
 void NodeParts::node_died(const wire::NodeDied& death) {
+  deaths_.drain_processes();
   deaths_.tell_processes(wire::Method::kNodeDied, death);
   store_.node_gone(death.node);
   mail_.node_lost(death.node);

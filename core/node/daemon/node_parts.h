@@ -46,9 +46,6 @@ class NodeParts final : private net::Handler {
   Status listen(const std::string& socket_path) { return admission_.listen(socket_path); }
   /// Takes what lies in the rings; false when there was nothing.
   bool drain();
-  /// What all processes have published goes on its way before the news of a death does: a borrow of what the dead one
-  /// had passed on, above all (CR-7).
-  void drain_all();
   void on_link_frame(std::uint32_t node, const net::FrameHeader& header, ByteView payload) {
     dispatch_.on_frame({node, 0}, header, payload);
   }

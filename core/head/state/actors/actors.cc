@@ -87,7 +87,9 @@ bool Actors::take_name(Turn& turn, const Caller& caller, wire::ActorSpec& spec) 
   if (!holder_id) return names_.take(name, spec.id);
   const Actor& holder = *actors_.find(*holder_id);
   if (holder.ending()) {
+    const ActorId id = spec.id;
     names_.await(caller, std::move(spec));
+    answer_parked(turn, id);  // a kill that came first is its end (AC-5)
     return false;
   }
   if (std::optional<ErrorRecord> error = names_.refusal(spec, holder.spec)) {
@@ -195,7 +197,7 @@ void Actors::start_on(Turn& turn, Actor& actor, std::uint32_t node) {
   wire::StartActor start;
   start.spec = actor.spec;
   start.restarts = actor.restarts;
-  start.image_at = knows_image(actor);
+  start.image_at = knows_image(actor, node);
   if (std::optional<std::string> lost = keeping_.restore(turn, start)) {
     die(turn, actor, {DeathCause::kNodeDied, "it cannot come back: " + *lost, {}, actor.pid, actor.restarts});
     return;
@@ -323,12 +325,17 @@ void Actors::start_refused(Turn& turn, Actor& actor, const ErrorRecord& why) {
   actor.stamp = arm(turn, pause, TimerKind::kRetry, actor.spec.id);
 }
 
-/// AC-9. The driver's daemon and the creator's know it for as long as they live.
-std::uint32_t Actors::knows_image(const Actor& actor) const {
+/// AC-9. The driver's daemon, the creator's, one that has run the job: with each failure the next, as the first ones
+/// may have ended the job without the head's word.
+std::uint32_t Actors::knows_image(const Actor& actor, std::uint32_t for_node) const {
   const Job* job = world_.jobs.find(actor.spec.job);
-  if (job && world_.membership.alive(job->driver.node)) return job->driver.node;
-  if (world_.membership.alive(actor.spec.creator.node)) return actor.spec.creator.node;
-  return job_nodes_.find(actor.spec.job);
+  std::vector<std::uint32_t> nodes;
+  for (const std::uint32_t node : {job ? job->driver.node : 0, actor.spec.creator.node,
+                                   job_nodes_.find(actor.spec.job, for_node)}) {
+    const bool new_one = std::find(nodes.begin(), nodes.end(), node) == nodes.end();
+    if (node != 0 && node != for_node && new_one && world_.membership.alive(node)) nodes.push_back(node);
+  }
+  return nodes.empty() ? 0 : nodes[actor.start_failures % nodes.size()];
 }
 
 /// The node on which it waited has no place for it, or died (AC-8).
@@ -522,24 +529,34 @@ void Actors::on_exited(Turn& turn, const wire::ActorExited& report) {
 }
 
 wire::JobEnded Actors::on_job_ended(Turn& turn, JobId job, const std::string& reason) {
-  const JobSurvivors::Staying staying = survivors_.of(job);
   const std::string text = "its job " + std::to_string(job) + " ended" + (reason.empty() ? "" : ": " + reason);
+  JobSurvivors::Staying staying;
+  do staying = survivors_.of(job);
+  while (end_others(turn, job, staying, text));  // AC-10: what waited for the name of one that ended may be of this job
+  survivors_.leave(job, staying);
+  if (staying.actors.empty()) job_nodes_.over(job);
+  return {.job = job, .reason = reason, .keep_processes = staying.processes, .keep_actors = staying.actors};
+}
+
+/// False: there was none to end.
+bool Actors::end_others(Turn& turn, JobId job, const JobSurvivors::Staying& staying, const std::string& why) {
+  bool any = false;
   for (ActorId id : actors_.of_job(job)) {
     Actor* actor = actors_.find(id);
     if (!actor || staying.stays(id)) continue;
     if (actor->light() && actor->process != ProcessId{} && staying.may_stay(actor->process))
-      turn.effects.notice(actor->process, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kJobEnded, text});
-    die(turn, *actor, {DeathCause::kJobEnded, text, {}, actor->pid, actor->restarts});
+      turn.effects.notice(actor->process, wire::Method::kEndActor, wire::EndActor{id, DeathCause::kJobEnded, why});
+    die(turn, *actor, {DeathCause::kJobEnded, why, {}, actor->pid, actor->restarts});
+    any = true;
   }
   for (ActorId id : light_.all()) {
     const LightActor* light = light_.find(id);
     if (light->job != job || staying.stays(id)) continue;
-    if (staying.may_stay(light->host)) end_light(turn, id, DeathCause::kJobEnded, text);
-    light_died(turn, id, {DeathCause::kJobEnded, text, {}, 0, 0});
+    if (staying.may_stay(light->host)) end_light(turn, id, DeathCause::kJobEnded, why);
+    light_died(turn, id, {DeathCause::kJobEnded, why, {}, 0, 0});
+    any = true;
   }
-  survivors_.leave(job, staying);
-  if (staying.actors.empty()) job_nodes_.over(job);
-  return {.job = job, .reason = reason, .keep_processes = staying.processes, .keep_actors = staying.actors};
+  return any;
 }
 
 // -------------------------------------------------------------------------------------------- handles and what is kept
@@ -788,7 +805,7 @@ void Actors::on_time(Turn& turn) {
     expired(turn, timer);
   }
   for (ActorId id : questions_.on_time(turn, [this](ActorId actor) { return comes(actor); }))
-    buried(turn, killed_unknown(id), Subscribers::kTell);
+    if (!withdraw(turn, id)) buried(turn, killed_unknown(id), Subscribers::kTell);
 }
 
 void Actors::expired(Turn& turn, const Timer& timer) {

@@ -43,6 +43,8 @@
 //   AC-9  A start that fails for a reason of its node is no crash: it goes to each other node that has room before it
 //         goes to that one again. The user hears of it, and why, once the actor has waited for kWarnBusy. A start names
 //         a living node that knows the job's image, as long as there is one.
+//   AC-10  What the end of a job leaves behind is what is there when all others have ended, one whose creation had
+//          waited for a name of theirs included.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -162,7 +164,7 @@ class Actors {
   ActorPlacement::Attempt try_place(Turn& turn, ActorId id);
   void start_on(Turn& turn, Actor& actor, std::uint32_t node);
   void start_refused(Turn& turn, Actor& actor, const ErrorRecord& why);
-  std::uint32_t knows_image(const Actor& actor) const;
+  std::uint32_t knows_image(const Actor& actor, std::uint32_t for_node) const;
   void warn_waiting(Turn& turn, const Actor& actor);
   void warn_failing(Turn& turn, const Actor& actor, std::uint32_t node, const std::string& why);
   void warn(Turn& turn, const Actor& actor, std::string text) const;
@@ -185,6 +187,7 @@ class Actors {
   void light_died(Turn& turn, ActorId id, ActorDeath death, Error error = nullptr);
   void host_died(Turn& turn, const wire::ProcessDied& died, DeathCause cause);
   void buried(Turn& turn, DeadActor dead, Subscribers subscribers);
+  bool end_others(Turn& turn, JobId job, const JobSurvivors::Staying& staying, const std::string& why);
 
   // questions and time
   Known known(ActorId id) const;

@@ -9,8 +9,8 @@
 // Pure and of one thread.
 //
 // Invariants
-//   JN-1  find() is a node on which an actor of the job has run, and which was not said to be dead; 0 when there is
-//         none.
+//   JN-1  find() is a node on which an actor of the job has run, and which was not said to be dead, nor is the one that
+//         asks; 0 when there is none.
 //   JN-2  Memory is bounded by living nodes times jobs that are not over.
 #pragma once
 #include <cstdint>
@@ -25,9 +25,12 @@ namespace troupe::head {
 class JobNodes {
  public:
   void ran(JobId job, std::uint32_t node) { nodes_[job].insert(node); }
-  std::uint32_t find(JobId job) const {
+  std::uint32_t find(JobId job, std::uint32_t except = 0) const {
     auto at = nodes_.find(job);
-    return at == nodes_.end() ? 0 : *at->second.begin();
+    if (at == nodes_.end()) return 0;
+    for (const std::uint32_t node : at->second)
+      if (node != except) return node;
+    return 0;
   }
   void node_died(std::uint32_t node) {
     for (auto at = nodes_.begin(); at != nodes_.end();) {

@@ -2,6 +2,9 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/base/log.h"
 
 namespace troupe::node {
@@ -29,34 +32,50 @@ void Jobs::with(JobId id, ProcessId who_knows, std::function<void(Job*)> then) {
     return then(job);
   }
   if (is_over(id)) return then(nullptr);
-  std::vector<std::function<void(Job*)>>& waits = waiting_[id];
-  waits.push_back(std::move(then));
-  if (waits.size() > 1) return;  // NJ-1
-  auto answered = [this, id](Result<Messenger::Bytes> bytes) {
+  std::vector<Waiting>& waits = waiting_[id];
+  waits.push_back({who_knows.node, std::move(then)});
+  if (waits.size() == 1) ask(id, who_knows.node);  // NJ-1
+}
+
+void Jobs::ask(JobId id, std::uint32_t node) {
+  auto answered = [this, id, node](Result<Messenger::Bytes> bytes) {
     if (!waiting_.contains(id)) return;  // who waited has been told (NJ-2)
     Result<wire::JobImageReply> reply =
         bytes.ok() ? wire::decode_message<wire::JobImageReply>(*bytes) : Result<wire::JobImageReply>(bytes.error_ptr());
-    Job* job = nullptr;
-    if (reply.ok()) {
-      job = &add(id);
-      job->driver = reply->driver;
-      job->name_space = reply->name_space;
-      job->registry_digest = reply->registry_digest;
-      job->image = reply->image;
-      open_program(*job);
-    } else {
-      write_log(LogLevel::kWarn, "the image of job {} could not be had: {}", id, reply.error().message());
-    }
-    tell_waiting(id, job);
+    if (reply.ok()) return image_came(id, std::move(*reply));
+    write_log(LogLevel::kWarn, "the image of job {} could not be had of node {}: {}", id, node,
+              reply.error().message());
+    no_image(id, node);
   };
-  messenger_.request(daemon_of(who_knows.node), wire::Method::kJobImage, wire::JobImageRequest{id}, kImageWait,
+  messenger_.request(daemon_of(node), wire::Method::kJobImage, wire::JobImageRequest{id}, kImageWait,
                      std::move(answered));
+}
+
+void Jobs::image_came(JobId id, wire::JobImageReply reply) {
+  Job& job = add(id);
+  job.driver = reply.driver;
+  job.name_space = std::move(reply.name_space);
+  job.registry_digest = std::move(reply.registry_digest);
+  job.image = std::move(reply.image);
+  open_program(job);
+  tell_waiting(id, &job);
+}
+
+void Jobs::no_image(JobId id, std::uint32_t node) {
+  std::vector<Waiting>& waits = waiting_.at(id);
+  const auto others = std::stable_partition(waits.begin(), waits.end(),
+                                            [node](const Waiting& one) { return one.who_knows == node; });
+  std::vector<Waiting> failed(std::make_move_iterator(waits.begin()), std::make_move_iterator(others));
+  waits.erase(waits.begin(), others);
+  if (waits.empty()) waiting_.erase(id);
+  else ask(id, waits.front().who_knows);
+  for (Waiting& wait : failed) wait.then(nullptr);
 }
 
 void Jobs::tell_waiting(JobId id, Job* job) {
   auto waiting = waiting_.extract(id);
   if (!waiting) return;
-  for (auto& wait : waiting.mapped()) wait(job);
+  for (Waiting& wait : waiting.mapped()) wait.then(job);
 }
 
 void Jobs::over(JobId id) {

@@ -8,13 +8,15 @@
 // Thread rule: the loop's thread.
 //
 // Invariants
-//   NJ-1  with() calls its function exactly once; those who ask for the same job meanwhile share one request.
+//   NJ-1  with() calls its function exactly once; those who ask for the same job meanwhile share one request. Where
+//         that fails, those who named another daemon have theirs asked: that one has died is no reason for them to
+//         fail.
 //   NJ-2  What is over is not known again here: an image that comes late is dropped, and no other one is asked for.
 //         Another daemon may not have heard of the end yet, and JobEnded, which would end the job here, has been.
 //   NJ-3  Of jobs that are over the last kJobsOverKept are remembered: what was sent in the name of an older one has
 //         long arrived.
-//   NJ-4  A program that could not be opened is tried again whenever something of its job is to run here: it may have
-//         been copied or mounted since.
+//   NJ-4  A program that could not be opened, or started, is tried again whenever something of its job is to run here:
+//         it may have been copied or mounted since. (Where the driver runs from it, it is there.)
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -34,7 +36,7 @@ struct Job {
   ProcessId driver;
   std::string name_space, registry_digest;
   wire::Image image;
-  /// the very file that the driver runs; closed when no process of the job is to start any more, or it was not there
+  /// the very file that the driver runs; closed when no process of the job is to start any more, or it cannot be had
   UniqueFd executable;
   bool ended = false;
   std::set<ActorId> kept;        ///< actors that outlive it
@@ -66,11 +68,15 @@ class Jobs {
   void warn(JobId id, const std::string& text);
 
  private:
+  struct Waiting { std::uint32_t who_knows; std::function<void(Job*)> then; };
+  void ask(JobId id, std::uint32_t node);
+  void image_came(JobId id, wire::JobImageReply reply);
+  void no_image(JobId id, std::uint32_t node);
   void tell_waiting(JobId id, Job* job);
 
   Messenger& messenger_;
   std::map<JobId, Job> jobs_;
-  std::map<JobId, std::vector<std::function<void(Job*)>>> waiting_;
+  std::map<JobId, std::vector<Waiting>> waiting_;
   std::set<JobId> over_;
   std::deque<JobId> over_order_;  // of over_
 };

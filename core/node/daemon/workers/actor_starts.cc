@@ -110,7 +110,7 @@ void ActorStarts::no_process(const ActorKey& key, JobId job) {
   if (std::optional<ErrorRecord> why = parts_.workers.hopeless(job)) return failed(key, std::move(*why), false);
   std::string why = "no worker can be started on node " + node_id_;
   if (const Job* known = parts_.jobs.find(job); known && !known->executable)
-    why += ": the program " + known->image.executable + " cannot be opened there";
+    why += ": the program " + known->image.executable + " cannot be opened or started there";
   failed(key, make_record(ErrorCode::kRuntimeEnv, std::move(why)), true);
 }
 

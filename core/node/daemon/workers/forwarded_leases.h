@@ -2,13 +2,14 @@
 // job's image where this node does not know it yet.
 //
 //   kForwardLease --the job is known, or its image comes, or cannot be had--> the lease queue, which refuses the last
-//        `-- the requester has died, or its job is over --> dropped
+//        `-- the requester has died --> dropped; its job is over here --> given back, after kGiveBackPause
 //
 // Thread rule: the loop's thread.
 //
 // Invariants
 //   FWL-1  No request of a process that is known to be dead, or of a job that is over (NJ-2), comes into the queue from
 //          here: the queue has heard of that before, and nobody would take the leases back.
+//   FWL-2  No request of a living process is dropped: what does not come into the queue is given back.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,11 +20,14 @@
 
 namespace troupe::node {
 
+inline constexpr Duration kGiveBackPause = std::chrono::milliseconds(100);
+
 class ForwardedLeases {
  public:
   struct Parts {
     Loop& loop;
     ProcessTable& table;
+    Messenger& messenger;
     Jobs& jobs;
     Leases& leases;
   };
@@ -34,6 +38,7 @@ class ForwardedLeases {
   void wanted(const wire::LeaseWanted& wanted);
 
  private:
+  void give_back(const wire::LeaseWanted& wanted);
   bool of_the_dead(const wire::LeaseWanted& wanted) const;
 
   Parts parts_;

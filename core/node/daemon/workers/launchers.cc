@@ -34,7 +34,7 @@ std::uint32_t Launchers::of(Job& job) {
   return id;
 }
 
-bool Launchers::start_process(const Job& job, std::uint32_t id, Launcher& launcher, const UniqueFd& socket) {
+bool Launchers::start_process(Job& job, std::uint32_t id, Launcher& launcher, const UniqueFd& socket) {
   launcher.log_file =
       node_.session_dir + "/logs/launcher-" + std::to_string(node_.node) + "-" + std::to_string(id) + ".log";
   const UniqueFd log(::open(launcher.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -53,7 +53,9 @@ bool Launchers::start_process(const Job& job, std::uint32_t id, Launcher& launch
   Result<int> pid = spawn(options);
   if (!pid.ok()) {
     write_log(LogLevel::kError, "starting a launcher of job {}: {}", job.id, pid.error().message());
-    failures_[job.id] = kLauncherFailuresMax;
+    // Elsewhere than where the driver runs from it, it may be half copied: it is tried again (NJ-4).
+    if (job.driver.node == node_.node) failures_[job.id] = kLauncherFailuresMax;
+    else job.executable.reset();
     return false;
   }
   launcher.pid = *pid;

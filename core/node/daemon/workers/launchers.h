@@ -61,7 +61,7 @@ class Launchers {
     bool ready = false;
     std::string log_file;
   };
-  bool start_process(const Job& job, std::uint32_t id, Launcher& launcher, const UniqueFd& socket);
+  bool start_process(Job& job, std::uint32_t id, Launcher& launcher, const UniqueFd& socket);
   void on_packet(std::uint32_t id, const BootPacket& packet);
   void on_ready(Launcher& launcher, const wire::LauncherReady& ready);
   void on_closed(std::uint32_t id);

@@ -130,6 +130,7 @@ std::optional<ErrorRecord> Workers::hopeless(JobId job) const {
 }
 
 void Workers::ready(NodeProcess& process) {
+  if (process.killed_by_us) return;  // DA-4: its word lay in the socket
   parts_.launchers.worker_ready(process.job);
   if (process.actor || process.light_host) {
     events_.actor_ready(process);
