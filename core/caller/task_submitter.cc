@@ -51,7 +51,8 @@ void TaskSubmitter::submit(detail::OutgoingCall outgoing, const TaskOptions* opt
                            StreamState* stream) {
   const std::string key = options ? options->idempotency_key : std::string();
   const std::uint32_t count = outgoing.returns;
-  if (!key.empty() && returns) {
+  const bool keyed = !key.empty() && returns && count > 0;
+  if (keyed) {
     forget_keyed();
     const auto failed = [](auto& one) { return entry_of(one).state() == ObjectEntry::kFailed; };
     if (auto* known = keyed_.find(key);
@@ -67,7 +68,7 @@ void TaskSubmitter::submit(detail::OutgoingCall outgoing, const TaskOptions* opt
     call->retries_left = options->retry.max_retries;
     call->oom_retries_left = options->retry.max_oom_retries;
   }
-  if (!key.empty() && returns) remember_keyed(key, {returns, returns + count});
+  if (keyed) remember_keyed(key, {returns, returns + count});
   if (stream) {
     call->stream = stream;
     stream->call_id = call->id;
@@ -90,9 +91,15 @@ void TaskSubmitter::arguments_ready(PendingCall& call) {
 }
 
 void TaskSubmitter::remember_keyed(const std::string& key, std::vector<detail::ObjectPtr> results) {
+  ObjectEntry& first = entry_of(results.front());
+  first.rare().callbacks.push_back([this, key, id = first.id] {
+    CoreLock lock(runtime_);
+    const auto* known = keyed_.find(key);
+    if (!known || entry_of(known->front()).id != id) return;  // another task took its key
+    keyed_.keep(key, runtime_.now());
+    forget_keyed();
+  });
   keyed_.insert(key, std::move(results));
-  keyed_.keep(key, runtime_.now());
-  forget_keyed();
 }
 
 /// What is too old goes now; what is left is looked at again when the oldest is due, also if nobody submits any more.

@@ -457,8 +457,8 @@ void Host::interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const Er
 }
 
 void Host::handles_gone(ActorId id) {
-  for (auto* lives : {&next_lives_, &actors_})
-    if (auto found = lives->find(id); found != lives->end()) found->second->end_when_idle();
+  end_next_life(id, DeathCause::kFinished, "its last handle is gone");
+  if (auto found = actors_.find(id); found != actors_.end()) found->second->end_when_idle();
 }
 
 void Host::end_actor(const wire::EndActor& message) {

@@ -83,6 +83,10 @@ Checkpoints& HostedActor::checkpoints() {
 // ----------------------------------------------------------------------------------------------------------- beginning
 
 void HostedActor::start() {
+  if (const wire::Checkpoint* last = last_checkpoint(); last && !last->keys.empty()) {
+    keyed().restore(last->keys, host_.runtime().now());  // before any call can come (HA-3)
+    watch_keys();
+  }
   host_.executors().start_threads(*this);
   post([this] { construct(); });
 }
@@ -185,10 +189,6 @@ void HostedActor::constructed(ErrorPtr error) {
     if (construction_) host_.replies().error(*construction_, error);
     fail_queued(error);
     return host_.actor_ended(*this);
-  }
-  if (const wire::Checkpoint* last = last_checkpoint(); last && !last->keys.empty()) {
-    keyed().restore(last->keys, runtime.now());
-    watch_keys();
   }
   state_ = State::kAlive;
   if (last_checkpoint() || spec_->checkpoint_every > Duration::zero()) checkpoints().begin(runtime.now());

@@ -182,11 +182,11 @@ void ObjectTable::dropped(ObjectEntry& entry) {
 
 void ObjectTable::destroy(ObjectEntry& entry) { entries_.destroy(&entry, entry.handle()); }
 
-void ObjectTable::drop_borrowers(const std::function<bool(ProcessId)>& gone) {
+void ObjectTable::drop_borrowers(const Whose& gone) {
+  if (borrowed_out_ == 0) return;
   entries_.for_each([&](ObjectEntry& entry) {
     ObjectEntry::Rare* rare = entry.owned ? entry.rare_if() : nullptr;
     if (!rare) return;
-    std::erase_if(rare->readers, [&](auto& one) { return gone(one.first); });
     if (std::erase_if(rare->borrowers, [&](auto& one) { return gone(one.first); }) == 0 || !rare->borrowers.empty())
       return;
     --borrowed_out_;
@@ -194,8 +194,7 @@ void ObjectTable::drop_borrowers(const std::function<bool(ProcessId)>& gone) {
   });
 }
 
-void ObjectTable::fail_borrowed(const std::function<bool(ProcessId)>& gone,
-                                const std::function<ErrorPtr()>& owner_died) {
+void ObjectTable::fail_borrowed(const Whose& gone, const std::function<ErrorPtr()>& owner_died) {
   std::vector<ObjectEntryPtr> lost;
   for (auto& [id, entry] : borrowed_)
     if (gone(id.maker) && entry->try_retain()) lost.push_back(ObjectEntryPtr::adopt(entry));
@@ -207,15 +206,11 @@ void ObjectTable::fail_borrowed(const std::function<bool(ProcessId)>& gone,
   }
 }
 
-void ObjectTable::process_died(ProcessId process, const std::function<ErrorPtr()>& owner_died) {
-  auto gone = [&](ProcessId p) { return p == process; };
-  drop_borrowers(gone);
-  fail_borrowed(gone, owner_died);
-}
-
-void ObjectTable::node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner_died) {
-  auto gone = [&](ProcessId p) { return p.node == node; };
-  drop_borrowers(gone);
+void ObjectTable::died(const Whose& gone, const std::function<ErrorPtr()>& owner_died) {
+  entries_.for_each([&](ObjectEntry& entry) {
+    if (ObjectEntry::Rare* rare = entry.owned ? entry.rare_if() : nullptr)
+      std::erase_if(rare->readers, [&](auto& one) { return gone(one.first); });
+  });
   fail_borrowed(gone, owner_died);
 }
 

@@ -8,8 +8,9 @@
 //
 // Invariants
 //   OW-1  value and error of an entry do not change after its state left PENDING.
-//   OW-2  An owner's entry lives while a handle is here or any borrower's grants are not given back; grants of a
-//         process that died are dropped.
+//   OW-2  An owner's entry lives while a handle is here or any borrower's grants are not given back. Those of a process
+//         that died are dropped a grace later (Owner): a ref that it had passed on may still be on its way, or whoever
+//         got it about to say so (OW-4).
 //   OW-3  Each sending of a ref by its owner is one grant; a borrower gives back, in one kRelease, as many as it
 //         received.
 //   OW-4  A sender that is not the owner holds its own entry until the receiver has been confirmed by the owner
@@ -108,6 +109,7 @@ class OwnershipEffects {
 
 class ObjectTable {
  public:
+  using Whose = std::function<bool(ProcessId)>;
   ObjectTable(Runtime& runtime, OwnershipEffects& effects) : runtime_(runtime), effects_(effects) {}
   Runtime& runtime() const { return runtime_; }
   /// A number for the entries of one list. It comes again after 2^32 of them: an equal mark is a hint, not a proof.
@@ -139,9 +141,10 @@ class ObjectTable {
 
   /// The last handle here is gone: the entry goes, at once or when the caller lets go of the lock. Any thread.
   void drop(ObjectEntry& entry) noexcept;
-  /// A process died: its grants are dropped, its objects fail.
-  void process_died(ProcessId process, const std::function<ErrorPtr()>& owner_died);
-  void node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner_died);
+  /// These died: their objects fail, and they read no more.
+  void died(const Whose& gone, const std::function<ErrorPtr()>& owner_died);
+  /// Their grants are dropped.
+  void drop_borrowers(const Whose& gone);
 
   std::size_t live() const { return entries_.live(); }
   /// The books, for who checks them: is this object of ours here; what a process borrows of it; do we borrow it?
@@ -152,8 +155,6 @@ class ObjectTable {
   }
   std::uint32_t grants_of(ObjectId id, ProcessId borrower);
   bool borrows(ObjectId id) const { return borrowed_.contains(id); }
-  /// Drops what others hold of this process's objects, when the process is taken apart.
-  void forget_borrowers() { drop_borrowers([](ProcessId) { return true; }); }
   bool has_borrowers() const { return borrowed_out_ != 0; }
   template <class F> void for_each(F&& f) { entries_.for_each(f); }
 
@@ -161,8 +162,7 @@ class ObjectTable {
   void dropped(ObjectEntry& entry);
   void settle(ObjectEntry& entry, detail::ObjectBase::State state);
   void destroy(ObjectEntry& entry);
-  void drop_borrowers(const std::function<bool(ProcessId)>& gone);
-  void fail_borrowed(const std::function<bool(ProcessId)>& gone, const std::function<ErrorPtr()>& owner_died);
+  void fail_borrowed(const Whose& gone, const std::function<ErrorPtr()>& owner_died);
 
   Runtime& runtime_;
   OwnershipEffects& effects_;

@@ -39,7 +39,7 @@ void Owner::on_borrow(ProcessId borrower, ByteView payload) {
   while (in.left() >= sizeof(ObjectId)) {
     const ObjectId id = in.get<ObjectId>();
     if (ObjectEntryPtr entry = objects_.find_owned(id)) objects_.grant(*entry, borrower);
-    runtime_.frames().confirm_borrow(borrower, id);
+    runtime_.frames().control(borrower, Control::kBorrowed, 0, 0, std::as_bytes(std::span(&id, 1)));
   }
   if (in.left() != 0) runtime_.bad_frame("a borrower's word", borrower);
 }
@@ -140,14 +140,19 @@ void Owner::on_value(const net::FrameHeader& header, ByteView payload) {
 
 void Owner::process_died(ProcessId process, const std::function<ErrorPtr()>& owner_died) {
   holds_.process_died(process);
-  late_.drop_if([process](ProcessId reader) { return reader == process; });
-  objects_.process_died(process, owner_died);
+  died([process](ProcessId one) { return one == process; }, owner_died);
 }
 
 void Owner::node_died(std::uint32_t node, const std::function<ErrorPtr()>& owner_died) {
   holds_.node_died(node);
-  late_.drop_if([node](ProcessId reader) { return reader.node == node; });
-  objects_.node_died(node, owner_died);
+  died([node](ProcessId one) { return one.node == node; }, owner_died);
+}
+
+void Owner::died(const ObjectTable::Whose& gone, const std::function<ErrorPtr()>& owner_died) {
+  late_.drop_if(gone);
+  objects_.died(gone, owner_died);
+  if (!objects_.has_borrowers()) return;
+  runtime_.add_timer(runtime_.deadline_after(kBorrowGrace), [this, gone] { objects_.drop_borrowers(gone); });  // OW-2
 }
 
 void Owner::begin_shutdown(const ErrorPtr& why) {
@@ -161,7 +166,7 @@ void Owner::begin_shutdown(const ErrorPtr& why) {
 void Owner::clear() {
   holds_.clear();
   late_.drop_if([](ProcessId) { return true; });
-  objects_.forget_borrowers();
+  objects_.drop_borrowers([](ProcessId) { return true; });
 }
 
 }  // namespace troupe::worker

@@ -18,6 +18,8 @@
 
 namespace troupe::worker {
 
+inline constexpr Duration kBorrowGrace = std::chrono::seconds(1);  ///< how long a dead borrower counts (OW-2)
+
 class Owner final : private OwnershipEffects {
  public:
   explicit Owner(Runtime& runtime);
@@ -52,6 +54,7 @@ class Owner final : private OwnershipEffects {
   void send_value(ProcessId reader, std::uint64_t token, ObjectEntry& entry) override;
   void answer(ProcessId reader, std::uint64_t token, ObjectEntry& entry);
   void look_at_late_soon();
+  void died(const ObjectTable::Whose& gone, const std::function<ErrorPtr()>& owner_died);
   void dependency_ready(PendingCall& call) override { calls_->dependency_ready(call); }
   void run_callback(std::function<void()> callback) override;
   void result_unwanted(PendingCall& call, ObjectEntry& entry) override { calls_->result_unwanted(call, entry); }

@@ -17,7 +17,7 @@ void Dispatcher::on_broken(ProcessId peer, const ErrorPtr& why) {
 
 void Dispatcher::on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) {
   CoreLock lock(core_);
-  if (from == core_.daemon() && !is_of_borrow(header)) core_.frames().came_by_daemon(header.source);  // CR-7
+  if (from == core_.daemon()) core_.frames().came_by_daemon(header.source);
   switch (wire::FrameKind(header.kind)) {
     case wire::FrameKind::kRequest: return on_request(header, payload);
     case wire::FrameKind::kResponse: return core_.requests().on_response(header, payload);

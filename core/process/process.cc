@@ -114,7 +114,7 @@ void Process::stop() {
 void Process::await_departure() {
   exec::Waiter waiter(*core_);
   const exec::Deadline counted = core_->deadline_after(kCountWait);
-  while (frames_wait() || (counts_wait() && now() < counted))
+  while (!core_->is_cut_off() && (frames_wait() || (counts_wait() && now() < counted)))
     (void)waiter.wait(core_->deadline_after(FrameRouter::kLook));
 }
 

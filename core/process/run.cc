@@ -76,6 +76,7 @@ int local_worker_main(node::WorkerBoot boot) {
   const int code = process.executors().run_main_loop();
   process.core().host().join_actors();
   process.executors().join_rest();
+  process.await_departure();
   process.stop();
   set_thread_runtime(nullptr);
   return process.core().is_cut_off() ? SIGKILL : W_EXITCODE(code, 0);

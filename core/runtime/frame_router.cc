@@ -121,28 +121,15 @@ void FrameRouter::count(Count what, ObjectId id, std::uint64_t grants) {
   header.kind = std::uint8_t(what == Count::kValueRequest ? wire::FrameKind::kValueRequest : wire::FrameKind::kControl);
   if (what != Count::kValueRequest)
     header.arg0 = std::uint64_t(what == Count::kRelease ? Control::kRelease : Control::kBorrow);
-  header.source = self_;
-  header.destination = owner;
   if (owner == self_ || (!held_.contains(owner) && may_go(owner))) {
-    if (what == Count::kBorrow && owner != self_) send_by_daemon(owner, header, payload);  // CR-7
-    else send(owner, header, payload);
+    send(owner, header, payload);
     return;
   }
   if (is_dead(owner)) return;
+  header.source = self_;
+  header.destination = owner;
   held_.count(owner, what, id, header, payload);
   look_soon();
-}
-
-void FrameRouter::confirm_borrow(ProcessId borrower, ObjectId id) {
-  const ByteView payload = std::as_bytes(std::span(&id, 1));
-  if (is_dead(borrower)) return;
-  if (borrower == self_) return control(borrower, Control::kBorrowed, 0, 0, payload);
-  net::FrameHeader header;
-  header.kind = std::uint8_t(wire::FrameKind::kControl);
-  header.arg0 = std::uint64_t(Control::kBorrowed);
-  header.source = self_;
-  header.destination = borrower;
-  send_by_daemon(borrower, header, payload);
 }
 
 std::size_t FrameRouter::backlog(ProcessId destination) const {
@@ -154,8 +141,8 @@ void FrameRouter::let_go() {
   ProcessId destination;
   HeldFrames::Frame frame;
   while (held_.next([this](ProcessId to) { return may_go(to); }, destination, frame)) {
-    if (is_of_borrow(frame.header) || route(destination) == daemon_)
-      transport_.send(daemon_, frame.header, frame.payload);
+    const ProcessId ring = route(destination);
+    if (ring == daemon_) transport_.send(ring, frame.header, frame.payload);
     else send(destination, frame.header, frame.payload);
   }
   if (held_.any_of([this](ProcessId to) { return route(to) != daemon_ || !is_clogged(to); })) look_soon();

@@ -16,9 +16,6 @@
 //         others pass. Frames for the daemon itself (requests, leases, what it must know of deaths) never wait here.
 //   CR-5  Counts for the owner of an object (held_frames.h) wait here too while more than kOutboxMax waits for the ring
 //         to it, and are summed up meanwhile (HLF-2). They may be passed by other frames, never pass one.
-//   CR-7  A borrow is told to the owner by the daemon, and confirmed that way, whatever ring there is: it leaves before
-//         anything that its borrower sends later, waits for no connection, and is ahead of the news of the death of
-//         whoever passed the ref on (OW-4). It may pass frames that wait, or be passed: it only adds a count.
 //   CR-6  A frame with more than net::kPayloadMax for another process is refused by send, which says so; nothing of it
 //         leaves.
 // Thread rule: lock held, but for notice_daemon.
@@ -73,8 +70,6 @@ class FrameRouter {
   }
   /// Tells the owner of an object a count (CR-5). `grants`: of a release.
   void count(Count what, ObjectId id, std::uint64_t grants = 0);
-  /// To a borrower: it is counted.
-  void confirm_borrow(ProcessId borrower, ObjectId id);
   /// Only for the daemon's ring: needs no lock, keeps no order with send's frames of other threads.
   template <class M> void notice_daemon(wire::Method method, const M& message) {
     notice_daemon_bytes(method, wire::encode_message(message));
@@ -114,8 +109,8 @@ class FrameRouter {
   ProcessId route(ProcessId destination) const;
   /// Bytes for this destination that wait in this process: here, and for the ring to it when there is one.
   std::size_t backlog(ProcessId destination) const;
-  /// Do frames wait here (CR-4, CR-5)?
-  bool any_held() const { return !held_.empty(); }
+  /// Do frames wait here, for their turn (CR-4, CR-5) or for a ring (CR-2)?
+  bool any_held() const { return !held_.empty() || !waiting_.empty(); }
   /// Number of the next call frame to this destination, from 1.
   std::uint64_t next_call_number(ProcessId destination) { return ++call_numbers_[destination]; }
   /// Memory to build a payload in; valid until the next send.

@@ -25,7 +25,6 @@
 
 #include "core/base/ids.h"
 #include "core/net/base/frame.h"
-#include "core/wire/messages.h"
 
 namespace troupe::worker {
 
@@ -84,11 +83,6 @@ enum class Control : std::uint64_t {
   kStreamCredit = 8, // reader -> producer: arg1 call id, arg2 items read in all
   kStreamDrop = 9,   // reader -> producer: arg1 call id
 };
-/// A borrow, or its confirmation: they go by the daemon (CR-7).
-inline bool is_of_borrow(const net::FrameHeader& header) {
-  return header.kind == std::uint8_t(wire::FrameKind::kControl) &&
-         (header.arg0 == std::uint64_t(Control::kBorrow) || header.arg0 == std::uint64_t(Control::kBorrowed));
-}
 inline constexpr std::uint64_t kCancelRecursive = 1, kCancelDeadline = 2, kCancelForce = 4;
 
 /// Appends flat data to a buffer that is reused from frame to frame.

@@ -420,6 +420,7 @@ TEST_F(JobCleanupTest, NJ4_AProgramThatWasNotThereIsTriedAgainUntilItsJobHasEnde
   EXPECT_FALSE(jobs_.find(7)->executable);
 }
 
+#if !defined(__SANITIZE_THREAD__)  // it makes vfork a fork: what exec said is lost
 /// A copy that is not complete, or not executable yet, cost the actors of the job their lives.
 TEST_F(JobCleanupTest, NJ4_AProgramThatDoesNotStartIsTriedAgainButWhereTheDriverRunsFromIt) {
   const troupe::test::TemporaryFolder folder;
@@ -437,6 +438,7 @@ TEST_F(JobCleanupTest, NJ4_AProgramThatDoesNotStartIsTriedAgainButWhereTheDriver
     EXPECT_EQ(bool(job.executable), !elsewhere) << "it is opened anew";
   }
 }
+#endif
 
 TEST_F(JobCleanupTest, NJ1_AnotherDaemonIsAskedWhereTheFirstOneFails) {
   const ProcessId third{3, 1};

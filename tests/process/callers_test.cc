@@ -1026,10 +1026,30 @@ TEST(Growth, KeyedResultsGoByThemselves) {
   bench.submit(&options);
   bench.grant(kWorker);
   bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0));
+  bench.advance(0s);  // callbacks
   bench.advance(30min);
   EXPECT_EQ(bench.core.objects().live(), 1u);
   bench.advance(31min);
   EXPECT_EQ(bench.core.objects().live(), 0u);
+}
+
+/// A second submission ran beside the first when that took longer than an hour.
+TEST(Growth, KTB1_TheHourOfAKeyedTaskBeginsAtItsEnd) {
+  Bench bench;
+  TaskOptions options;
+  options.idempotency_key = "k";
+  const auto first = bench.submit(&options);
+  bench.grant(kWorker);
+  const auto calls = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(calls.size(), 1u);
+  bench.advance(90min);
+  EXPECT_EQ(bench.submit(&options), first);
+  bench.reply(calls[0]);
+  bench.advance(0s);  // callbacks
+  bench.advance(59min);
+  EXPECT_EQ(bench.submit(&options), first);
+  bench.advance(2min);
+  EXPECT_NE(bench.submit(&options), first);
 }
 
 TEST(KeyTable, KTB1_WhatIsUnderWayDelaysNoForgetting) {

@@ -546,6 +546,19 @@ TEST_F(LightActorLives, HO10_TheNextLifeBeginsWhenTheOneBeforeHasEnded) {
 }
 
 /// What ends it while its next life waits ends both.
+TEST_F(LightActorLives, HO10_TheLifeThatWaitsEndsAtOnceWhenItsLastHandleIsGone) {
+  construct();
+  bench_.do_work();
+  begin_call();
+  end(kill_);
+  construct_next();
+  bench_.notice(wire::Method::kActorHandlesGone, wire::ResolveActor{life_.spec.id});
+  EXPECT_EQ(exited(), 1);
+  end_call();
+  EXPECT_EQ(exited(), 0);
+  EXPECT_EQ(bench_.count(wire::Method::kActorStarted), 1u) << "the first one's";
+}
+
 TEST_F(LightActorLives, HO10_AKillReachesTheLifeThatWaits) {
   construct();
   bench_.do_work();
@@ -618,6 +631,45 @@ TEST(KeyedCalls, HA5_WhatIsKeptGoesByItself) {
   EXPECT_EQ(owners, 4u);
   bench.advance(31min);
   EXPECT_EQ(named->use_count(), owners - 1);
+}
+
+/// Of two calls with one key that came while the next life was constructed the second was never answered, and the first
+/// ran, though both had been executed.
+TEST(KeyedCalls, HA3_AKeyOfACheckpointIsAnsweredAlsoWhileTheNextLifeIsConstructed) {
+  detail::freeze_registry();
+  std::vector<std::byte> keys;
+  state_bytes = 1;
+  {
+    Bench before(wire::Role::kWorker);
+    construct_saved(before, large_constructor);
+    before.run_call = [&](const IncomingPtr& incoming, HostedActor* hosted) {
+      CallContext context;
+      before.core.host().begin_run(incoming, hosted, context);
+      detail::Invocation invocation;
+      invocation.results.emplace_back();
+      before.core.host().end_run(incoming, hosted, context, invocation, nullptr);
+    };
+    before.advance(1ms);
+    call(before, kOther, {.call_id = 1, .actor = kSaved, .returns = 1, .kind = CallKind::kActorCall}, "k");
+    before.do_work();
+    keys = before.take(wire::Method::kCheckpoint).decode<wire::Checkpoint>().keys;
+  }
+  ASSERT_FALSE(keys.empty());
+  Bench after(wire::Role::kWorker);
+  wire::ConstructActor message;
+  message.spec.id = kSaved;
+  message.spec.constructor = large_constructor.index;
+  message.restarts = 1;
+  message.checkpoint.emplace();
+  message.checkpoint->keys = keys;
+  after.notice(wire::Method::kConstructActor, message);
+  int ran = 0;
+  after.run_call = [&](const IncomingPtr&, HostedActor*) { ++ran; };
+  for (const std::uint64_t id : {2, 3})
+    call(after, kOther, {.call_id = id, .actor = kSaved, .returns = 1, .kind = CallKind::kActorCall}, "k");
+  after.do_work();
+  EXPECT_EQ(after.take_kind(wire::FrameKind::kReply).size(), 2u);
+  EXPECT_EQ(ran, 0);
 }
 
 /// The GPUs of its lease are in a task's context. (A.20)

@@ -136,6 +136,18 @@ ReleasedGrants released(const std::vector<std::byte>& payload) {
   return grants;
 }
 
+/// A worker that sends for the first time to somebody, and ends. (PRC-1)
+TEST(FrameRouter, WhatWaitsForARingIsHeld) {
+  Bench bench;
+  CoreLock lock(bench.core);
+  EXPECT_FALSE(bench.core.frames().any_held());
+  bench.core.frames().control(kPeer, Control::kCancel, 1, 0);
+  EXPECT_TRUE(bench.core.frames().any_held());
+  bench.attached_peers.insert(kPeer);
+  bench.core.frames().connected(kPeer);
+  EXPECT_FALSE(bench.core.frames().any_held());
+}
+
 /// Also on a ring of this node: an object that comes and goes while its owner is frozen is one entry.
 TEST(FrameRouter, CR5_CountsForAnOwnerThatTakesNothingAreSummedUp) {
   for (const ProcessId owner : {kPeer, ProcessId{2, 7}}) {
@@ -166,48 +178,6 @@ TEST(FrameRouter, CR5_CountsForAnOwnerThatTakesNothingAreSummedUp) {
     bench.core.frames().count(Count::kRelease, object, 1);
     EXPECT_EQ(bench.count(Control::kRelease), 2u) << "at once again";
   }
-}
-
-/// The owner is to hear of a borrow before it hears that whoever passed the ref on has died: the news comes by the
-/// daemon, and waits for no ring. (OW-4)
-TEST(FrameRouter, CR7_ABorrowGoesByTheDaemonWhateverRingThereIs) {
-  for (const bool attached : {false, true}) {
-    Bench bench;
-    if (attached) bench.attached_peers.insert(kPeer);
-    const ObjectId object{kPeer, 5};
-    {
-      CoreLock lock(bench.core);
-      bench.core.frames().count(Count::kValueRequest, object);  // waits for a ring where there is none
-      bench.core.frames().count(Count::kBorrow, object);
-    }
-    const SentFrame borrow = bench.take(Control::kBorrow);
-    EXPECT_EQ(borrow.ring, Bench::kDaemon);
-    EXPECT_EQ(borrow.header.destination, kPeer);
-    EXPECT_EQ(bench.count(wire::Method::kConnect), attached ? 0u : 1u);
-  }
-}
-
-TEST(FrameRouter, CR7_ABorrowThatComesIsConfirmedByTheDaemonAndIsNoReasonToSendOtherFramesThatWay) {
-  Bench bench;
-  detail::ObjectPtr object;
-  {
-    CoreLock lock(bench.core);
-    object = detail::ObjectPtr::adopt(bench.core.objects().make_owned());
-  }
-  const ObjectId id = entry_of(object).id;
-  net::FrameHeader borrow;
-  borrow.kind = std::uint8_t(wire::FrameKind::kControl);
-  borrow.arg0 = std::uint64_t(Control::kBorrow);
-  borrow.source = kPeer;
-  std::vector<std::byte> payload(sizeof id);
-  std::memcpy(payload.data(), &id, sizeof id);
-  bench.deliver(Bench::kDaemon, borrow, payload);
-  EXPECT_EQ(bench.take(Control::kBorrowed).ring, Bench::kDaemon);
-  EXPECT_EQ(bench.count(wire::Method::kConnect), 0u);
-  CoreLock lock(bench.core);
-  EXPECT_EQ(bench.core.objects().grants_of(id, kPeer), 1u);
-  bench.core.frames().control(kPeer, Control::kCancel, 1, 0);
-  EXPECT_EQ(bench.count(wire::Method::kConnect), 1u) << "it is worth a ring";
 }
 
 // ----------------------------------------------------------------------------------------------------------- the queue

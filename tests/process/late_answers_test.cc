@@ -131,6 +131,7 @@ TEST_F(LateAnswersTest, LAN2_QuestionsGoWithTheirReader) {
   bench_.backlogs.clear();
   bench_.advance(1ms);
   EXPECT_EQ(answered(kReader), std::vector{seq(first)}) << "the one that left before";
+  bench_.advance(kBorrowGrace);
   CoreLock lock(bench_.core);
   EXPECT_FALSE(bench_.core.objects().knows({Bench::kSelf, asked}));
   EXPECT_FALSE(bench_.core.owner().answers_wait());

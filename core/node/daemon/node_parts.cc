@@ -8,6 +8,7 @@
 namespace troupe::node {
 namespace {
 
+constexpr int kDrainBudget = 512;
 
 sched::LeaseQueueOptions lease_options(const DaemonConfig& config, const wire::RegisterNodeReply& self) {
   sched::LeaseQueueOptions options;
@@ -76,7 +77,6 @@ NodeParts::NodeParts(Outer outer, Ground ground, const wire::RegisterNodeReply& 
           {session_name, outer_.config.session_dir, outer_.config.node_name, reply.node_id, reply.node}, outer_.local,
           {[this](const wire::Forked& forked) { workers_.on_forked(forked); },
            [this](const wire::Exited& exited) {
-             deaths_.drain_processes();
              const ProcessId id{table_.node(), exited.serial};
              if (NodeProcess* process = table_.find(id)) ends_.exited(*process, exited.wait_status);
              else deaths_.ended_late(id);
@@ -174,7 +174,6 @@ void NodeParts::send_log_lines(const Job& job, wire::LogLines lines) {
 // -------------------------------------------------------------------------------------------------------------- deaths
 
 void NodeParts::child_ended(int pid, int wait_status) {
-  deaths_.drain_processes();
   if (NodeProcess* process = table_.find_pid(pid)) ends_.exited(*process, wait_status);
 }
 
@@ -203,7 +202,6 @@ void NodeParts::after_death(const NodeProcess& gone, const wire::ProcessDied& de
 }
 
 void NodeParts::node_died(const wire::NodeDied& death) {
-  deaths_.drain_processes();
   deaths_.tell_processes(wire::Method::kNodeDied, death);
   store_.node_gone(death.node);
   mail_.node_lost(death.node);

@@ -12,8 +12,6 @@
 namespace troupe::node {
 namespace {
 
-constexpr int kDrainsMax = 128;  // what comes while they run need not be waited for
-
 /// Counts of the kernel's oom killer: of our memory cgroup where it can be read, else of the machine.
 std::uint64_t oom_kill_count() {
   for (const char* path : {"/sys/fs/cgroup/memory.events", "/proc/vmstat"}) {
@@ -38,10 +36,6 @@ Deaths::Deaths(Parts parts, WorkerHome home, std::string node_id, Events events)
       node_id_(std::move(node_id)),
       events_(std::move(events)),
       oom_kills_(&oom_kill_count) {}
-
-void Deaths::drain_processes() {
-  for (int i = 0; i < kDrainsMax && parts_.endpoint.try_drain(parts_.handler, kDrainBudget) > 0; ++i) {}
-}
 
 void Deaths::finish(ProcessId id) {
   NodeProcess* process = parts_.table.find(id);
@@ -165,7 +159,6 @@ void Deaths::forget(ProcessId dead) { parts_.store.client_died(dead); }
 
 bool Deaths::on_remote(const wire::ProcessDied& death) {
   if (death.process.node == parts_.table.node() || parts_.table.death(death.process)) return false;
-  drain_processes();
   parts_.table.remember(death);
   tell_processes(wire::Method::kProcessDied, wire::encode_message(death));
   parts_.store.holder_gone(death.process);

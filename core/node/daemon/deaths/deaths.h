@@ -9,8 +9,6 @@
 // Invariants
 //   DA-1  A process is declared dead only when it is surely dead; its last messages are delivered before its
 //         ProcessDied leaves.
-//   DA-5  What the processes of this node had published when this daemon heard of an end goes on its way before the
-//         news of that death does: a borrow of what the dead one had passed on, above all (CR-7).
 #pragma once
 #include <functional>
 #include <map>
@@ -29,8 +27,6 @@
 #include "core/node/store/store_service.h"
 
 namespace troupe::node {
-
-inline constexpr int kDrainBudget = 512;  ///< frames of the rings at a time
 
 class Deaths {
  public:
@@ -58,8 +54,6 @@ class Deaths {
   };
   Deaths(Parts parts, WorkerHome home, std::string node_id, Events events);
 
-  /// DA-5. Not from within a handler of frames of the rings.
-  void drain_processes();
   void finish(ProcessId id);
   void acked(ProcessId dead, ProcessId by);
   /// The threads of a worker are over that had to be declared dead before.
