@@ -396,6 +396,8 @@ TEST_P(FaultsTest, AThousandGroupsLeaveNothing) {
   EXPECT_LE(entries("/proc/self/task"), threads);
 }
 
+// What a sanitizer adds to each instruction takes minutes step by step, and more steps than are tried here.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /// A child that calls fail() on the segment and is killed after so many of its instructions. False: it had come to its
 /// end.
 bool fail_and_die_after(ShmSegment& segment, int instructions, bool* traced) {
@@ -434,6 +436,7 @@ TEST(SegmentTest, WhoDiesWhileItRecordsAFailureHindersNobody) {
   if (!traced) GTEST_SKIP() << "no process may be traced here";
   EXPECT_FALSE(died) << "the last child came to the end of fail()";
 }
+#endif
 
 // SG-3: where all records were taken by ranks that died over them, the reason is left.
 TEST(SegmentTest, TheBuffersFitTheCacheThatTheCoresShare) {
