@@ -206,12 +206,22 @@ void ObjectTable::fail_borrowed(const Whose& gone, const std::function<ErrorPtr(
   }
 }
 
-void ObjectTable::died(const Whose& gone, const std::function<ErrorPtr()>& owner_died) {
+void ObjectTable::drop_readers(const Whose& gone) {
   entries_.for_each([&](ObjectEntry& entry) {
     if (ObjectEntry::Rare* rare = entry.owned ? entry.rare_if() : nullptr)
       std::erase_if(rare->readers, [&](auto& one) { return gone(one.first); });
   });
+}
+
+void ObjectTable::died(const Whose& gone, const std::function<ErrorPtr()>& owner_died) {
+  drop_readers(gone);
   fail_borrowed(gone, owner_died);
+}
+
+void ObjectTable::forget_others() {
+  const auto all = [](ProcessId) { return true; };
+  drop_readers(all);  // first: what goes with its last borrower has nobody to tell
+  drop_borrowers(all);
 }
 
 }  // namespace troupe::worker

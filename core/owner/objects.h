@@ -155,6 +155,8 @@ class ObjectTable {
   }
   std::uint32_t grants_of(ObjectId id, ProcessId borrower);
   bool borrows(ObjectId id) const { return borrowed_.contains(id); }
+  /// Drops what others hold and want of this process's objects, when the process is taken apart.
+  void forget_others();
   bool has_borrowers() const { return borrowed_out_ != 0; }
   template <class F> void for_each(F&& f) { entries_.for_each(f); }
 
@@ -162,6 +164,7 @@ class ObjectTable {
   void dropped(ObjectEntry& entry);
   void settle(ObjectEntry& entry, detail::ObjectBase::State state);
   void destroy(ObjectEntry& entry);
+  void drop_readers(const Whose& gone);
   void fail_borrowed(const Whose& gone, const std::function<ErrorPtr()>& owner_died);
 
   Runtime& runtime_;

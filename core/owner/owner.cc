@@ -166,7 +166,7 @@ void Owner::begin_shutdown(const ErrorPtr& why) {
 void Owner::clear() {
   holds_.clear();
   late_.drop_if([](ProcessId) { return true; });
-  objects_.drop_borrowers([](ProcessId) { return true; });
+  objects_.forget_others();
 }
 
 }  // namespace troupe::worker

@@ -109,7 +109,7 @@ class FrameRouter {
   ProcessId route(ProcessId destination) const;
   /// Bytes for this destination that wait in this process: here, and for the ring to it when there is one.
   std::size_t backlog(ProcessId destination) const;
-  /// Do frames wait here, for their turn (CR-4, CR-5) or for a ring (CR-2)?
+  /// Do frames wait here, for their turn (CR-4, CR-5) or for a ring (CR-3)?
   bool any_held() const { return !held_.empty() || !waiting_.empty(); }
   /// Number of the next call frame to this destination, from 1.
   std::uint64_t next_call_number(ProcessId destination) { return ++call_numbers_[destination]; }

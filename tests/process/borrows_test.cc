@@ -71,6 +71,22 @@ TEST_F(DeadBorrowerTest, OW2_WithoutAnotherOneItsObjectsGoAfterTheGrace) {
   EXPECT_FALSE(bench_.core.objects().has_borrowers()) << "a worker that owned it may retire";
 }
 
+/// Whoever asked for what is pending hears of the end of this process, not of the loss of one object.
+TEST_F(DeadBorrowerTest, WhoAskedHearsNothingFromAProcessThatIsTakenApart) {
+  net::FrameHeader question;
+  question.kind = std::uint8_t(wire::FrameKind::kValueRequest);
+  question.source = kReceiver;
+  std::vector<std::byte> payload(sizeof id_);
+  std::memcpy(payload.data(), &id_, sizeof id_);
+  bench_.deliver(kReceiver, question, payload);
+  {
+    CoreLock lock(bench_.core);
+    bench_.core.owner().clear();
+  }
+  EXPECT_FALSE(is_there());
+  EXPECT_TRUE(bench_.take_kind(wire::FrameKind::kValue).empty());
+}
+
 TEST_F(DeadBorrowerTest, OW2_OfADeadNodeToo) {
   borrow(kFar);
   release(kSender);
