@@ -150,6 +150,7 @@ TEST(DataSocket, StopEndsEveryFetchOnce) {
 }
 
 TEST(DataSocket, WhoHasNoDescriptorForASocketHoldsNobodyForDead) {
+  if (kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs descriptors";
   Pair pair({.token = token_of('a'), .hand_over = [](UniqueFd, ByteView) {}});
   const FewDescriptors none(0);
   auto mine = dial_hand_over(pair.address(), as_bytes("group"), SteadyClock::now() + kPatience);

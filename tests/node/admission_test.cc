@@ -155,6 +155,7 @@ TEST_F(AdmissionTest, WorkersAreStartedFromTheProgramNotFromWhatEmulatesIt) {
 }
 
 TEST_F(AdmissionTest, AD2_WhoConnectsWhenNoDescriptorIsLeftIsToldWhyAndTheLoopDoesNotSpin) {
+  if (kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs descriptors";
   const UniqueFd tool = connect(false);
   int accepted_passes = 0;
   {
@@ -170,6 +171,7 @@ TEST_F(AdmissionTest, AD2_WhoConnectsWhenNoDescriptorIsLeftIsToldWhyAndTheLoopDo
 }
 
 TEST_F(AdmissionTest, AD3_AWelcomeThatCannotBeMadeIsARefusal) {
+  if (kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs descriptors";
   const UniqueFd tool = connect(true);
   run_until_quiet(*loop_, [] { return false; }, 1);  // accepted; its Hello is not read yet
   std::optional<BootPacket> packet;
@@ -190,6 +192,7 @@ TEST_F(AdmissionTest, AD3_AWelcomeThatCannotBeMadeIsARefusal) {
 }
 
 TEST_F(AdmissionTest, NDP1_APairForWhichDescriptorsLackGoesThroughTheDaemon) {
+  if (kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer needs descriptors";
   RingPairs pairs(table_, messenger_, 64 << 20);
   std::vector<NodeProcess*> both;
   std::vector<UniqueFd> ends;
