@@ -2,6 +2,9 @@
 // actors that move, keys of tasks, errors that name the node.
 #include "nodes.h"
 
+#include <poll.h>
+#include <sys/syscall.h>
+
 #include <future>
 #include <memory>
 #include <numeric>
@@ -348,6 +351,38 @@ void a_node_that_stops() {
   CHECK(rt::answer([&] { return mover.call<&Traveller::where>(); }) != leaving.id());
 }
 
+
+/// Bumps a file when one of those processes ends, as long as it lives itself.
+class Watch {
+ public:
+  int pid() { return ::getpid(); }
+  void over(std::vector<int> pids, std::string started, std::string seen) {
+    std::vector<pollfd> all;
+    for (int pid : pids)
+      if (pid != ::getpid()) all.push_back({int(::syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0});
+    rt::bump(started);
+    while (::poll(all.data(), all.size(), -1) < 1) {}
+    rt::bump(seen);
+  }
+};
+/// TC-4
+void a_node_dies_at_once() {
+  for (int round = 0; round < 4; ++round) {
+    rt::Folder folder;
+    troupe::testing::Node& node = rt::fresh_node(8);
+    std::vector<ActorHandle<Watch>> watches;
+    for (int i = 0; i < 8; ++i) watches.push_back(actor<Watch>.options({.scheduling = rt::on(node)}).remote());
+    std::vector<int> pids;
+    for (auto& one : watches) pids.push_back(get(one.call<&Watch::pid>()));
+    std::vector<ObjectRef<void>> watching;
+    for (auto& one : watches) watching.push_back(one.call<&Watch::over>(pids, folder / "started", folder / "seen"));
+    CHECK(rt::eventually([&] { return rt::count(folder / "started") == 8; }));
+    node.kill();
+    CHECK_EQ(rt::count(folder / "seen"), 0);
+    for (auto& one : watching) CHECK_THROWS(troupe::Error, get(one, {.timeout = 30s}));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -364,6 +399,7 @@ int main(int argc, char** argv) {
        {"a node that stops gives its actors away", a_node_that_stops},
        {"on_ready brings what it tells of to this node, or tells that it is lost", called_back},
        {"the error of a result that is lost with its node names task, node and reason", a_lost_result_is_named},
-       {"wait with fetch_local brings objects to this node", waited_for_is_here}},
+       {"wait with fetch_local brings objects to this node", waited_for_is_here},
+       {"of a node that is killed no process sees another's end", a_node_dies_at_once}},
       120);
 }

@@ -43,7 +43,8 @@ class Node {
  public:
   /// As in NodeRow::node_id.
   std::string id() const;
-  /// SIGKILL to the daemon and everything that it started; returns when they are gone.
+  /// SIGKILL to the daemon and everything that it started, as if the machine had lost its power: none of them sees
+  /// another's end. Returns when they are gone.
   void kill();
   /// Graceful: the daemon ends its processes and leaves.
   void stop();

@@ -130,6 +130,7 @@ std::vector<int> TestCluster::pids(std::size_t index) const {
 void TestCluster::kill_node(std::size_t index) {
   Node& node = nodes_.at(index);
   if (std::exchange(node.gone, true)) return;
+  signal_node(index, SIGSTOP);  // TC-4
   ::kill(node.process.pid, SIGKILL);
   kill_marked(node.mark, std::chrono::seconds(5));
   end_process(node.process, Duration::zero());

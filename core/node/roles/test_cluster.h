@@ -7,6 +7,8 @@
 //   TC-2  When its process is killed, head and daemons see it by pidfd and do the same (as RO-2).
 //   TC-3  A head that is started again is the one that was killed (head/service/server.h, HSV-4), within the time for
 //         which the nodes look for it (daemon/peers/membership.h, kRedialHead).
+//   TC-4  A node that is killed dies as a machine does: all of it is stopped before the first process ends, so that
+//         none tells anybody of another's end.
 #pragma once
 #include <memory>
 #include <string>
@@ -30,7 +32,7 @@ class TestCluster {
   const std::string& session_dir() const { return session_.dir; }
   const ReadyReport& node(std::size_t index) const { return nodes_.at(index).process.report; }
   std::vector<int> pids(std::size_t index) const;
-  void kill_node(std::size_t index);
+  void kill_node(std::size_t index);  ///< TC-4
   void stop_node(std::size_t index);
   /// Sends it to all, again until all have it.
   void signal_node(std::size_t index, int signal);
