@@ -28,11 +28,11 @@ HierCommunicator::HierCommunicator(const std::vector<int>& nodes, std::unique_pt
     : map_(nodes, across->rank()), options_(options), inside_(std::move(inside)), across_(std::move(across)) {
   across_->links()->know_nodes(nodes);
   if (!inside_) return;
-  const auto missing = [this] {
+  const auto to_blame = [this](const std::vector<int>& awaited) {
     across_->links()->look();
-    return across_->links()->not_arrived(number_);
+    return across_->links()->to_blame(number_, awaited);
   };
-  inside_->belong_to({.names = map_.here(), .waiting = [this] { return waiting(); }, .missing = missing});
+  inside_->belong_to({.names = map_.here(), .waiting = [this] { return waiting(); }, .to_blame = to_blame});
   across_->links()->on_failure([segment = inside_->segment()](const Failure& failure) {  // HCM-2
     segment->fail(failure);
     if (failure.reason == Reason::kStale && segment->control().next_epoch.load() == 0)
@@ -125,6 +125,7 @@ std::optional<Failure> HierCommunicator::failure() {
 
 /// From now on this rank works on the next step of the operation, wherever it waits.
 Progress HierCommunicator::next_step() {
+  across_->links()->waits_no_more();
   const Progress as{across_->next_number(), signature_};
   number_ = as.sequence;
   tell_at_ = {};
@@ -132,14 +133,15 @@ Progress HierCommunicator::next_step() {
   return as;
 }
 
-/// A rank that sleeps inside is not heard across: after a while it says where it is (HCM-3).
+/// A rank that sleeps inside is not heard across: after a while it says where it is and for whom it waits, and again
+/// after some time, as that may have changed (HCM-3).
 Clock::time_point HierCommunicator::waiting() {
   const auto now = Clock::now();
   if (tell_at_ == Clock::time_point{})
     tell_at_ = now + std::min<Clock::duration>(kTellAfter, std::chrono::duration_cast<Clock::duration>(timeout_) / 4);
   if (now < tell_at_) return tell_at_;
-  across_->links()->tell_progress();
-  return Clock::time_point::max();
+  across_->links()->tell_progress(inside_->awaited());
+  return tell_at_ = now + kTellAfter;
 }
 
 bool HierCommunicator::meet(const Progress& as, Patience& patience) {
@@ -158,7 +160,10 @@ bool HierCommunicator::agree(Patience& patience) {
 /// Where one part fails in it, the other does (HCM-2).
 template <class Body> bool HierCommunicator::as_one(Body body) {
   try {
-    if (body()) return true;
+    if (body()) {
+      across_->links()->waits_no_more();
+      return true;
+    }
   } catch (...) {  // interrupted, and one part has failed by that
     (void)broken();
     throw;

@@ -125,7 +125,10 @@ bool ShmCommunicator::meet(std::uint64_t sequence, Patience& patience) {
       if (step == Wait::Step::kAgain) continue;
       if (step == Wait::Step::kFailed) return false;
       if (step == Wait::Step::kTimeout) return timed_out(sequence, patience);
-      if (!sleep(patience, [&] { return met(sequence); })) return false;
+      meeting_ = sequence;  // left so where the call is interrupted: the group has failed then
+      const bool whole = sleep(patience, [&] { return met(sequence); });
+      meeting_ = 0;
+      if (!whole) return false;
     }
     if (line.signature != current_.what || line.count != current_.count ||
         (current_.has_scale() && line.scale() != current_.scale))
@@ -184,12 +187,16 @@ void ShmCommunicator::watch_members() {
   }
 }
 
+std::vector<int> ShmCommunicator::not_come_to(std::uint64_t sequence) const {
+  std::vector<int> names;
+  for (int r = 0; r < ranks_; ++r)
+    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence) names.push_back(name(r));
+  return names;
+}
+
 bool ShmCommunicator::timed_out(std::uint64_t sequence, Patience& patience) {
-  Failure failure{Reason::kTimeout, "", part_.missing ? part_.missing() : std::vector<int>()};
-  const bool asked = !failure.missing_ranks.empty();  // who waits for others is not to blame
-  for (int r = 0; r < ranks_ && !asked; ++r)
-    if (segment_->flag(r, sequence).sequence.load(std::memory_order_acquire) != sequence)
-      failure.missing_ranks.push_back(name(r));
+  Failure failure{Reason::kTimeout, "", not_come_to(sequence)};
+  if (part_.to_blame) failure.missing_ranks = part_.to_blame(failure.missing_ranks);
   failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", name(rank_),
                              std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
                              failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "),

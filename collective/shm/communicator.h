@@ -47,7 +47,8 @@ struct ShmPart {
   std::vector<int> names;                       ///< the ranks here, in the larger group
   /// called before each sleep, by the rank's thread; when to be called again
   std::function<Clock::time_point()> waiting;
-  std::function<std::vector<int>()> missing;    ///< the ranks, in the larger group, that have not come to its operation
+  /// whom to name, by the larger group's ranks, where the time is up and these of them have not come
+  std::function<std::vector<int>(const std::vector<int>& awaited)> to_blame;
 };
 
 /// Bytes that one rank gives to the others, or to some.
@@ -94,6 +95,8 @@ class ShmCommunicator final : public Communicator {
     part_ = std::move(part);
     messages_.call_ranks(part_.names);
   }
+  /// For whom the rank's thread waits at this moment, within an operation; by their names.
+  std::vector<int> awaited() const { return meeting_ == 0 ? std::vector<int>() : not_come_to(meeting_); }
   /// For a group that has messages elsewhere as well: are there any here, has anything come for them, let go of them
   /// all.
   bool has_messages() const { return messages_.under_way(); }
@@ -112,6 +115,7 @@ class ShmCommunicator final : public Communicator {
   bool meet(std::uint64_t sequence, Patience& patience);
   bool met(std::uint64_t sequence);
   bool mismatch(int peer, std::uint64_t sequence);
+  std::vector<int> not_come_to(std::uint64_t sequence) const;
   bool timed_out(std::uint64_t sequence, Patience& patience);
   template <class Ready> bool sleep(Patience& patience, Ready ready);
   void watch_members();
@@ -140,7 +144,7 @@ class ShmCommunicator final : public Communicator {
   Segments above_;
   int rank_, ranks_;
   ShmPart part_;
-  std::uint64_t sequence_ = 0;
+  std::uint64_t sequence_ = 0, meeting_ = 0; // the last one taken; the one in which it sleeps, 0: in none
   Signature current_;
   std::size_t element_ = 1;                  // bytes, of the operation that runs
   kernels::DType type_{};

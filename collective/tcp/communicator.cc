@@ -79,6 +79,7 @@ template <class Body> bool TcpCommunicator::step(const std::vector<int>& members
   idle_ = 0;
   const bool ok = body();
   streams_.end();
+  if (ok) links_->waits_no_more();
   return ok && !links_->has_failed();
 }
 
@@ -216,27 +217,10 @@ std::vector<int> TcpCommunicator::awaited() const {
   return peers;
 }
 
-/// TCM-3. A rank that stands still may have sent its data to this one and not to another one, whose data is missing
-/// here then: whoever waits says for whom, and at the end of that stands who does not say anything.
-std::vector<int> TcpCommunicator::behind() const {
-  std::vector<int> looked_at = awaited(), silent, first;
-  if (!looked_at.empty()) first = {looked_at.front()};
-  for (std::size_t i = 0; i < looked_at.size(); ++i) {
-    const auto others = links_->awaits(looked_at[i], current_.sequence);
-    if (!others) silent.push_back(looked_at[i]);
-    else
-      for (int other : *others)
-        if (other != rank() && std::ranges::find(looked_at, other) == looked_at.end()) looked_at.push_back(other);
-  }
-  std::ranges::sort(silent);
-  return silent.empty() ? first : silent;
-}
-
 bool TcpCommunicator::timed_out(Patience& patience) {
   links_->look();
   if (links_->has_failed()) return false;
-  Failure failure{Reason::kTimeout, "", links_->not_arrived(current_.sequence)};
-  if (failure.missing_ranks.empty()) failure.missing_ranks = behind();
+  Failure failure{Reason::kTimeout, "", links_->to_blame(current_.sequence, awaited())};  // TCM-3
   failure.text = fmt::format("rank {} waited {} ms for rank{} {} in {}", rank(),
                              std::chrono::duration_cast<std::chrono::milliseconds>(patience.timeout()).count(),
                              failure.missing_ranks.size() == 1 ? "" : "s", fmt::join(failure.missing_ranks, ", "),

@@ -11,8 +11,8 @@
 //          same bits as in shared memory.
 //   TCM-2  A step that writes waits until nothing under way reads or writes there; one that reads, until nothing writes
 //          there.
-//   TCM-3  When the time is up the ranks that have not come are named; if all have come, those for whom this rank
-//          waits, or for whom such a one waits, and that do not wait for others themselves.
+//   TCM-3  When the time is up the ranks that have not come are named, or if all have come those for whom this rank
+//          waits; who waits for others itself is not named, but those others are (blame.h).
 //   TCM-4  What keeps the sockets of a split from being made fails the group with the same reason, in the group's ranks
 //          (CFL-1).
 // Thread rule: see communicator.h.
@@ -114,7 +114,6 @@ class TcpCommunicator final : public Communicator {
   bool step_wait(Patience& patience);
   bool timed_out(Patience& patience);
   std::vector<int> awaited() const;
-  std::vector<int> behind() const;
   void interrupted(const std::exception& error);
   std::byte* scratch(std::size_t bytes);
   Position position() const { return {int(map_.size()), at_}; }

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "collective/tcp/blame.h"
 #include "core/base/thread.h"
 
 namespace troupe::collective {
@@ -298,7 +299,8 @@ void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
   if (frame.word == Word::kGoodbye) {
     peer.goodbye = true;
   } else if (frame.word == Word::kProgress) {
-    peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
+    if (frame.sequence >= peer.progress.sequence)  // data of a later one may have been faster
+      peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
     peer.waits_in = frame.sequence;
     peer.awaited = frame.ranks;
     compare(index);
@@ -416,19 +418,31 @@ void TcpLinks::tell_progress(const std::vector<int>& awaited) {
     if ((told_ == own_.sequence && told_awaited_ == set) || identity_.ranks == 1) return;
     told_ = own_.sequence;
     told_awaited_ = set;
-    ControlFrame frame;
-    frame.magic = kFrameMagic;
-    frame.word = Word::kProgress;
-    frame.sequence = own_.sequence;
-    frame.what = own_.signature.what;
-    frame.count = own_.signature.count;
-    frame.scale = own_.signature.scale;
-    frame.ranks = set;
-    send_all(frame);
+    send_all(frame_of_progress());
     for (std::size_t r = 0; r < std::size_t(identity_.ranks); ++r) compare(r);
     differ = failure_.has_value();
   }
   if (differ) wake(), run_actions();
+}
+
+void TcpLinks::waits_no_more() {
+  std::lock_guard lock(mutex_);
+  if (told_awaited_ == RankSet{} || told_ != own_.sequence) return;
+  told_awaited_ = {};
+  send_all(frame_of_progress());
+}
+
+/// Lock held.
+TcpLinks::ControlFrame TcpLinks::frame_of_progress() const {
+  ControlFrame frame;
+  frame.magic = kFrameMagic;
+  frame.word = Word::kProgress;
+  frame.sequence = own_.sequence;
+  frame.what = own_.signature.what;
+  frame.count = own_.signature.count;
+  frame.scale = own_.signature.scale;
+  frame.ranks = told_awaited_;
+  return frame;
 }
 
 /// Lock held. Two ranks that wait in different operations with the same number never meet: that is found here.
@@ -451,20 +465,12 @@ void TcpLinks::seen(int peer, const Progress& progress) {
   if (known.sequence < progress.sequence) known = progress;
 }
 
-std::optional<std::vector<int>> TcpLinks::awaits(int peer, std::uint64_t sequence) const {
+std::vector<int> TcpLinks::to_blame(std::uint64_t sequence, const std::vector<int>& awaited) const {
+  std::vector<Standing> ranks(std::size_t(identity_.ranks));
   std::lock_guard lock(mutex_);
-  const Peer& known = peers_[std::size_t(peer)];
-  if (known.progress.sequence > sequence) return std::vector<int>();
-  if (known.waits_in != sequence) return std::nullopt;
-  return ranks_of(known.awaited);
-}
-
-std::vector<int> TcpLinks::not_arrived(std::uint64_t sequence) const {
-  std::vector<int> missing;
-  std::lock_guard lock(mutex_);
-  for (int r = 0; r < identity_.ranks; ++r)
-    if (r != identity_.rank && peers_[std::size_t(r)].progress.sequence < sequence) missing.push_back(r);
-  return missing;
+  for (std::size_t r = 0; r < ranks.size(); ++r)
+    ranks[r] = {peers_[r].progress.sequence, peers_[r].waits_in, ranks_of(peers_[r].awaited)};
+  return collective::to_blame({identity_.rank, sequence, awaited}, ranks);
 }
 
 void TcpLinks::wake() { signal_fd(wake_.get()); }

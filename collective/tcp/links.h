@@ -105,14 +105,13 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
 
   /// This rank works on that; kept for whoever asks.
   void working_on(const Progress& progress);
-  /// Tells all peers what this rank works on and for whom it waits there (nobody: for ranks of its own node): it has
-  /// waited for some time. Once for each operation, and again when it waits for others.
-  void tell_progress(const std::vector<int>& awaited = {});
-  /// For whom the peer has told that it waits in this operation (nobody, where it is in a later one); nothing: it has
-  /// not.
-  std::optional<std::vector<int>> awaits(int peer, std::uint64_t sequence) const;
-  /// Ranks of which nothing says that they have come to this operation.
-  std::vector<int> not_arrived(std::uint64_t sequence) const;
+  /// Tells all peers what this rank works on and for whom it waits there (nobody: for messages): it has waited for some
+  /// time. Once for each operation, and again when it waits for others.
+  void tell_progress(const std::vector<int>& awaited);
+  /// What it waited for has come: where that was told, all hear of it.
+  void waits_no_more();
+  /// Whom this rank names, that waits for these in that operation and whose time is up.
+  std::vector<int> to_blame(std::uint64_t sequence, const std::vector<int>& awaited) const;
   /// A frame of that operation came from the peer.
   void seen(int peer, const Progress& progress);
 
@@ -145,7 +144,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     std::size_t got = 0;
     bool goodbye = false, ended = false, dead = false;
     Progress progress;
-    std::uint64_t waits_in = 0;                // the newest operation in which it told that it waits, and for whom
+    std::uint64_t waits_in = 0;                // the newest operation in which it told for whom it waits
     RankSet awaited{};
   };
 
@@ -173,6 +172,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   void send_one(Peer& peer, const ControlFrame& frame);
   void set_failure(const Failure& failure, bool stale);
   void compare(std::size_t peer);
+  ControlFrame frame_of_progress() const;
   ControlFrame frame_of_failure() const;
   static RankSet set_of(const std::vector<int>& ranks);
   std::vector<int> ranks_of(const RankSet& set) const;

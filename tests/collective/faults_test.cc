@@ -161,6 +161,67 @@ TEST(TcpFaults, TCM3_WhoWaitsForTheFrozenRankIsNotNamed) {
   }
 }
 
+// The same where a rank has all that it needs and is an operation ahead: the one that was left behind waits, and has
+// not come for that reason alone. (TCM-3, BL-1)
+TEST(TcpFaults, TCM3_WhoIsLeftBehindByTheFrozenRankIsNotNamed) {
+  constexpr std::size_t kCount = 30'000, kShare = kCount / 3;
+  Founding founding({.ranks = 3, .backend = Backend::kTcp});
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  for (int r = 0; r < 3; ++r) ranks.push_back(founding.communicator(r));
+  std::vector<float> data(kCount, 1), data_of_2(kCount, 1);
+  const auto operation = [](std::vector<float>& of) {
+    return detail::Operation{.kind = detail::Kind::kAllReduce,
+                             .type = detail::DType::kF32,
+                             .in = of.data(),
+                             .in_count = kCount,
+                             .out = of.data(),
+                             .out_count = kCount};
+  };
+  const detail::Operation here = operation(data), of_2 = operation(data_of_2);
+  auto& frozen = dynamic_cast<TcpCommunicator&>(*ranks[1]);
+  const std::vector<float> ones(kCount, 1);
+  const auto send = [&](int peer, std::size_t share) {
+    return Step{.kind = Step::Kind::kSend,
+                .peer = peer,
+                .range = {Memory::kInput, share * kShare, (share + 1) * kShare}};
+  };
+  Patience at_once(std::chrono::seconds(10), nullptr), patient(std::chrono::seconds(60), nullptr),
+      longer(std::chrono::seconds(60), nullptr), shorter(milliseconds(500), nullptr);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(ones.data());
+  // what rank 0 reduces of it, what rank 2 reduces of it, and its own share, which rank 2 does not get
+  const Schedule begun{.steps = {send(0, 0), send(2, 2), send(0, 1)}};
+  ASSERT_TRUE(frozen.run_moves({frozen.next_number(), signature_of(here)}, begun,
+                               {.input = bytes, .element = sizeof(float)}, at_once));
+  std::thread other([&] { EXPECT_FALSE(ranks[2]->run(of_2, longer)); });
+  EXPECT_TRUE(ranks[0]->run(here, patient));
+  EXPECT_FALSE(ranks[0]->run(here, shorter));
+  other.join();
+  for (std::size_t r : {0u, 2u}) {
+    const auto failure = ranks[r]->failure();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->reason, Reason::kTimeout);
+    EXPECT_EQ(failure->missing_ranks, std::vector<int>{1}) << "rank " << r;
+  }
+}
+
+// Two that stay away are both named, also where one of them waited for the other one before: that is over.
+TEST_P(FaultsTest, AllThatStayAwayAreNamedWhoeverWaitedForWhomBefore) {
+  std::atomic<int> over = 0;
+  on_threads({.ranks = 4, .timeout = milliseconds(1000), .backend = backend()}, [&](Group g) {
+    if (g.rank() == 2) std::this_thread::sleep_for(milliseconds(300));
+    g.barrier();  // the others tell that they wait for rank 2
+    while (g.rank() >= 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
+    try {
+      sum(g, 1000);
+      ADD_FAILURE() << "two were missing";
+    } catch (const CollectiveError& error) {
+      EXPECT_EQ(error.reason(), Reason::kTimeout) << error.what();
+      EXPECT_EQ(error.missing_ranks(), (std::vector{2, 3})) << error.what();
+    }
+    ++over;
+  });
+}
+
 // Every operation, when one rank stays away: the others hear who, and the late one hears that it is over.
 TEST_P(FaultsTest, ARankThatNeverEntersIsNamedInEveryOperation) {
   static constexpr std::size_t kN = 300;

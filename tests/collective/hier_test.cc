@@ -217,6 +217,54 @@ TEST(HierTest, WhoDoesNotComeIsNamedOnAllNodes) {
   }
 }
 
+// HCM-3: rank 1 has come, given its node what that needs, and stops. Rank 2 waits in memory for rank 3, which waits for
+// rank 1 across; its time is up first.
+TEST(HierTest, HCM3_WhoWaitsAcrossIsNotNamedByWhoWaitsForItInMemory) {
+  constexpr std::size_t kCount = 1000;
+  const std::vector<int> nodes{0, 0, 1, 1};
+  Founding founding({.ranks = 4, .backend = Backend::kTcp});
+  const std::shared_ptr<ShmSegment> segments[] = {make_segment({.ranks = 2}), make_segment({.ranks = 2})};
+  const auto across = [&](int rank) {
+    return std::unique_ptr<TcpCommunicator>(static_cast<TcpCommunicator*>(founding.communicator(rank).release()));
+  };
+  std::map<int, std::unique_ptr<HierCommunicator>> ranks;
+  for (int r : {0, 2, 3})
+    ranks[r] = std::make_unique<HierCommunicator>(
+        nodes, std::make_unique<ShmCommunicator>(segments[r / 2], r % 2), across(r), HierOptions{.columns_min = 1});
+  ShmCommunicator frozen_inside(segments[0], 1);
+  const auto frozen_across = across(1);
+  std::vector<std::vector<float>> data(4, std::vector<float>(kCount, 1));
+  const auto operation = [&](int rank) {
+    auto& own = data[std::size_t(rank)];
+    return detail::Operation{.kind = detail::Kind::kAllReduce,
+                             .type = detail::DType::kF32,
+                             .in = own.data(),
+                             .in_count = kCount,
+                             .out = own.data(),
+                             .out_count = kCount};
+  };
+  std::map<int, Patience> patiences;
+  for (int r : {0, 1, 2, 3})
+    patiences.emplace(r, Patience(milliseconds(r == 2 ? 1000 : 60'000), nullptr));
+  const Signature signature = signature_of(operation(1));
+  std::vector<std::thread> threads;
+  for (const auto& [rank, one] : ranks)
+    threads.emplace_back([&, rank = rank] { EXPECT_FALSE(ranks[rank]->run(operation(rank), patiences.at(rank))); });
+  frozen_across->links()->working_on({1, signature});
+  frozen_across->links()->tell_progress({});
+  detail::Operation down = operation(1);
+  down.kind = detail::Kind::kReduceScatter, down.out_count = kCount / 2;
+  EXPECT_TRUE(frozen_inside.run(down, signature, patiences.at(1)));
+  for (auto& thread : threads) thread.join();
+  for (const auto& [rank, one] : ranks) {
+    const auto failure = one->failure();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->reason, Reason::kTimeout);
+    EXPECT_NE(failure->text.find("rank 2 waited"), std::string::npos) << failure->text;
+    EXPECT_EQ(failure->missing_ranks, std::vector{1}) << failure->text;
+  }
+}
+
 // HCM-1: between ranks of one node, and between nodes whose ranks agree among themselves.
 TEST(HierTest, AMismatchIsToldToAllNodes) {
   const auto expect_mismatch = [](const std::function<bool(int)>& odd, const char* text) {

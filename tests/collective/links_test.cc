@@ -135,7 +135,7 @@ TEST(LinksTest, TL5_ASocketIsUsedOnlyAfterThePeersProof) {
   own->look();
   EXPECT_LT(own->data(1), 0) << "a part of it is none";
   own->working_on({.sequence = 3, .signature = {}});
-  own->tell_progress();
+  own->tell_progress({});
   EXPECT_FALSE(was_sent(far_control)) << "nothing is said before";
   ASSERT_EQ(::send(far_data.get(), proof.data() + 20, 12, 0), 12);
   ASSERT_EQ(::send(far_control.get(), proof.data(), 32, 0), 32);
