@@ -72,10 +72,12 @@ class Rank {
       g.all_reduce(std::span(v));
     });
   }
-  /// Reduces until something is thrown.
+  /// Reduces until something is thrown. `started` counts those that have all come, `started`.member those that have
+  /// taken the group of that moment.
   Said works(std::string name, std::string started) {
     return what_it_says([&] {
       tc::Group g = tc::group(name);
+      bump(started + ".member");
       g.barrier();
       bump(started);
       // the daemons want a core, too

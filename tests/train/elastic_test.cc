@@ -350,9 +350,13 @@ TEST(TrainElastic, ARankThatDiesInTheFirstCommitTakesNothingWithIt) {
                        .deaths = {{.process = 1, .event = Event::kCommitCopied, .count = 1}},
                        .elastic = {.checkpoints = FolderOptions{.path = folder.path()}, .resume = true}});
   expect_undisturbed_end(resumed, {0}, "resumed again");
-  ASSERT_EQ(resumed.left(0).recoveries, 2);
-  EXPECT_EQ(resumed.left(0).recovered[1].from, int(Recovery::From::kCheckpoint));
-  EXPECT_EQ(resumed.left(0).recovered[1].step, 5);
+  // Rank 1 has what it needs of rank 0 and dies: that one may still be within its first recovery, which counts for
+  // nothing then.
+  const Left& left = resumed.left(0);
+  ASSERT_TRUE(left.recoveries == 1 || left.recoveries == 2) << left.recoveries;
+  EXPECT_EQ(left.recovered[left.recoveries - 1].from, int(Recovery::From::kCheckpoint));
+  EXPECT_EQ(left.recovered[left.recoveries - 1].step, 5);
+  EXPECT_EQ(left.recovered[left.recoveries - 1].ranks, 1);
 }
 
 // EL-4
