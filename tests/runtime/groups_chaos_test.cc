@@ -42,7 +42,7 @@ void chaos(const std::vector<int>& nodes, unsigned seed) {
     auto working = all<&Rank::works>(ranks, name, file);
     // Also before all have come: then those that are late find the group failed.
     CHECK(eventually([&] { return count(file) >= int(round % 2 == 0 ? ranks.size() : 0); }));
-    // But a call that is later than a reform takes the group that this one makes, and waits there for who does not come.
+    // But a call that is later than a reform takes the group that it makes, and waits there for who does not come.
     if (what == 3) CHECK(eventually([&] { return count(file + ".member") == int(ranks.size()); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 15));
     if (what == 0) ::kill(pid, SIGKILL);
