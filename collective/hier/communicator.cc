@@ -125,7 +125,7 @@ std::optional<Failure> HierCommunicator::failure() {
 
 /// From now on this rank works on the next step of the operation, wherever it waits.
 Progress HierCommunicator::next_step() {
-  across_->links()->waits_no_more();
+  if (number_ != 0) across_->links()->is_through();
   const Progress as{across_->next_number(), signature_};
   number_ = as.sequence;
   tell_at_ = {};
@@ -161,7 +161,7 @@ bool HierCommunicator::agree(Patience& patience) {
 template <class Body> bool HierCommunicator::as_one(Body body) {
   try {
     if (body()) {
-      across_->links()->waits_no_more();
+      across_->links()->is_through();
       return true;
     }
   } catch (...) {  // interrupted, and one part has failed by that

@@ -26,7 +26,8 @@
 //   HCM-2  One failure: when a part fails the other does, also while nobody is in an operation; ranks are named as in
 //          this group.
 //   HCM-3  Nobody leaves an operation before all have come to it. A rank that waits, inside or across, tells all so in
-//          time, and for whom; so a deadline names those that have not come and do not wait for others (tcp/blame.h).
+//          time, and for whom; so a deadline names those that are not known to have come, nor to wait for others
+//          (tcp/blame.h).
 //   HCM-4  With `deterministic` (of `across`) every element is reduced in rank order, as in shared memory. Without,
 //          node by node, each in rank order: equal bits on all ranks and runs of one configuration; 16-bit floats are
 //          rounded once a node and once more.

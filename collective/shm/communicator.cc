@@ -124,7 +124,10 @@ bool ShmCommunicator::meet(std::uint64_t sequence, Patience& patience) {
       const Wait::Step step = wait.next();
       if (step == Wait::Step::kAgain) continue;
       if (step == Wait::Step::kFailed) return false;
-      if (step == Wait::Step::kTimeout) return timed_out(sequence, patience);
+      if (step == Wait::Step::kTimeout) {
+        if (met(sequence)) continue;  // the last of them came at this moment
+        return timed_out(sequence, patience);
+      }
       meeting_ = sequence;  // left so where the call is interrupted: the group has failed then
       const bool whole = sleep(patience, [&] { return met(sequence); });
       meeting_ = 0;

@@ -53,7 +53,12 @@ std::byte* TcpCommunicator::scratch(std::size_t bytes) {
 }
 
 bool TcpCommunicator::run(const detail::Operation& operation, Patience& patience) {
-  return run_among(all_, {++sequence_, signature_of(operation)}, operation, patience);
+  return through(run_among(all_, {++sequence_, signature_of(operation)}, operation, patience));
+}
+
+bool TcpCommunicator::through(bool well) {
+  if (well) links_->is_through();
+  return well;
 }
 
 bool TcpCommunicator::run_among(const std::vector<int>& members, const Progress& as, const detail::Operation& operation,
@@ -79,7 +84,6 @@ template <class Body> bool TcpCommunicator::step(const std::vector<int>& members
   idle_ = 0;
   const bool ok = body();
   streams_.end();
-  if (ok) links_->waits_no_more();
   return ok && !links_->has_failed();
 }
 

@@ -11,8 +11,8 @@
 //          same bits as in shared memory.
 //   TCM-2  A step that writes waits until nothing under way reads or writes there; one that reads, until nothing writes
 //          there.
-//   TCM-3  When the time is up the ranks that have not come are named, or if all have come those for whom this rank
-//          waits; who waits for others itself is not named, but those others are (blame.h).
+//   TCM-3  When the time is up the ranks are named that are not known to have come, or if all are those for whom this
+//          rank waits; who is known to wait for others itself is not named, but those others are (blame.h).
 //   TCM-4  What keeps the sockets of a split from being made fails the group with the same reason, in the group's ranks
 //          (CFL-1).
 // Thread rule: see communicator.h.
@@ -63,7 +63,7 @@ class TcpCommunicator final : public Communicator {
   std::uint64_t epoch() const override { return links_->epoch(); }
   bool run(const detail::Operation& operation, Patience& patience) override;
   bool agree_on(const Signature& what, Patience& patience) override {
-    return run_among(all_, {++sequence_, what}, {.kind = detail::Kind::kBarrier}, patience);
+    return through(run_among(all_, {++sequence_, what}, {.kind = detail::Kind::kBarrier}, patience));
   }
   void post(Transfer& transfer) override { streams_.post(transfer); }
   bool pump() override;
@@ -99,6 +99,7 @@ class TcpCommunicator final : public Communicator {
  private:
   struct Window { const std::byte *begin, *end; int peer; std::uint64_t number; };
   template <class Body> bool step(const std::vector<int>& members, const Progress& as, Body body);
+  bool through(bool well);
   bool dispatch(const detail::Operation& operation, Patience& patience);
   bool all_reduce(const detail::Operation& operation, Patience& patience);
   bool reduce(const detail::Operation& operation, Patience& patience);

@@ -128,6 +128,7 @@ void TcpLinks::join(int peer, Channel channel, UniqueFd fd) {
     event.data.u32 = std::uint32_t(peer);
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.control.get(), &event);
     if (failure_) send_one(one, frame_of_failure());  // TL-1: who comes late hears of it as well
+    else if (told_ != 0 || through_ != 0) send_one(one, frame_of_progress());
   }
   wake();
 }
@@ -238,7 +239,8 @@ TcpLinks::ControlFrame TcpLinks::frame_of_failure() const {
   return frame;
 }
 
-/// A control socket carries a few such frames in a group's life: its buffer takes them.
+/// A rank sends a few such frames for each operation that somebody waits in for long, and without this peer none of
+/// them ends: its buffer takes them.
 void TcpLinks::send_one(Peer& peer, const ControlFrame& frame) {
   if (!peer.control || peer.ended) return;
   (void)!::send(peer.control.get(), &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -303,6 +305,12 @@ void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
       peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
     peer.waits_in = frame.sequence;
     peer.awaited = frame.ranks;
+    peer.through = frame.through;
+    peer.heard = ++heard_;
+    if (frame.ranks != RankSet{}) {
+      others_wait_in_ = std::max(others_wait_in_, frame.sequence);
+      if (through_ >= frame.sequence) send_one(peer, frame_of_progress());  // it may not have heard of that
+    }
     compare(index);
   } else if (frame.word == Word::kFailure) {
     if (frame.stale) stale_.store(true, std::memory_order_release);
@@ -425,11 +433,12 @@ void TcpLinks::tell_progress(const std::vector<int>& awaited) {
   if (differ) wake(), run_actions();
 }
 
-void TcpLinks::waits_no_more() {
+void TcpLinks::is_through() {
   std::lock_guard lock(mutex_);
-  if (told_awaited_ == RankSet{} || told_ != own_.sequence) return;
+  through_ = own_.sequence;
+  const bool told = told_ == own_.sequence && told_awaited_ != RankSet{};
   told_awaited_ = {};
-  send_all(frame_of_progress());
+  if (told || others_wait_in_ >= own_.sequence) send_all(frame_of_progress());
 }
 
 /// Lock held.
@@ -441,7 +450,8 @@ TcpLinks::ControlFrame TcpLinks::frame_of_progress() const {
   frame.what = own_.signature.what;
   frame.count = own_.signature.count;
   frame.scale = own_.signature.scale;
-  frame.ranks = told_awaited_;
+  frame.through = through_;
+  if (told_ == own_.sequence) frame.ranks = told_awaited_;
   return frame;
 }
 
@@ -466,10 +476,14 @@ void TcpLinks::seen(int peer, const Progress& progress) {
 }
 
 std::vector<int> TcpLinks::to_blame(std::uint64_t sequence, const std::vector<int>& awaited) const {
-  std::vector<Standing> ranks(std::size_t(identity_.ranks));
-  std::lock_guard lock(mutex_);
-  for (std::size_t r = 0; r < ranks.size(); ++r)
-    ranks[r] = {peers_[r].progress.sequence, peers_[r].waits_in, ranks_of(peers_[r].awaited)};
+  std::vector<Standing> ranks;
+  {
+    std::lock_guard lock(mutex_);
+    for (std::size_t r = 0; r < std::size_t(identity_.ranks); ++r) {
+      const Peer& peer = peers_[r];
+      ranks.push_back({peer.progress.sequence, peer.through, peer.waits_in, ranks_of(peer.awaited), peer.heard});
+    }
+  }
   return collective::to_blame({identity_.rank, sequence, awaited}, ranks);
 }
 

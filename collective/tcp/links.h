@@ -108,8 +108,9 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   /// Tells all peers what this rank works on and for whom it waits there (nobody: for messages): it has waited for some
   /// time. Once for each operation, and again when it waits for others.
   void tell_progress(const std::vector<int>& awaited);
-  /// What it waited for has come: where that was told, all hear of it.
-  void waits_no_more();
+  /// This rank is through with what it works on: all hear of it where one of them waits there, or this one told that it
+  /// did.
+  void is_through();
   /// Whom this rank names, that waits for these in that operation and whose time is up.
   std::vector<int> to_blame(std::uint64_t sequence, const std::vector<int>& awaited) const;
   /// A frame of that operation came from the peer.
@@ -133,9 +134,9 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     std::uint32_t magic = 0;
     Word word{};
     std::uint8_t reason = 0, stale = 0, reserved = 0;
-    std::uint64_t sequence = 0, what = 0, count = 0, scale = 0;
+    std::uint64_t sequence = 0, what = 0, count = 0, scale = 0, through = 0;
     RankSet ranks{};  // kFailure: those that are missing; kProgress: those for whom it waits
-    std::array<char, 920> text{};
+    std::array<char, 912> text{};
   };
   static_assert(sizeof(ControlFrame) == 1024);
   struct Peer {
@@ -146,6 +147,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     Progress progress;
     std::uint64_t waits_in = 0;                // the newest operation in which it told for whom it waits
     RankSet awaited{};
+    std::uint64_t through = 0, heard = 0;      // of its words; the last one's place among all
   };
 
   struct Unproven {
@@ -190,7 +192,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   std::vector<int> nodes_;                     // of the ranks; empty: not known
   std::optional<std::chrono::steady_clock::time_point> grace_until_;
   Progress own_;
-  std::uint64_t told_ = 0;
+  std::uint64_t told_ = 0, through_ = 0;
+  std::uint64_t heard_ = 0, others_wait_in_ = 0;  // words of progress; the newest operation in which a peer waits
   RankSet told_awaited_{};
   std::vector<std::function<void(const Failure&)>> actions_;
   UniqueFd wake_, thread_wake_, epoll_;

@@ -40,15 +40,28 @@ TEST(BlameTest, AWordThatIsOutOfDateExcusesNobody) {
             Ranks{1});
 }
 
-TEST(BlameTest, BL2_InARingTheOneIsNamedThatMostWaitFor) {
+TEST(BlameTest, BL1_WhoIsThroughIsNotNamedWhoeverWaitsForIt) {
+  const std::vector<Standing> ranks{{.sequence = 5, .through = 5},
+                                    {.sequence = 5, .waits_in = 5, .awaited = {0}},  // 0 has given it all
+                                    {.sequence = 5, .through = 5, .waits_in = 5, .awaited = {1}},
+                                    {}};
+  EXPECT_EQ(to_blame({.rank = 3, .sequence = 5, .awaited = {1}}, ranks), Ranks{1});
+  EXPECT_EQ(to_blame({.rank = 3, .sequence = 5, .awaited = {2, 1}}, ranks), Ranks{1});
+}
+
+// 3 told that it waits for 1, got it, and stands still; who waits for it said so later.
+TEST(BlameTest, InARingTheOneIsNamedThatSaidItsWordFirst) {
   std::vector<Standing> ranks{{},
-                              {.sequence = 5, .waits_in = 5, .awaited = {3}},  // out of date
-                              {.sequence = 5, .waits_in = 5, .awaited = {1}},
-                              {.sequence = 5, .waits_in = 5, .awaited = {1}},
-                              {.sequence = 5, .waits_in = 5, .awaited = {1}}};
-  EXPECT_EQ(to_blame({.rank = 0, .sequence = 5, .awaited = {3}}, ranks), Ranks{1});
-  ranks.resize(2);
-  ranks[1].awaited = {0};
+                              {.sequence = 5, .waits_in = 5, .awaited = {3}, .heard = 8},
+                              {.sequence = 5, .waits_in = 5, .awaited = {3}, .heard = 3},
+                              {.sequence = 5, .waits_in = 5, .awaited = {1}, .heard = 4},
+                              {.sequence = 5, .waits_in = 5, .awaited = {2}, .heard = 2}};
+  for (const int awaited : {1, 2, 3, 4})
+    EXPECT_EQ(to_blame({.rank = 0, .sequence = 5, .awaited = {awaited}}, ranks), Ranks{3}) << awaited;
+}
+
+TEST(BlameTest, BL2_SomebodyIsNamedWhereAllWaitOrAreThrough) {
+  std::vector<Standing> ranks{{}, {.sequence = 5, .waits_in = 5, .awaited = {0}, .heard = 1}};
   EXPECT_EQ(to_blame({.rank = 0, .sequence = 5, .awaited = {1}}, ranks), Ranks{1}) << "each waits for the other";
   ranks[1].sequence = 6;
   EXPECT_EQ(to_blame({.rank = 0, .sequence = 5, .awaited = {1}}, ranks), Ranks{1}) << "its data is under way";

@@ -204,6 +204,39 @@ TEST(TcpFaults, TCM3_WhoIsLeftBehindByTheFrozenRankIsNotNamed) {
   }
 }
 
+// A barrier of four, of which rank 1 came, told that it waits for rank 0, and stands still after its first message.
+// Ranks 0 and 2 get through; rank 3 waits for the second message of rank 1. Rank 0 is not named: neither where it came
+// last, and never waited itself, nor where it waited for rank 3. (BL-1)
+TEST(TcpFaults, TCM3_WhoIsThroughIsNotNamed) {
+  for (const int late : {0, 3}) {
+    Founding founding({.ranks = 4, .backend = Backend::kTcp});
+    std::vector<std::unique_ptr<Communicator>> ranks;
+    for (int r = 0; r < 4; ++r) ranks.push_back(founding.communicator(r));
+    const detail::Operation barrier{.kind = detail::Kind::kBarrier};
+    auto& frozen = dynamic_cast<TcpCommunicator&>(*ranks[1]);
+    Patience at_once(std::chrono::seconds(10), nullptr);
+    std::byte nothing{};
+    const Schedule begun{.steps = {{.kind = Step::Kind::kSend, .peer = 2, .range = {Memory::kInput, 0, 0}}}};
+    ASSERT_TRUE(frozen.run_moves({frozen.next_number(), signature_of(barrier)}, begun, {.input = &nothing}, at_once));
+    frozen.links()->tell_progress({0});
+    std::map<int, bool> ended;
+    std::vector<std::thread> threads;
+    for (int r : {0, 2, 3}) ended[r] = false;
+    for (int r : {0, 2, 3})
+      threads.emplace_back([&, r] {
+        if (r == late) std::this_thread::sleep_for(milliseconds(300));
+        Patience patience(r == 3 ? milliseconds(1000) : milliseconds(60'000), nullptr);
+        ended.at(r) = ranks[std::size_t(r)]->run(barrier, patience);
+      });
+    for (auto& thread : threads) thread.join();
+    EXPECT_TRUE(ended.at(0) && ended.at(2) && !ended.at(3));
+    const auto failure = ranks[3]->failure();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->reason, Reason::kTimeout);
+    EXPECT_EQ(failure->missing_ranks, std::vector<int>{1}) << "rank " << late << " came last: " << failure->text;
+  }
+}
+
 // Two that stay away are both named, also where one of them waited for the other one before: that is over.
 TEST_P(FaultsTest, AllThatStayAwayAreNamedWhoeverWaitedForWhomBefore) {
   std::atomic<int> over = 0;

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "collective/tcp/links.h"
@@ -51,6 +52,33 @@ TEST(LinksTest, PeersOfANodeThatEndTogetherAreNamedTogether) {
   links.far[3].reset();
   links.far[1].reset();
   EXPECT_EQ(links.named(), (std::vector{1, 3}));
+}
+
+// BL-1: a rank that was through before anybody told that it waits says so when it hears that, also over a socket that
+// comes later.
+TEST(LinksTest, WhoIsThroughAnswersWhoWaits) {
+  for (const bool connected_late : {false, true}) {
+    const auto one = TcpLinks::create({.rank = 0, .ranks = 3}), other = TcpLinks::create({.rank = 1, .ranks = 3});
+    int fds[2] = {-1, -1};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    const auto connect = [&] {
+      one->arrive(1, Channel::kControl, UniqueFd(fds[0]));
+      other->arrive(0, Channel::kControl, UniqueFd(fds[1]));
+    };
+    if (!connected_late) connect();
+    one->working_on({1, {}});
+    one->is_through();
+    other->working_on({1, {}});
+    EXPECT_EQ(other->to_blame(1, {2}), (std::vector{0, 2})) << "nothing was heard of either";
+    other->tell_progress({2});
+    if (connected_late) connect();
+    const auto limit = std::chrono::steady_clock::now() + seconds(60);
+    while (other->to_blame(1, {2}) != std::vector{2} && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds(1));
+    EXPECT_EQ(other->to_blame(1, {2}), std::vector{2}) << connected_late;
+    one->leave();
+    other->leave();
+  }
 }
 
 // TL-3: nothing is said of those that live.
