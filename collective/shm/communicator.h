@@ -18,8 +18,9 @@
 //   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get
 //          equal bits.
 //   SHC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
-//   SHC-3  Reductions, broadcasts and gathers allocate nothing. No system call unless somebody waits for long; where
-//          ranks outnumber the cores, whoever waits yields.
+//   SHC-3  Reductions, broadcasts and gathers allocate nothing, but where a rank of a larger group that has waited for
+//          long tells for whom. No system call unless somebody waits for long; where ranks outnumber the cores, whoever
+//          waits yields.
 //   SHC-4  A group ends with each of the groups that it was split from, however far above: with any of their members,
 //          and when they are formed again.
 // Thread rule: see communicator.h.

@@ -129,15 +129,7 @@ TEST(TcpFaults, TCM3_WhoWaitsForTheFrozenRankIsNotNamed) {
     std::vector<std::unique_ptr<Communicator>> ranks;
     for (int r = 0; r < 3; ++r) ranks.push_back(founding.communicator(r));
     std::vector<float> data(kCount, 1), data_of_2(kCount, 1);
-    const auto operation = [](std::vector<float>& of) {
-      return detail::Operation{.kind = detail::Kind::kAllReduce,
-                               .type = detail::DType::kF32,
-                               .in = of.data(),
-                               .in_count = kCount,
-                               .out = of.data(),
-                               .out_count = kCount};
-    };
-    const detail::Operation here = operation(data), of_2 = operation(data_of_2);
+    const detail::Operation here = all_reduce_of(data), of_2 = all_reduce_of(data_of_2);
     auto& frozen = dynamic_cast<TcpCommunicator&>(*ranks[1]);
     const std::vector<float> ones(kCount, 1);
     Schedule begun;
@@ -169,15 +161,7 @@ TEST(TcpFaults, TCM3_WhoIsLeftBehindByTheFrozenRankIsNotNamed) {
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int r = 0; r < 3; ++r) ranks.push_back(founding.communicator(r));
   std::vector<float> data(kCount, 1), data_of_2(kCount, 1);
-  const auto operation = [](std::vector<float>& of) {
-    return detail::Operation{.kind = detail::Kind::kAllReduce,
-                             .type = detail::DType::kF32,
-                             .in = of.data(),
-                             .in_count = kCount,
-                             .out = of.data(),
-                             .out_count = kCount};
-  };
-  const detail::Operation here = operation(data), of_2 = operation(data_of_2);
+  const detail::Operation here = all_reduce_of(data), of_2 = all_reduce_of(data_of_2);
   auto& frozen = dynamic_cast<TcpCommunicator&>(*ranks[1]);
   const std::vector<float> ones(kCount, 1);
   const auto send = [&](int peer, std::size_t share) {

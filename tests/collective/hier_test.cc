@@ -234,15 +234,7 @@ TEST(HierTest, HCM3_WhoWaitsAcrossIsNotNamedByWhoWaitsForItInMemory) {
   ShmCommunicator frozen_inside(segments[0], 1);
   const auto frozen_across = across(1);
   std::vector<std::vector<float>> data(4, std::vector<float>(kCount, 1));
-  const auto operation = [&](int rank) {
-    auto& own = data[std::size_t(rank)];
-    return detail::Operation{.kind = detail::Kind::kAllReduce,
-                             .type = detail::DType::kF32,
-                             .in = own.data(),
-                             .in_count = kCount,
-                             .out = own.data(),
-                             .out_count = kCount};
-  };
+  const auto operation = [&](int rank) { return all_reduce_of(data[std::size_t(rank)]); };
   std::map<int, Patience> patiences;
   for (int r : {0, 1, 2, 3})
     patiences.emplace(r, Patience(milliseconds(r == 2 ? 1000 : 60'000), nullptr));

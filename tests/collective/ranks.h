@@ -88,6 +88,16 @@ inline Group group_of(std::unique_ptr<Communicator> communicator, const Setting&
       detail::MemberOptions{.group = "test", .timeout = setting.timeout, .environment = nullptr}));
 }
 
+/// A sum over all ranks, in place.
+inline detail::Operation all_reduce_of(std::vector<float>& data) {
+  return {.kind = detail::Kind::kAllReduce,
+          .type = detail::DType::kF32,
+          .in = data.data(),
+          .in_count = data.size(),
+          .out = data.data(),
+          .out_count = data.size()};
+}
+
 /// What the ranks of one group share before they are ranks.
 class Founding {
  public:
