@@ -129,13 +129,18 @@ class RealHead : public ::testing::Test {
     }
   };
   static constexpr std::uint64_t kIncarnation = 77;
+  /// Counts the Begins of all, which counts each one's upwards.
+  static std::uint32_t begun() {
+    static std::uint32_t count = 0;
+    return ++count;
+  }
   /// What it sends from here on is its session.
   static void begin_session(Daemon& daemon) {
     net::FrameHeader begin;
     begin.kind = net::kSessionKind;
     begin.token = 1;
     begin.arg1 = kIncarnation;
-    begin.arg3 = 1;
+    begin.arg3 = begun() << 1 | 1;
     daemon.links->send(daemon.link, begin);
   }
   /// The same session on a further link: it goes on behind `sent` frames, and has got `got` of the head's.
@@ -145,6 +150,7 @@ class RealHead : public ::testing::Test {
     begin.token = 1;
     begin.arg0 = sent;
     begin.arg1 = kIncarnation;
+    begin.arg3 = begun() << 1;
     daemon.links->send(daemon.link, begin);
     net::FrameHeader resume;
     resume.kind = net::kSessionKind;

@@ -19,7 +19,7 @@ using Bytes = std::vector<std::byte>;
 struct Side : SessionOutput {
   Side(std::uint64_t self, SessionOptions options = {}) : incarnation(self), session(self, 0, *this, options) {}
   void transmit(std::uint64_t link, ByteView frames) override {
-    if (!lines.contains(link)) return;  // it broke meanwhile: the bytes are lost
+    if (!lines.contains(link) || broken.contains(link)) return;  // it broke meanwhile: the bytes are lost
     FrameHeader header;
     std::memcpy(&header, frames.data(), sizeof header);
     if (header.kind != kSessionKind) given.insert(header.token);
@@ -40,6 +40,7 @@ struct Side : SessionOutput {
   const std::uint64_t incarnation;
   Session session;
   std::map<std::uint64_t, std::deque<Bytes>> lines;  // what is under way from here, by link
+  std::set<std::uint64_t> broken;                    // links that take nothing more, whether or not a side knows
   std::vector<std::uint64_t> got;
   std::set<std::uint64_t> given;
   std::size_t bytes = 0;
@@ -70,6 +71,10 @@ struct Two {
     const Bytes frame = std::move(line->second.front());
     line->second.pop_front();
     const auto took = take(to, link, frame);
+    if (took == Session::Took::kViolation && from.broken.contains(link) && from.session.out_link() != link) {
+      line->second.clear();  // a Begin that comes too late for its frames: the link is closed, and was given up before
+      return true;
+    }
     EXPECT_NE(took, Session::Took::kViolation);
     EXPECT_NE(took, Session::Took::kOutside);
     return true;
@@ -191,6 +196,75 @@ TEST(Session, NSE1_NSE2_AnyOrderOfBreaksGivesEachFrameOnceInOrder) {
   EXPECT_GT(resent, 2000u) << "links did break";
 }
 
+// Each side sees a link's end at its own time, after what was still under way to it: a side may have begun on the next
+// link, and been heard there, before the peer hears what it said first on the one before.
+struct Lagging : Two {
+  struct Link { bool a_sees = true, b_sees = true; };
+  using Two::Two;
+  void dial() {
+    open(last + 1);
+    links[++last];
+  }
+  void begin(Side& side) {
+    std::vector<std::uint64_t> able;
+    for (const auto& [id, link] : links)
+      if (sees(link, side)) able.push_back(id);
+    if (side.session.out_link() == 0 && !able.empty()) side.session.link_up(able[random() % able.size()]);
+  }
+  void break_off(std::uint64_t id) {
+    for (Side* side : {&a, &b})
+      if (auto& line = side->lines[id]; side->broken.insert(id).second && random() % 2)
+        line.resize(random() % (line.size() + 1));
+  }
+  /// What comes next on the link: a frame, or its end.
+  bool advance(Side& from, Side& to, std::uint64_t id) {
+    Link& link = links[id];
+    if (!sees(link, to)) return false;
+    if (step(from, to, id)) return true;
+    if (!from.broken.contains(id)) return false;
+    sees(link, to) = false;
+    to.session.link_down(id);
+    return true;
+  }
+  bool& sees(Link& link, const Side& side) { return &side == &a ? link.a_sees : link.b_sees; }
+  bool sees(const Link& link, const Side& side) { return &side == &a ? link.a_sees : link.b_sees; }
+  std::mt19937_64 random;
+  std::map<std::uint64_t, Link> links;
+  std::uint64_t last = 0;
+};
+
+TEST(Session, NSE1_NSE2_WhoeverSeesTheEndOfALinkFirst) {
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    Lagging two({.ack_frames = 4});
+    two.random.seed(seed);
+    std::uint64_t from_a = 0, from_b = 0;
+    for (int i = 0; i < 200; ++i) {
+      const auto what = two.random() % 100;
+      const std::uint64_t link = two.last == 0 ? 0 : two.last - two.random() % std::min<std::uint64_t>(two.last, 3);
+      if (what < 20) two.a.send(from_a++);
+      else if (what < 30) two.b.send(from_b++);
+      else if (what < 40) two.begin(two.a);
+      else if (what < 50) two.begin(two.b);
+      else if (what < 60) two.dial();
+      else if (link == 0) continue;
+      else if (what < 68) two.break_off(link);
+      else if (two.random() % 2) two.advance(two.a, two.b, link);
+      else two.advance(two.b, two.a, link);
+    }
+    two.dial();
+    for (bool moved = true; moved;) {
+      moved = false;
+      two.begin(two.a);
+      two.begin(two.b);
+      for (std::uint64_t link = 1; link <= two.last; ++link)
+        while (two.advance(two.a, two.b, link) | two.advance(two.b, two.a, link)) moved = true;
+    }
+    expect_in_order(two.b, from_a);
+    expect_in_order(two.a, from_b);
+    if (HasFailure()) FAIL() << "seed " << seed;
+  }
+}
+
 TEST(Session, NSE3_TheEndNamesExactlyWhatNoLinkWasGiven) {
   for (std::uint64_t seed = 0; seed < 500; ++seed) {
     std::mt19937_64 random(seed);
@@ -235,15 +309,15 @@ TEST(Session, NSE5_AnotherIncarnationOrANumberThatCannotBeIsAViolation) {
   for (std::uint64_t i = 0; i < 5; ++i) two.a.send(i);
   two.settle();
   const auto say = [&](std::uint64_t what, std::uint64_t number, std::uint64_t self, std::uint64_t peer,
-                       std::uint32_t follows = 0) {
+                       std::uint32_t begins = 0, std::uint64_t link = 1) {
     FrameHeader header;
     header.kind = kSessionKind;
     header.token = what;
     header.arg0 = number;
     header.arg1 = self;
     header.arg2 = peer;
-    header.arg3 = follows;
-    return two.a.session.receive(1, header, {});
+    header.arg3 = begins;
+    return two.a.session.receive(link, header, {});
   };
   const auto kViolation = Session::Took::kViolation;
   EXPECT_EQ(say(3, 6, 1002, 1001), kViolation) << "an acknowledgement of what was never sent";
@@ -254,8 +328,15 @@ TEST(Session, NSE5_AnotherIncarnationOrANumberThatCannotBeIsAViolation) {
   EXPECT_EQ(say(9, 0, 1002, 1001), kViolation);
   EXPECT_EQ(say(3, 5, 1002, 1001), Session::Took::kControl);
   EXPECT_TRUE(two.a.session.idle());
-  EXPECT_EQ(say(1, 0, 1002, 1001, 1), Session::Took::kControl);
-  EXPECT_EQ(say(1, 0, 1002, 1001, 1), kViolation) << "a link begins once";
+  EXPECT_EQ(say(1, 0, 1002, 1001, 2 << 1 | 1), Session::Took::kControl);
+  EXPECT_EQ(say(1, 0, 1002, 1001, 3 << 1 | 1), kViolation) << "a link begins once";
+  EXPECT_EQ(say(1, 0, 1002, 1001, 2 << 1 | 1, 2), kViolation) << "two links with the same count";
+  EXPECT_EQ(say(1, 0, 1002, 1001, 1 << 1 | 1, 3), Session::Took::kControl) << "it was overtaken";
+  EXPECT_EQ(say(1, 0, 1002, 1001, 3 << 1 | 1, 3), kViolation) << "a link begins once, also one that was overtaken";
+  FrameHeader header;
+  header.kind = 1;
+  EXPECT_EQ(two.a.session.receive(3, header, {}), Session::Took::kStale);
+  EXPECT_EQ(two.a.session.receive(1, header, {}), Session::Took::kDelivered) << "the newer link goes on";
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kBusy = 15s, kRest = 110s;  // a transfer may take a minute
 constexpr Duration kShort = 1500ms;            // a fault that nobody dies of
 constexpr Duration kGap = 2500ms;              // between two faults
+constexpr Duration kRedialled = 50ms;          // a daemon dials again so long after a link ended
 constexpr std::size_t kNodesMax = 6, kTraceMax = 400;
 constexpr Machine kHeadMachine = 0;
 
@@ -246,7 +247,13 @@ void LinksWorld::fault() {
     if (random_.chance(0.05) && daemons_.size() < kNodesMax) return join();
     if (a != b && random_.chance(0.7)) {
       say("reset between machines " + std::to_string(a) + " and " + std::to_string(b));
-      return network_.reset(a, b);
+      network_.reset(a, b);
+      if (!random_.chance(0.3)) return;
+      // And once more about when both have dialled again: what one begins on may be what the other has lost.
+      return queue_.after(kRedialled + Duration(static_cast<Duration::rep>(random_.unit() * 6e6)), [this, a, b] {
+        say("reset between machines " + std::to_string(a) + " and " + std::to_string(b) + " once more");
+        network_.reset(a, b);
+      });
     }
     if (fault_under_way_) return;
     const bool is_long = hard_ && random_.chance(0.35);

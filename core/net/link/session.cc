@@ -21,14 +21,14 @@ void Session::send(const FrameHeader& given, ByteView payload) {
   output_.transmit(out_link_, kept_.back());
 }
 
-void Session::control(std::uint64_t link, Control what, std::uint64_t number, std::uint32_t follows) {
+void Session::control(std::uint64_t link, Control what, std::uint64_t number, std::uint32_t begins) {
   FrameHeader header;
   header.kind = kSessionKind;
   header.token = what;
   header.arg0 = number;
   header.arg1 = self_;
   header.arg2 = peer_;
-  header.arg3 = follows;
+  header.arg3 = begins;
   output_.transmit(link, std::as_bytes(std::span(&header, 1)));
 }
 
@@ -41,7 +41,7 @@ void Session::link_up(std::uint64_t link) {
   out_link_ = link;
   const bool fresh = first_ == 0 && handed_ == 0;
   flowing_ = fresh;
-  control(link, kBegin, first_, fresh ? 1 : 0);
+  control(link, kBegin, first_, ++begun_ << 1 | (fresh ? 1 : 0));
   if (fresh) flow();  // the peer cannot have anything of us: nothing to ask
 }
 
@@ -112,11 +112,18 @@ Session::Took Session::take_control(std::uint64_t link, const FrameHeader& heade
 
 Session::Took Session::take_begin(std::uint64_t link, const FrameHeader& header) {
   if (header.arg2 != 0 && header.arg2 != self_) return Took::kViolation;  // meant for our predecessor
-  const bool follows = header.arg3 != 0;
-  if (follows ? wanted_ != 0 || header.arg0 != 0 : header.arg0 > wanted_) return Took::kViolation;
   if (link == in_link_ || is_given_up(link)) return Took::kViolation;  // a link begins once
+  const std::uint32_t begun = header.arg3 >> 1;
+  if (in_link_ != 0 && begun == in_begun_) return Took::kViolation;
+  if (in_link_ != 0 && begun < in_begun_) {  // overtaken by the Begin on in_link_
+    given_up_.push_back(link);
+    return Took::kControl;
+  }
+  const bool follows = (header.arg3 & 1) != 0;
+  if (follows ? wanted_ != 0 || header.arg0 != 0 : header.arg0 > wanted_) return Took::kViolation;
   if (in_link_ != 0) given_up_.push_back(in_link_);
   in_link_ = link;
+  in_begun_ = begun;
   unacked_frames_ = unacked_bytes_ = 0;
   if (!follows) control(link, kResume, wanted_);
   return Took::kControl;

@@ -13,8 +13,14 @@
 // Numbers are not on the wire: a link keeps the order, so it is enough to say where a link begins. An acknowledgement
 // means that the peer owns the frame, never that it was executed. Control frames have kind kSessionKind:
 //
-//   Begin   token 1, arg0 first number, arg1 own incarnation, arg2 the peer's (0: not known), arg3 1: frames follow at
-//   once Resume  token 2, arg0 the number that is wanted next Ack     token 3, arg0 the number that is wanted next
+//   Begin   token 1, arg0 first number, arg1 own incarnation, arg2 the peer's (0: not known), arg3 bit 0: frames follow
+//           at once, other bits: how many times this side has begun, from 1
+//   Resume  token 2, arg0 the number that is wanted next
+//   Ack     token 3, arg0 the number that is wanted next
+//
+// Links keep no order among each other: a Begin can be overtaken by the one on the next link. So Begins count, and one
+// that counts less than that of the living link on which frames are received is of a link that the peer has given up.
+// It is compared with nothing else: a peer that was rebuilt from its notes may count anew, over new links.
 //
 // Frames that come on a link before the peer's Begin are outside of the session (a node registers at the head that
 // way).
@@ -114,7 +120,7 @@ class Session {
   bool is_given_up(std::uint64_t link) const;
   bool acknowledged(std::uint64_t next);
   void flow();
-  void control(std::uint64_t link, Control what, std::uint64_t number, std::uint32_t follows = 0);
+  void control(std::uint64_t link, Control what, std::uint64_t number, std::uint32_t begins = 0);
 
   const std::uint64_t self_;
   std::uint64_t peer_;
@@ -126,11 +132,13 @@ class Session {
   std::size_t kept_bytes_ = 0;
   std::uint64_t first_ = 0, handed_ = 0;
   std::uint64_t out_link_ = 0;
+  std::uint32_t begun_ = 0;  ///< how many times
   bool flowing_ = false;
 
   // in
   std::uint64_t in_link_ = 0;
-  std::vector<std::uint64_t> given_up_;  ///< links that began before in_link_ and are not down yet
+  std::uint32_t in_begun_ = 0;           ///< the count of the Begin on in_link_
+  std::vector<std::uint64_t> given_up_;  ///< by the peer, and not down yet
   std::uint64_t wanted_ = 0;  ///< the number of the next frame
   std::uint64_t unacked_frames_ = 0;
   std::size_t unacked_bytes_ = 0;
