@@ -181,13 +181,16 @@ int main(int argc, char** argv) {
     {"the producer runs at most its buffer ahead", [] {
       for (std::uint32_t buffer : {1u, 5u, 0u}) {
         rt::Folder dir;
-        auto stream = task<&track>.options({.stream_buffer = buffer}).remote(dir / "made", dir / "destroyed");
-        auto at = stream.begin();
-        const int most = int(buffer ? buffer : 64);
-        for (int i = 1; i <= 100; ++i, ++at) CHECK_EQ(get(*at), i - 1);
-        std::this_thread::sleep_for(100ms);
-        const int made = rt::count(dir / "made");
-        CHECK(made >= 101 && made <= 101 + most + 1);
+        {
+          auto stream = task<&track>.options({.stream_buffer = buffer}).remote(dir / "made", dir / "destroyed");
+          auto at = stream.begin();
+          const int most = int(buffer ? buffer : 64);
+          for (int i = 1; i <= 100; ++i, ++at) CHECK_EQ(get(*at), i - 1);
+          std::this_thread::sleep_for(100ms);
+          const int made = rt::count(dir / "made");
+          CHECK(made >= 101 && made <= 101 + most + 1);
+        }
+        CHECK(rt::eventually([&] { return rt::count(dir / "destroyed") == 1; }, 20));  // before the folder goes
       }
     }},
     {"dropping the stream stops the producer and destroys its locals, wherever it waits", [] {
