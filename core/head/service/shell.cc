@@ -124,7 +124,7 @@ void Shell::batch(net::LinkId link, ByteView rest) {
     if (took == net::Session::Took::kOutside) {
       take_outside(link, header, payload);
     } else if (took == net::Session::Took::kViolation) {
-      links_->abort(link, "frames that contradict the session");
+      links_->abort(link, "frames that contradict the session, or come too late for it");
       break;
     } else if (took == net::Session::Took::kControl) {
       note_acknowledged(*way->second);

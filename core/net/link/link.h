@@ -46,7 +46,7 @@ namespace troupe::net {
 
 using LinkId = std::uint64_t;  ///< from 1, never reused within one Links
 
-inline constexpr std::uint32_t kLinkProtocol = 1;
+inline constexpr std::uint32_t kLinkProtocol = 2;  ///< 2: a session's Begins count
 inline constexpr std::size_t kBatchTarget = 256 * 1024;  ///< a batch closes at this size; a longer frame goes alone
 inline constexpr Duration kLinger = std::chrono::seconds(1);
 

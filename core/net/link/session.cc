@@ -114,10 +114,9 @@ Session::Took Session::take_begin(std::uint64_t link, const FrameHeader& header)
   if (header.arg2 != 0 && header.arg2 != self_) return Took::kViolation;  // meant for our predecessor
   if (link == in_link_ || is_given_up(link)) return Took::kViolation;  // a link begins once
   const std::uint32_t begun = header.arg3 >> 1;
-  if (in_link_ != 0 && begun == in_begun_) return Took::kViolation;
-  if (in_link_ != 0 && begun < in_begun_) {  // overtaken by the Begin on in_link_
+  if (in_link_ != 0 && begun <= in_begun_) {  // overtaken by the Begin on in_link_
     given_up_.push_back(link);
-    return Took::kControl;
+    return Took::kViolation;
   }
   const bool follows = (header.arg3 & 1) != 0;
   if (follows ? wanted_ != 0 || header.arg0 != 0 : header.arg0 > wanted_) return Took::kViolation;

@@ -19,8 +19,9 @@
 //   Ack     token 3, arg0 the number that is wanted next
 //
 // Links keep no order among each other: a Begin can be overtaken by the one on the next link. So Begins count, and one
-// that counts less than that of the living link on which frames are received is of a link that the peer has given up.
-// It is compared with nothing else: a peer that was rebuilt from its notes may count anew, over new links.
+// that does not count more than that of the living link on which frames are received is of a link that the peer has
+// given up: that link is closed. It is compared with nothing else: a peer that was rebuilt from its notes may count anew
+// when its old links are down.
 //
 // Frames that come on a link before the peer's Begin are outside of the session (a node registers at the head that
 // way).
@@ -35,8 +36,8 @@
 //          to a link and not acknowledged may have been.
 //   NSE-4  Frames that are kept have at most `kept_bytes_max` bytes when senders stop at is_full(), plus one frame
 //          each.
-//   NSE-5  Whatever a peer says, no frame is delivered twice or out of order; what contradicts the session is
-//          kViolation.
+//   NSE-5  Whatever a peer says, no frame is delivered twice or out of order; what contradicts the session, or comes too
+//          late for it, is kViolation.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -93,7 +94,7 @@ class Session {
     kControl,    ///< a frame of the session itself
     kOutside,    ///< not of the session: the link has not begun
     kStale,      ///< of a link that the peer has given up: it comes again on another
-    kViolation,  ///< the link must be closed: it contradicts the session
+    kViolation,  ///< the link must be closed: it contradicts the session, or comes too late for it
   };
   Took receive(std::uint64_t link, const FrameHeader& header, ByteView payload);
 

@@ -261,7 +261,7 @@ bool DaemonLinks::take(net::LinkId id, Peer& peer, const net::FrameHeader& heade
       break;
     case Took::kViolation: break;
   }
-  links_->abort(id, "frames that contradict the session");
+  links_->abort(id, "frames that contradict the session, or come too late for it");
   return false;
 }
 
