@@ -18,10 +18,10 @@
 //   Resume  token 2, arg0 the number that is wanted next
 //   Ack     token 3, arg0 the number that is wanted next
 //
-// Links keep no order among each other: a Begin can be overtaken by the one on the next link. So Begins count, and one
-// that does not count more than that of the living link on which frames are received is of a link that the peer has
-// given up: that link is closed. It is compared with nothing else: a peer that was rebuilt from its notes may count anew
-// when its old links are down.
+// Links keep no order among each other: a Begin can be overtaken by the one on the next link. So Begins count, and a
+// Begin that does not count more than that of the living link on which frames are received is of a link that the peer
+// has given up: that link is closed. It is compared with nothing else: a peer that was rebuilt from its notes may
+// count anew when its old links are down.
 //
 // Frames that come on a link before the peer's Begin are outside of the session (a node registers at the head that
 // way).
@@ -36,8 +36,8 @@
 //          to a link and not acknowledged may have been.
 //   NSE-4  Frames that are kept have at most `kept_bytes_max` bytes when senders stop at is_full(), plus one frame
 //          each.
-//   NSE-5  Whatever a peer says, no frame is delivered twice or out of order; what contradicts the session, or comes too
-//          late for it, is kViolation.
+//   NSE-5  Whatever a peer says, no frame is delivered twice or out of order; what contradicts the session, or comes
+//          too late for it, is kViolation.
 #pragma once
 #include <cstddef>
 #include <cstdint>
