@@ -18,6 +18,7 @@
 #include "collective/group/reception.h"
 #include "collective/tcp/mesh.h"
 #include "tests/base/few_descriptors.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/collective/ranks.h"
 
 namespace troupe::collective {
@@ -73,19 +74,10 @@ std::vector<int> as_processes(int ranks, const std::function<int(int)>& body) {
 std::string free_address() { return MeshListener::open("127.0.0.1").value().address().text; }
 /// What members that are killed leave there goes with the folder, when this program ends.
 std::string free_path() {
-  struct Folder {
-    Folder() {  // as /tmp is: one test's members are two users
-      if (!::mkdtemp(path.data()) || ::chmod(path.c_str(), 01777) != 0) std::abort();
-    }
-    ~Folder() {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
-    std::string path = "/tmp/troupe-join-test-XXXXXX";
-  };
-  static Folder folder;
+  static const test::TemporaryFolder folder;
   static int number = 0;
-  return folder.path + "/" + std::to_string(++number);
+  if (number == 0) std::filesystem::permissions(folder.path(), std::filesystem::perms(01777));  // some are another user's
+  return folder / std::to_string(++number);
 }
 
 /// A connection to a path, as soon as somebody listens there.

@@ -32,8 +32,7 @@
 //   NSE-1  deliver() is called for each frame of the peer once, in the order of its send(), over any number of links.
 //   NSE-2  What send() took is delivered, unless the session ends before.
 //   NSE-3  end() names exactly the frames that no link was ever given: they were surely not executed. Those that were
-//          given
-//          to a link and not acknowledged may have been.
+//          given to a link and not acknowledged may have been.
 //   NSE-4  Frames that are kept have at most `kept_bytes_max` bytes when senders stop at is_full(), plus one frame
 //          each.
 //   NSE-5  Whatever a peer says, no frame is delivered twice or out of order; what contradicts the session, or comes
