@@ -76,7 +76,8 @@ std::string free_address() { return MeshListener::open("127.0.0.1").value().addr
 std::string free_path() {
   static const test::TemporaryFolder folder;
   static int number = 0;
-  if (number == 0) std::filesystem::permissions(folder.path(), std::filesystem::perms(01777));  // some are another user's
+  // Some members are another user's.
+  if (number == 0) std::filesystem::permissions(folder.path(), std::filesystem::perms(01777));
   return folder / std::to_string(++number);
 }
 
