@@ -133,6 +133,7 @@ class Communicator {
   /// Waits until pump() may have something to do, nudge() was called, or the deadline passed. False: the group has
   /// failed.
   virtual bool wait_messages(Clock::time_point deadline, Environment* environment) = 0;
+  /// Any thread: whoever is in wait_messages() returns from it and looks at the queue.
   virtual void nudge() = 0;
 
   /// The group has been formed again or forgotten: this epoch is of the past.

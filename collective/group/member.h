@@ -1,8 +1,8 @@
 // Member: this process's side of one group: the order of its operations, who carries them out, and its errors.
 //
 // Operations are carried out by whoever holds the *role*: the thread of a blocking operation when nothing is queued,
-// else a thread in Work::wait, else a helper thread, which starts with the first asynchronous operation and never
-// spins.
+// else a thread in Work::wait, else a helper thread. That one starts with the first operation for which it is needed
+// (asynchronous ones, and those of fibers: GMB-6) and sleeps while nothing is queued.
 //
 //   run() ---- nothing queued, role free ---------------------------> carried out by the caller
 //   start() -> queue ---- role taken by Work::wait or the helper ---> carried out in order; messages under way together

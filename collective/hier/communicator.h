@@ -3,7 +3,8 @@
 //   inside   a ShmCommunicator of the ranks of this node; none where this rank is alone
 //   across   a TcpCommunicator of all ranks, of which an operation uses those that it needs
 //
-// Messages between two ranks of a node go inside, all others across (HCM-5).
+// Messages between two ranks of a node go inside, all others across (HCM-5). Where every rank is alone on its node, all
+// operations but a split are of `across`; where all are on one node, of `inside`.
 //
 // An operation is a row of *steps*, each with a number that all ranks count alike:
 //
@@ -29,8 +30,9 @@
 //          time, and for whom; so a deadline names those that are not known to have come, nor to wait for others
 //          (tcp/blame.h).
 //   HCM-4  With `deterministic` (of `across`) every element is reduced in rank order, as in shared memory. Without,
-//          node by node, each in rank order: equal bits on all ranks and runs of one configuration; 16-bit floats are
-//          rounded once a node and once more.
+//          in a node in rank order, between nodes as their schedule has it: equal bits on all ranks and runs of one
+//          configuration; 16-bit floats are rounded once a node, at each reduction between nodes, and once more for
+//          an average.
 //   HCM-5  All messages of a pair take the same way, so that each part's order is the group's. A rank that waits for
 //          messages of both parts sleeps on the sockets, and a thread of its own listens for its bell in memory
 //          meanwhile.

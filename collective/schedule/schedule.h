@@ -14,8 +14,8 @@
 //
 // A rank has three memories: its input, its data (the output; the same memory as the input unless a schedule says
 // otherwise) and scratch. Element ranges are half open. Direct schedules come in pieces, two of them under way at once,
-// so that sending, receiving and reducing overlap and a piece is reduced while it is in the cache; they alone keep
-// input and data apart.
+// so that sending, receiving and reducing overlap and a piece is reduced while it is in the cache. They, one-shot ones
+// and those that only move keep input and data apart.
 //
 // Invariants
 //   CSD-1  The k-th message that a sends to b is the k-th that b receives from a, and both have the same size.

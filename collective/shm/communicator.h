@@ -1,5 +1,5 @@
 // ShmCommunicator: a group whose ranks share memory (shm/segment.h). Each rank writes only its own lines and slots and
-// reads its peers' (one exception: SG-1).
+// reads its peers' (exceptions: SG-1).
 //
 // Everything is made of *rounds*: a rank writes its part into its own buffer, publishes a sequence number, waits until
 // all have published the same, and reads what it needs from the others. The next part is written before the wait, so
@@ -18,9 +18,9 @@
 //   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get
 //          equal bits.
 //   SHC-2  The signature of the operation travels with the sequence number: a mismatch is found before data is read.
-//   SHC-3  Reductions, broadcasts and gathers allocate nothing, but where a rank of a larger group that has waited for
-//          long tells for whom. No system call unless somebody waits for long; where ranks outnumber the cores, whoever
-//          waits yields.
+//   SHC-3  Reductions, broadcasts and gathers allocate nothing, but where a rank that has waited for long begins to
+//          watch the others' processes (watch.h), or tells a larger group for whom it waits. No system call unless
+//          somebody waits for long; where ranks outnumber the cores, whoever waits yields.
 //   SHC-4  A group ends with each of the groups that it was split from, however far above: with any of their members,
 //          and when they are formed again.
 // Thread rule: see communicator.h.

@@ -1,7 +1,8 @@
 // ShmSegment: the memory that the ranks of one group on one node share, and its layout.
 //
 //   control page     magic, sizes, key, epoch; failure records, and which one counts; who sleeps
-//   per rank         flag lines (kRing of them), a doorbell, one cursor a peer for messages written by that rank alone
+//   per rank         flag lines (kRing of them) and one cursor a peer for messages, written by that rank alone; a bell,
+//                    counted up by whoever wakes it
 //   per rank         kRing buffers of slot_bytes written by that rank (SG-1)
 //   per pair         a ring of bytes for messages written by the sender alone
 //
@@ -13,10 +14,10 @@
 // The scale of a signature (signature.h) takes the last eight bytes of the payload, where it says anything.
 //
 // Invariants
-//   SG-1  Every line but those of the control page has one writer. Sequence numbers only grow; nothing is ever reset.
-//         One exception: in an all-reduce by shares of two ranks, the other rank writes its share into the buffer of s,
-//         after it has seen s and before it publishes s + 1; the owner writes there next at s + 4, after it has fetched
-//         the share.
+//   SG-1  Every line but those of the control page and the bells has one writer. Sequence numbers only grow; nothing
+//         is ever reset. One exception: in an all-reduce by shares of two ranks, the other rank writes its share into
+//         the buffer of s, after it has seen s and before it publishes s + 1; the owner writes there next at s + 4,
+//         after it has fetched the share.
 //   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2 of all
 //         ranks, and looks at nothing older than its own last s - 1: so no line is overwritten while somebody may look
 //         at it. In the middle of an all-reduce by shares, a rank looks at the others' s - 2: there they publish s + 2

@@ -50,7 +50,8 @@ inline constexpr int kTcpRanksMax = 512;
 
 enum class Channel : std::uint8_t { kData, kControl };
 
-/// What a rank is doing: the number of its collective operation and what it is.
+/// What a rank is doing: the number of its collective operation, or of the step of one that goes by steps, and what it
+/// is.
 struct Progress {
   std::uint64_t sequence = 0;
   Signature signature;

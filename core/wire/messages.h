@@ -98,8 +98,8 @@ struct Hello {
   std::string name_space;                    // driver
   Image image;                               // driver
 };
-/// Answer. Descriptors: pair with the daemon, the daemon's doorbell, the daemon's eventfd, arena read-only, arena
-/// read-write, index, this process's pin table.
+/// The daemon's answer: who the process is, and what it may use. Descriptors: pair with the daemon, the daemon's
+/// doorbell, the daemon's eventfd, arena read-only, arena read-write, index, this process's pin table.
 struct Welcome {
   ProcessId self;
   std::string node_id, worker_id, session_dir;

@@ -19,8 +19,8 @@ namespace troupe {
 
 namespace detail {
 ObjectPtr put_value(Value value, const PutOptions& options);
-/// Waits until all of them are ready with their buffers here. Throws GetTimeoutError, CancelledError,
-/// InvalidArgumentError.
+/// Waits until all of them are ready with their buffers here, or failed. Throws GetTimeoutError, CancelledError,
+/// InvalidArgumentError, and what keeps a buffer from coming here (ObjectLostError, ObjectStoreFullError and others).
 void await_all(const ObjectPtr* const* objects, std::size_t count, Duration timeout);
 /// The value of a ready object, or its error.
 const Value* value_of(const ObjectBase& object) noexcept;

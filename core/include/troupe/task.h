@@ -4,8 +4,10 @@
 //   ObjectRef<int> ten = task<&add>.options({.resources = {.cpus = 2}}).remote(three, 7);
 //   auto doubled = submit([factor](int x) { return x * factor; }, three);
 //
-// remote returns at once. Each argument is a value or a ref convertible to the parameter; a ref for a value parameter
-// is resolved before the task runs. A wrong call does not compile. Thread rule: any thread of a driver or worker.
+// remote does not wait for the task: it waits only while open calls take all the memory that they may, or the store has
+// no room for a large argument. Each argument is a value or a ref convertible to the parameter; a ref for a value
+// parameter is resolved before the task runs. A wrong call does not compile. Thread rule: any thread of a driver or
+// worker.
 #pragma once
 #include <memory>
 #include <utility>
