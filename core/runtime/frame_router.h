@@ -18,6 +18,8 @@
 //         to it, and are summed up meanwhile (HLF-2). They may be passed by other frames, never pass one.
 //   CR-6  A frame with more than net::kPayloadMax for another process is refused by send, which says so; nothing of it
 //         leaves.
+//   CR-7  Of a process that died nothing is kept but that it did, and that of the last kDeadKept alone: a process that
+//         lives for long outlives any number of others.
 // Thread rule: lock held, but for notice_daemon.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -26,6 +28,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/base/recent_set.h"
 #include "core/net/base/frame.h"
 #include "core/net/endpoint/endpoint.h"
 #include "core/wire/codec.h"
@@ -57,6 +60,8 @@ class FrameRouter {
   static constexpr std::size_t kOutboxMax = std::size_t{2} << 20;
   /// Between two looks whether a ring has taken it.
   static constexpr Duration kLook = std::chrono::milliseconds(1);
+  /// CR-7. Ten times as many as a daemon remembers (node::kDeathsKept), which answers for those before them.
+  static constexpr std::size_t kDeadKept = 100'000;
 
   /// Sends a frame; source is filled in. False: it is refused, and logged (CR-6).
   bool send(ProcessId destination, net::FrameHeader header, ByteView payload = {});
@@ -95,11 +100,13 @@ class FrameRouter {
     held_.drop(peer);
     waiting_.erase(peer);
     by_daemon_.erase(peer);
+    call_numbers_.erase(peer);
   }
   void node_died(std::uint32_t node) {
     if (node == 0) return;
     dead_nodes_.insert(node);
     boost::unordered::erase_if(clogged_, [node](ProcessId one) { return one.node == node; });
+    boost::unordered::erase_if(call_numbers_, [node](const auto& one) { return one.first.node == node; });
     held_.drop_node(node);
   }
   bool is_dead(ProcessId peer) const {
@@ -111,6 +118,8 @@ class FrameRouter {
   std::size_t backlog(ProcessId destination) const;
   /// Do frames wait here, for their turn (CR-4, CR-5) or for a ring (CR-3)?
   bool any_held() const { return !held_.empty() || !waiting_.empty(); }
+  /// How many processes it keeps anything of (CR-7): those that it numbered calls for, and the dead.
+  std::size_t known() const { return call_numbers_.size() + dead_.size(); }
   /// Number of the next call frame to this destination, from 1.
   std::uint64_t next_call_number(ProcessId destination) { return ++call_numbers_[destination]; }
   /// Memory to build a payload in; valid until the next send.
@@ -143,7 +152,8 @@ class FrameRouter {
   boost::unordered_flat_set<ProcessId, IdHash> clogged_;        // CR-4; {node, 0}: all of the node
   bool looking_ = false;                                        // a timer of kLook runs
   boost::unordered_flat_map<ProcessId, std::uint64_t, IdHash> call_numbers_;
-  boost::unordered_flat_set<ProcessId, IdHash> dead_, by_daemon_;
+  boost::unordered_flat_set<ProcessId, IdHash> by_daemon_;
+  RecentSet<ProcessId, IdHash> dead_{kDeadKept};                // CR-7
   boost::unordered_flat_set<std::uint32_t> dead_nodes_;
   std::vector<std::byte> scratch_;
 };

@@ -84,6 +84,26 @@ TEST(FrameRouter, CR4_WhatWaitsForADeadProcessIsDropped) {
   EXPECT_EQ(bench.count(Control::kHoldAck), 0u);
 }
 
+/// A driver outlives hundreds of thousands of its actors' processes.
+TEST(FrameRouter, CR7_WhatIsKeptOfTheDeadIsBounded) {
+  constexpr std::uint32_t kOthers = 2 * FrameRouter::kDeadKept;
+  Bench bench;
+  CoreLock lock(bench.core);
+  FrameRouter& frames = bench.core.frames();
+  const std::size_t before = frames.known();
+  for (std::uint32_t n = 0; n < kOthers; ++n) {
+    const ProcessId peer{2, 100 + n};
+    EXPECT_EQ(frames.next_call_number(peer), 1u);
+    frames.process_died(peer);
+  }
+  EXPECT_EQ(frames.known(), before + FrameRouter::kDeadKept);
+  EXPECT_TRUE(frames.is_dead({2, 99 + kOthers}));
+  for (std::uint32_t n = 0; n < 10; ++n) frames.next_call_number({3, 1 + n});
+  EXPECT_EQ(frames.known(), before + FrameRouter::kDeadKept + 10);
+  frames.node_died(3);
+  EXPECT_EQ(frames.known(), before + FrameRouter::kDeadKept);
+}
+
 /// REVIEW B.5: what a sender has for a node that takes nothing holds up none of its other frames.
 TEST(FrameRouter, CR4_FramesForANodeThatTakesNothingWaitAndOthersPassThem) {
   const ProcessId slow{2, 7}, other_slow{2, 8}, other{3, 8};
