@@ -38,6 +38,7 @@ bool FrameRouter::send(ProcessId destination, net::FrameHeader header, ByteView 
   waiting_[ring].push_back({header, {payload.begin(), payload.end()}});
   requests_.send<wire::ConnectReply>(daemon_, wire::Method::kConnect, wire::ConnectRequest{ring},
                                      [this, ring](Result<wire::ConnectReply> reply) {
+                                       if (is_dead(ring)) return;  // it died while we asked (CR-7)
                                        // Refused for whatever reason: the daemon passes frames on, or says that
                                        // the peer is dead (CR-3).
                                        if (!reply.ok() || reply->through_daemon) by_daemon(ring);

@@ -118,8 +118,8 @@ class FrameRouter {
   std::size_t backlog(ProcessId destination) const;
   /// Do frames wait here, for their turn (CR-4, CR-5) or for a ring (CR-3)?
   bool any_held() const { return !held_.empty() || !waiting_.empty(); }
-  /// How many processes it keeps anything of (CR-7): those that it numbered calls for, and the dead.
-  std::size_t known() const { return call_numbers_.size() + dead_.size(); }
+  /// How many processes it keeps anything of (CR-7): those that it numbered calls for, has no ring to, and the dead.
+  std::size_t known() const { return call_numbers_.size() + by_daemon_.size() + dead_.size(); }
   /// Number of the next call frame to this destination, from 1.
   std::uint64_t next_call_number(ProcessId destination) { return ++call_numbers_[destination]; }
   /// Memory to build a payload in; valid until the next send.

@@ -64,5 +64,29 @@ TEST(Mail, ML1_EachRequestForADeadNodeIsAnsweredAndItsDeathToldOnce) {
   EXPECT_EQ(wire::decode_message<wire::NodeDied>(news[0].payload).value().node, kDead);
 }
 
+/// Who forgot a death (CR-7) and sends there again would wait for ever for news that came once.
+TEST(Mail, ML1_ADeathIsToldAnewToWhoSendsThereLater) {
+  Loop::TimePoint now{std::chrono::hours(1)};
+  const std::unique_ptr<Loop> loop = Loop::create([&] { return now; }).value();
+  const std::unique_ptr<net::Endpoint> endpoint = net::Endpoint::create({.self = daemon_of(kHere)}).value();
+  ProcessTable table(kHere);
+  Links links;
+  Mail mail(*loop, *endpoint, table, links);
+  net::FrameHeader header;
+  header.kind = std::uint8_t(wire::FrameKind::kValueRequest);
+  header.source = {kFar, 5};
+  header.destination = {kHere, 9};
+  const auto told = [&] { return links.of(wire::FrameKind::kNotice).size(); };
+  for (int round = 1; round <= 3; ++round) {
+    for (int n = 0; n < 5; ++n) EXPECT_FALSE(mail.route(daemon_of(kFar), header, {}));
+    EXPECT_EQ(told(), std::size_t(round)) << "a burst is answered once";
+    now += Mail::kToldFor;
+    loop->pass();
+  }
+  const auto news = links.of(wire::FrameKind::kNotice);
+  ASSERT_EQ(news.back().header.arg0, std::uint64_t(wire::Method::kProcessDied));
+  EXPECT_EQ(wire::decode_message<wire::ProcessDied>(news.back().payload).value().process, header.destination);
+}
+
 }  // namespace
 }  // namespace troupe::node

@@ -104,6 +104,26 @@ TEST(FrameRouter, CR7_WhatIsKeptOfTheDeadIsBounded) {
   EXPECT_EQ(frames.known(), before + FrameRouter::kDeadKept);
 }
 
+/// The daemon's answer was on its way when the peer died.
+TEST(FrameRouter, CR7_ARingRefusedAfterThePeersDeathLeavesNothing) {
+  Bench bench;
+  FrameRouter& frames = bench.core.frames();
+  {
+    CoreLock lock(bench.core);
+    frames.control(kPeer, Control::kHoldAck, 1);
+  }
+  const SentFrame request = bench.take(wire::Method::kConnect);
+  {
+    CoreLock lock(bench.core);
+    frames.process_died(kPeer);
+  }
+  const std::size_t before = frames.known();
+  bench.respond(request, wire::ConnectReply{true});
+  CoreLock lock(bench.core);
+  EXPECT_EQ(frames.known(), before);
+  EXPECT_EQ(frames.route(kPeer), kPeer);
+}
+
 /// REVIEW B.5: what a sender has for a node that takes nothing holds up none of its other frames.
 TEST(FrameRouter, CR4_FramesForANodeThatTakesNothingWaitAndOthersPassThem) {
   const ProcessId slow{2, 7}, other_slow{2, 8}, other{3, 8};

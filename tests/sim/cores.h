@@ -169,7 +169,7 @@ struct SimNode {
   std::map<std::uint64_t, ProcessId> retiring;          // token -> worker that was asked
   std::map<ProcessId, wire::ProcessDied> deaths;        // remembered, also of other nodes
   std::set<std::uint32_t> dead_nodes;
-  std::set<std::pair<ProcessId, ProcessId>> told;
+  std::map<std::pair<ProcessId, ProcessId>, Time> told;  // when last
   std::uint64_t load_version = 0, starts_seen = 0, next_token = 1;
   std::uint32_t next_serial = 1;
   std::optional<Time> lease_timer;

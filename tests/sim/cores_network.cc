@@ -1,6 +1,7 @@
 // The model network of the cores' world: rings and links as channels, one for each pair, and the way to and from the
 // head.
 #include "core/head/service/frame_codec.h"
+#include "core/node/daemon/mail/mail.h"
 #include "tests/sim/cores.h"
 
 namespace troupe::sim {
@@ -124,8 +125,9 @@ void CoreWorld::deliver(ProcessId from, ProcessId to) {
   hand_over(*process, std::move(frame), pair ? from : daemon_of(to.node));
 }
 
-/// As node::Mail: a frame for somebody who is known to be dead tells its sender so, once for each pair. A request is
-/// answered besides, each one: its sender knows of that death already, and no news of it comes again (ML-1, RQ-1).
+/// As node::Mail: a frame for somebody who is known to be dead tells its sender so, once for each pair in kToldFor. A
+/// request is answered besides, each one: its sender knows of that death already, and no news of it may come (ML-1,
+/// RQ-1).
 void CoreWorld::refuse(SimNode& node, const net::FrameHeader& header) {
   const auto kind = wire::FrameKind(header.kind);
   SimProcess* source = find(header.source);
@@ -137,7 +139,9 @@ void CoreWorld::refuse(SimNode& node, const net::FrameHeader& header) {
     return;
   auto death = node.deaths.find(header.destination);
   if (!node_lost && death == node.deaths.end()) return;  // it is dying: the news of it comes soon
-  if (!node.told.insert({header.source, header.destination}).second) return;
+  const auto [told, is_first] = node.told.try_emplace({header.source, header.destination}, queue_.now());
+  if (!is_first && queue_.now() - told->second < node::Mail::kToldFor) return;
+  told->second = queue_.now();
   if (node_lost)
     notice(daemon_of(node.number), header.source, wire::Method::kNodeDied,
            wire::NodeDied{header.destination.node, "", "the node is not reachable"});

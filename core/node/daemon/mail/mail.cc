@@ -175,6 +175,7 @@ void Mail::refuse(const net::FrameHeader& header) {
   if (is_answer) return;
   // it is dying: what it had begun is told with the news of it, to all
   if (!death && table_.find(header.destination)) return;
+  if (told_.empty()) loop_.after(kToldFor, [this] { told_.clear(); });
   if (told_.size() >= kToldMax) told_.clear();
   if (!told_.insert({header.source, header.destination}).second) return;
   if (header.destination.node != table_.node()) {

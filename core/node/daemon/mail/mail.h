@@ -5,8 +5,8 @@
 //
 // Invariants
 //   ML-1  A frame for a dead process is answered: its source gets the death notice of what it wanted to reach (once for
-//         each pair of processes), and a request also gets an error response. A link that is down is no death: its
-//         frames wait.
+//         each pair of processes in kToldFor: a burst is answered once, and who forgot it since hears it anew), and a
+//         request also gets an error response. A link that is down is no death: its frames wait.
 //   ML-2  A local process speaks only for itself: a frame with another source is dropped and logged.
 //   ML-4  The daemon waits for nobody, and what it keeps for a process that takes nothing, or for a node that
 //         acknowledges nothing, is bounded. Who sends to such a process or node is told, by way of its own daemon, and
@@ -47,6 +47,9 @@ class LinkPort {
 
 class Mail final : public Messenger {
  public:
+  /// ML-1. Long beside the way of a notice, short beside the time in which a process forgets a death (CR-7).
+  static constexpr Duration kToldFor = std::chrono::seconds(10);
+
   Mail(Loop& loop, net::Endpoint& endpoint, ProcessTable& table, LinkPort& links)
       : loop_(loop), endpoint_(endpoint), table_(table), links_(links) {}
 
