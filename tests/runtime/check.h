@@ -84,6 +84,21 @@ template <class Pred> bool eventually(Pred&& pred, double seconds = 40) {
   return pred();
 }
 
+/// Stops a process. kill() may return before its threads have heard of it; back here none of them runs.
+inline bool freeze(int pid) {
+  const auto is_stopped = [](const std::filesystem::path& thread) {
+    std::ifstream file(thread / "stat");
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    return text.find(") T ") != std::string::npos;
+  };
+  if (::kill(pid, SIGSTOP) != 0) return false;
+  return eventually([&] {
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/task"))
+      if (!is_stopped(thread.path())) return false;
+    return true;
+  });
+}
+
 /// A folder of this program, for files by which processes meet. Its path is known to tasks by their arguments.
 class Folder {
  public:
