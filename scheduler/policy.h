@@ -7,10 +7,10 @@
 //   - A node's load is its critical resource: the largest used/total over the resources that it has.
 //
 // Algorithms
-//   Hybrid    The preferred node is the one with the most argument bytes (from kLocalityMin up), else `here`. Of the
-//             nodes
-//             where the request fits now: the first whose load with the request is <= 50 %, in the order preferred,
-//             here, ascending number (pack); when all are above, the least loaded, same order on ties (spread).
+//   Hybrid    The preferred node is the one with the most argument bytes (from kLocalityMin up), else `here`.
+//             Of the nodes where the request fits now: the first whose load with the request is <= 50 %, in the order
+//             preferred, here, ascending number (pack); when all are above, the least loaded, same order on ties
+//             (spread).
 //   Spread    Of the nodes where it fits now, the least loaded; on ties the next number after `last_spread`, going
 //             round.
 //             A request that takes nothing goes round all nodes, whatever their load.

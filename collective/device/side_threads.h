@@ -3,8 +3,7 @@
 //
 // Invariants
 //   CST-1  A thread that hangs in a foreign library can be neither ended nor joined: await_idle() says so, and then
-//          this must not be
-//          destroyed.
+//          this must not be destroyed.
 // Thread rule: any thread.
 #pragma once
 #include <chrono>

@@ -10,14 +10,13 @@
 //
 // Invariants
 //   CEP-1  Of each group the newest epoch is known here, and only that one is entered; when it is replaced or ended,
-//          the memory
-//          and sockets of the older are failed (kStale) and let go of before the word is answered.
+//          the memory and sockets of the older are failed (kStale) and let go of before the word is answered.
 //   CEP-2  A rank is entered once an epoch, by the actor, and the life of it, that the record names.
 //   CEP-3  The first failure of an epoch stays its failure here; the founder tells it to all members' processes, once.
 //   CEP-4  No lock of this table is held while anything outside of it is called.
 //   CEP-5  A process that has entered hears of the death of every member's process from its own daemon, with or without
-//          a founder: a
-//          daemon tells all that live on its node, and the daemons that it has a link with, which entering makes.
+//          a founder: a daemon tells all that live on its node, and the daemons that it has a link with, which entering
+//          makes.
 // Thread rule: any thread, without the core's lock.
 #pragma once
 #include <functional>

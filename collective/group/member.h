@@ -1,8 +1,8 @@
 // Member: this process's side of one group: the order of its operations, who carries them out, and its errors.
 //
 // Operations are carried out by whoever holds the *role*: the thread of a blocking operation when nothing is queued,
-// else a thread in Work::wait, else a helper thread. That one starts with the first operation for which it is needed
-// (asynchronous ones, and those of fibers: GMB-6) and sleeps while nothing is queued.
+// else a thread in Work::wait without a timeout, else a helper thread. That one starts with the first operation for
+// which it is needed (asynchronous ones, and those of fibers: GMB-6) and sleeps while nothing is queued.
 //
 //   run() ---- nothing queued, role free ---------------------------> carried out by the caller
 //   start() -> queue ---- role taken by Work::wait or the helper ---> carried out in order; messages under way together
@@ -17,7 +17,7 @@
 //   GMB-5  What a device carries out is handed over in the order of the queue and ends in that order; whatever it does
 //          not carry out waits until all of that is over.
 //   GMB-6  No operation, a split neither, blocks the thread of a fiber: the helper carries it out, as other ranks may
-//          be fibers there.
+//          be fibers there. (Exceptions: an operation of a call that was cancelled, until it has noticed; wait_on.)
 // Thread rule: any thread or fiber.
 #pragma once
 #include <atomic>

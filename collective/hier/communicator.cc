@@ -221,9 +221,9 @@ std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patien
 
 namespace {
 
-// All-reduces from here on go by columns. Two said nodes of two ranks on two cores with other work, loopback between
-// them, median of 300 (30 from 1 MiB on), leaders and columns alternating: 64 KiB 0.31 and 0.49 ms, 128 KiB 0.99 and
-// 1.00, 256 KiB 1.59 and 1.39, 512 KiB 2.44 and 2.57, 1 MiB 6.7 and 6.1, 4 MiB 21 and 16, 16 MiB 56 and 43.
+// All-reduces from here on go by columns. Two nodes, so called, of two ranks on two cores with other work, loopback
+// between them, median of 300 (30 from 1 MiB on), leaders and columns alternating: 64 KiB 0.31 and 0.49 ms, 128 KiB
+// 0.99 and 1.00, 256 KiB 1.59 and 1.39, 512 KiB 2.44 and 2.57, 1 MiB 6.7 and 6.1, 4 MiB 21 and 16, 16 MiB 56 and 43.
 constexpr std::size_t kColumnsMin = 256u << 10;
 constexpr std::size_t kRoundBytes = 4u << 20;      // what a leader reduces in one round: bounds the scratch
 constexpr std::size_t kOrderedBytes = 16u << 20;  // of the input, in one round of a reduction in rank order

@@ -3,9 +3,8 @@
 // them out on simulated ranks.
 //
 //   all_gather      a rank sends its part once to each other node, to its *stand-in* there: the rank with its place in
-//                   the node,
-//                   modulo the node's size. Each rank then hands what it has, its own part and what it stood in for, to
-//                   the node.
+//                   the node, modulo the node's size. Each rank then hands what it has, its own part and what it stood
+//                   in for, to the node.
 //   gather, scatter, all_to_all     each pair directly: by message between nodes, by parcel within one
 //
 // Elements, half-open ranges, memories: as in schedule.h.

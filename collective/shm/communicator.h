@@ -11,8 +11,8 @@
 //   above               chunk by chunk: publish, reduce the own share of the chunk, publish that, copy the others'
 //                       shares
 //
-// Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter sleep on the
-// bell.
+// Waiting: poll; pause while every rank can have a core of its own, else yield at once; after kSleepAfter, or with too
+// few cores after as many yields as communicator.cc says, sleep on the bell.
 //
 // Invariants
 //   SHC-1  Every element is reduced in rank order, whatever the size, the chunk and the share: all ranks and runs get

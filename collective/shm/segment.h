@@ -28,8 +28,8 @@
 //   SG-4  A rank that is about to sleep says so and looks again; a rank that publishes looks for sleepers afterwards.
 //         The sleeper's membarrier stands for the fence between the publisher's two steps, so that publishing costs
 //         none.
-// Thread rule: a process may attach any number of times; one thread at a time acts as a rank. fail() and failed(): any
-// thread.
+// Thread rule: a process may attach any number of times; one thread at a time acts as a rank. fail(), has_failed() and
+// failure(): any thread.
 #pragma once
 #include <atomic>
 #include <chrono>

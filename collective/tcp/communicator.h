@@ -3,8 +3,9 @@
 // the sockets take or give is moved in between.
 //
 // Waiting: poll the sockets (a sleep and its wake cost 30 us and more); after kSpin, or at once where the ranks here
-// outnumber the cores, sleep. A rank that has slept for kTellAfter tells all what it waits in, so that ranks that wait
-// in different operations find that out, and a deadline knows who has not come.
+// outnumber the cores, sleep; who waits for messages alone sleeps at once. A rank that has slept for kTellAfter tells
+// all what it waits in, so that ranks that wait in different operations find that out, and a deadline knows who has not
+// come.
 //
 // Invariants
 //   TCM-1  With `deterministic`, and with up to eight ranks always, every element is reduced in rank order (CSD-3): the

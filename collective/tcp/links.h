@@ -3,8 +3,7 @@
 //
 //   data      frames of operations and messages (tcp/streams.h): read and written by whoever carries out operations
 //   control   ControlFrames, few and small, so that a word about a failure is never stuck behind data: a thread of its
-//             own
-//             sleeps on all of them
+//             own sleeps on all of them
 //
 // Sockets arrive when they arrive: a rank need not be there for the others to begin. Besides the ranks there may be an
 // observer (number `ranks`, the founder of a group of actors), with control sockets alone.
@@ -13,7 +12,8 @@
 //     `--the end of a peer on another node where more are connected--> grace --they end too, or time passes--> failed
 //
 // Invariants
-//   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once.
+//   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once (once more when
+//         the group becomes stale).
 //   TL-2  A peer whose control socket ends without a goodbye is dead; an observer's end means nothing.
 //   TL-3  Who is dead is named, and nobody else: peers of one node that end together are named together. For the others
 //         of that node there is one moment of Identity::grace; where one of them lives, it has seen the end at once,

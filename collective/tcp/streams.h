@@ -4,7 +4,8 @@
 //
 // Frames of an operation carry its number and signature, and are received in the order in which the operation asks for
 // them. Frames of messages carry tag and type (sequence 0); they go to the first recv with that tag, or into memory of
-// our own until one is posted (at most kStreamStashMax, then that stream is not read). A frame of a later operation
+// our own until one is posted (at most kStreamStashMax a stream, then it is not read; of messages to oneself there is
+// no bound). A frame of a later operation
 // than this rank is in stays where it is: its sender is ahead.
 //
 // Invariants

@@ -60,7 +60,7 @@ class CallTable {
   Owner& owner_;
   Slab<PendingCall> calls_;
   CallBudget budget_;
-  std::deque<Finished> finished_;  // the last kFinishedMax, for list_tasks
+  std::deque<Finished> finished_;  // up to kFinishedMax, for list_tasks; see note_finished
 };
 
 inline constexpr std::size_t kFinishedMax = 1000;

@@ -71,7 +71,7 @@ class LeasePool {
   void on_replied(PendingCall& call, const ReplyHead& head);
   /// The worker gave the call back unbegun: it is on no lease now.
   void on_recalled(PendingCall& call);
-  /// The call was cancelled and may run on: nothing is pushed behind it.
+  /// The call was cancelled and may run on: nothing is pushed behind it before the next reply of its lease.
   void pause(PendingCall& call);
 
   /// Leases of workers that died; their calls are on no lease then, and stay with whoever asked.

@@ -1,5 +1,5 @@
-// Waiter: how a thread or a fiber of this process waits until something happens. Every wait of the runtime, from get to
-// sync.h, is a Waiter::wait; this is the one function in which anything is suspended.
+// Waiter: how a thread or a fiber of this process waits until something happens. Every wait of user code, from get to
+// sync.h, is a Waiter::wait; this is the one function in which a task, a call or a fiber is suspended.
 //
 // A thread blocks in its process's endpoint, where it serves the process's rings meanwhile; a fiber is switched out and
 // its thread goes on with other fibers. Around the switch the exception state of the C++ runtime and errno are kept:

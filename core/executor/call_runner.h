@@ -1,5 +1,5 @@
-// CallRunner: runs one call: decodes its arguments, calls the user's function, sends the items of a generator. The one
-// place where exceptions of user code are caught.
+// CallRunner: runs one call: decodes its arguments, calls the user's function, sends the items of a generator. What a
+// call's function throws is caught here (callbacks: ServiceQueue; a retry predicate: TaskSubmitter).
 //
 // Thread rule: on the executor thread or fiber of the call, lock not held.
 #pragma once

@@ -1,7 +1,7 @@
 // ExecutorThreads: the threads and fibers on which the calls of a worker process run.
 //
-//   tasks, actors without fibers         executor threads: the main thread, and `threads` - 1 more for an actor that
-//   asks
+//   tasks, actors without fibers         executor threads: the main thread, and `threads` - 1 more for an actor
+//                                        that asks
 //   tasks of a shared worker             a thread each, which is used again
 //   light actors, actors with fibers     fibers of the main thread, or of the actor's own threads
 //

@@ -80,8 +80,8 @@ class Host final : public TaskWaits {
   }
   /// The process ends: what runs is interrupted, the executors stop.
   void shutdown();
-  /// May this process end? It owns nothing that others hold, runs nothing, nothing waits here to be sent, and who was
-  /// sent what others own has counted it.
+  /// May this process, which no lease is of, end? It owns nothing that others hold, runs nothing, nothing waits here to
+  /// be sent, and who was sent what others own has counted it.
   bool idle() const;
   void describe_tasks(wire::StateReply& reply);
   /// Forgets what it queues, runs and hosts, when the process is taken apart.

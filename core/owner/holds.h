@@ -47,7 +47,7 @@ class HoldTable {
   explicit HoldTable(FrameRouter& frames) : frames_(frames) {}
 
   // ---- as sender
-  /// Registers what a frame holds; its token, 0 when there is nothing to hold.
+  /// Registers what a frame holds; its token, 0 when there is nothing to hold or the receiver is dead.
   std::uint64_t hold(Outgoing outgoing);
   /// The payload of a kHoldAck.
   void acknowledged(ByteView payload);

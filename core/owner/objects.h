@@ -11,8 +11,8 @@
 //   OW-2  An owner's entry lives while a handle is here or any borrower's grants are not given back. Those of a process
 //         that died are dropped a grace later (Owner): a ref that it had passed on may still be on its way, or whoever
 //         got it about to say so (OW-4).
-//   OW-3  Each sending of a ref by its owner is one grant; a borrower gives back, in one kRelease, as many as it
-//         received.
+//   OW-3  Each sending of a ref by its owner is one grant; a borrower gives back as many as it received, in one
+//         kRelease, and in one more what the owner confirms after that.
 //   OW-4  A sender that is not the owner holds its own entry until the receiver has been confirmed by the owner
 //         (holds.h).
 // Thread rule: everything under the lock, but reading state, value and error of an entry that is READY or FAILED.
@@ -91,7 +91,9 @@ class ObjectEntry final : public detail::ObjectBase {
 using ObjectEntryPtr = detail::Ptr<ObjectEntry>;
 inline ObjectEntry& entry_of(const detail::ObjectPtr& object) { return static_cast<ObjectEntry&>(*object); }
 
-/// What the table asks of its surroundings. Called under the lock; must not call back.
+/// What the table asks of its surroundings. Called under the lock, when the table is whole: what is called may come
+/// back into it (a call that goes on may grant or fail other objects), but does not destroy entries before the lock is
+/// free.
 class OwnershipEffects {
  public:
   virtual ~OwnershipEffects() = default;

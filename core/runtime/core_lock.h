@@ -1,9 +1,8 @@
 // The lock of a process's runtime state, and what may be done only after it was released.
 //
 // All state machines of a process are guarded by this one lock, held for short sections without any waiting or user
-// code.
-// Dropping a handle inside such a section must not come back to the lock: it is noted, and done before the lock is let
-// go.
+// code. Dropping a handle inside such a section must not come back to the lock: it is noted, and done before the lock
+// is let go.
 //
 // Invariants
 //   CL-1  No user code and no wait happens under the lock.

@@ -1,5 +1,5 @@
-// WaitScope: what surrounds every wait of user code: it can be cancelled, gives the task's CPUs back when it takes
-// long, and says why it waits when it takes very long.
+// WaitScope: what surrounds every wait of user code: it can be cancelled, and gives the task's CPUs back when it
+// takes long.
 //
 // Thread rule: one thread or fiber. check() wants the lock held; wait() must not hold it.
 #pragma once

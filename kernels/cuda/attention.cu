@@ -1,11 +1,10 @@
 // Causal attention in float, the size of the scores never in memory.
 //
-// v1  One warp a query, lanes side by side over the head's channels: each key is one dot product (a sum over the warp),
-//     and
-//     the softmax runs along: largest score so far, sum so far, output so far, the last two rescaled when the first
-//     grows. Backward recalculates the probabilities from lse; dq by one warp a query, dk and dv by one warp a key, so
-//     that nobody adds to another's memory and the order of every sum is fixed.
-//     Heads of up to 128 channels, any number of them.
+// v1  One warp a query, lanes side by side over the head's channels: each key is one dot product (a sum over the
+//     warp), and the softmax runs along: largest score so far, sum so far, output so far, the last two rescaled when
+//     the first grows. Backward recalculates the probabilities from lse; dq by one warp a query, dk and dv by one warp
+//     a key, so that nobody adds to another's memory and the order of every sum is fixed. Heads of up to 128 channels,
+//     any number of them.
 #include "kernels/cuda/common.cuh"
 
 namespace troupe::kernels::cuda {

@@ -1,13 +1,12 @@
 // Causal attention in bfloat16 on tensor cores, for heads of up to 64 channels (narrower ones are filled up with
 // zeros).
 //
-// v1  A block has kRows queries of one head, each of its warps 16 of them; keys and values come in tiles of kTile, read
-//     once
-//     for all warps. Products are 16 x 16 x 16 on tensor cores with float sums: about sixteen times the rate of plain
-//     multiply-adds. Scores, weights and outputs of a warp's 16 rows are its own part of shared memory, so its softmax
-//     needs no barrier of the block.
-//     Backward is one kernel twice. Rows are queries (giving dq) or keys (giving dk and dv), columns the other; scores
-//     are recalculated from lse, nothing is added atomically, and the order of every sum is fixed (CK-4).
+// v1  A block has kRows queries of one head, each of its warps 16 of them; keys and values come in tiles of kTile,
+//     read once for all warps. Products are 16 x 16 x 16 on tensor cores with float sums: about sixteen times the rate
+//     of plain multiply-adds. Scores, weights and outputs of a warp's 16 rows are its own part of shared memory, so its
+//     softmax needs no barrier of the block. Backward is one kernel twice. Rows are queries (giving dq) or keys (giving
+//     dk and dv), columns the other; scores are recalculated from lse, nothing is added atomically, and the order of
+//     every sum is fixed (CK-4).
 //
 // Shared rows are padded by 16 bytes, so that the 16 rows of a product lie in different banks; every tile starts at a
 // multiple of 32 bytes, as the products' loads need.

@@ -2,9 +2,8 @@
 // bits of kernels/cpu/reduce/reduce.h (RE-2).
 //
 // v1  One element a thread and turn.
-// v2  16 bytes a thread and turn: a quarter to a sixteenth of the memory instructions for the same bytes. What is left
-//     at
-//     the end, and arrays that do not start at 16 bytes, go through v1.
+// v2  16 bytes a thread and turn: a quarter to a sixteenth of the memory instructions for the same bytes. What is
+//     left at the end, and arrays that do not start at 16 bytes, go through v1.
 #include <bit>
 #include <type_traits>
 

@@ -2,10 +2,9 @@
 //
 // v1  One thread a row (parameters' gradients: one thread a column): the formulas as they stand.
 // v2  One warp a row: neighbouring lanes read neighbouring columns, so memory moves in whole lines, and sums need
-//     shuffles
-//     only, no barrier. Parameters' gradients: a block has 8 columns (a sector of memory, so that 768 columns make 96
-//     blocks for the 132 processors of an H100), its 64 teams share the rows, and their partial sums meet in shared
-//     memory once: whole sectors again, and a fixed order (CK-4).
+//     shuffles only, no barrier. Parameters' gradients: a block has 8 columns (a sector of memory, so that 768 columns
+//     make 96 blocks for the 132 processors of an H100), its 64 teams share the rows, and their partial sums meet in
+//     shared memory once: whole sectors again, and a fixed order (CK-4).
 #include "kernels/cuda/common.cuh"
 
 namespace troupe::kernels::cuda {

@@ -1,14 +1,12 @@
 // Embedding, AdamW, the global norm, and the scans of reinforcement learning.
 //
-// embedding  v1 one thread a channel walks the positions in order (EM-2). v2 one thread an element: positions go side
-//            by
-//            side, and dwte is added to atomically, in any order (CK-4); forward moves 16 bytes a turn.
-// adamw      v1 one launch a tensor. v2 one launch for many tensors: a model has hundreds of small ones, and a launch
-//            costs
-//            more than most of them.
+// embedding  v1 one thread a channel walks the positions in order (EM-2). v2 one thread an element:
+//            positions go side by side, and dwte is added to atomically, in any order (CK-4); forward moves 16 bytes a
+//            turn.
+// adamw      v1 one launch a tensor. v2 one launch for many tensors: a model has hundreds of small ones, and
+//            a launch costs more than most of them.
 // norm       v1 one thread a chain reads memory with gaps. v2 a block reads whole lines into shared memory first. Both
-//            add
-//            in the order of KO-2: the same bits as on the CPU.
+//            add in the order of KO-2: the same bits as on the CPU.
 // scans      v1 one thread an environment walks back over all steps. v2 the steps are cut into kParts parts, which are
 //            walked side by side: a step is x -> delta + factor x, so a part is one such map, whatever its length. Each
 //            part finds its map, takes the value that the parts behind it give, and walks again.

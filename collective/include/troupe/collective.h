@@ -45,7 +45,7 @@ class [[nodiscard]] Work {
 
   /// Waits until it is done, and throws what went wrong with it. False: the timeout expired; the operation goes on.
   bool wait(Duration timeout = kForever);
-  /// Is it over, well or not? Helps it along.
+  /// Is it over, well or not? Never waits.
   bool done();
   /// Later work on the stream comes after this operation; for memory of the CPU the same as wait().
   void wait_on(Stream stream);
@@ -299,7 +299,8 @@ template <class A>
 void reform(const std::string& name, const std::vector<ActorHandle<A>>& actors) {
   detail::reform(name, detail::handles_of(actors));
 }
-/// Ready when the group's present epoch fails.
+/// Ready when the group's present epoch fails or is ended (reform, destroy_group). NotFoundError in a process that did
+/// not form it.
 inline ObjectRef<BrokenGroup> broken(const std::string& name) {
   return troupe::detail::make_ref<BrokenGroup>(detail::broken(name));
 }

@@ -31,7 +31,8 @@ class ObjectRef {
  public:
   using value_type = T;
 
-  /// An empty ref. Every call that is given one throws InvalidArgumentError.
+  /// An empty ref: get, wait, cancel, on_ready and a call that would wait for its value throw InvalidArgumentError. As
+  /// a value that holds refs it travels, and arrives empty.
   ObjectRef() = default;
 
   /// The object's id, unique in the cluster; empty for an empty ref.

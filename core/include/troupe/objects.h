@@ -2,8 +2,8 @@
 //
 // All of them may be called from any thread of a driver or worker; in an actor with fibers they suspend the fiber, in a
 // task its thread, whose CPUs are given to other tasks meanwhile; when its wait is over it goes on at once, also if
-// they all run, and new tasks begin only when there are CPUs again. Each throws CancelledError in a task or call that
-// is being cancelled.
+// they all run, and new tasks begin only when there are CPUs again. What would wait there throws CancelledError in
+// a task or call that is being cancelled.
 #pragma once
 #include <functional>
 #include <memory>

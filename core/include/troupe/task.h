@@ -61,8 +61,8 @@ class TaskFunction {
     return other;
   }
 
-  /// Starts the task. Throws InvalidArgumentError for an empty ref and SerializationError for a value that does not
-  /// encode.
+  /// Starts the task. Throws InvalidArgumentError for an empty ref in the place of a value, and SerializationError for
+  /// a value that does not encode.
   template <class... A>
     requires detail::RemoteSignature<S> && detail::CallableWith<S, A...>
   detail::RemoteOf<typename S::Return> remote(A&&... arguments) const {

@@ -6,8 +6,7 @@
 // Invariants
 //   NLS-1  A port has one listener: SO_REUSEPORT is never set, a port in use is an InvalidArgumentError that names it.
 //   NLS-2  Running out of descriptors never ends the listening: a reserved descriptor is given up to take and refuse
-//          the
-//          newcomer, and accepting goes on when there is room again.
+//          the newcomer, and accepting goes on when there is room again.
 //   NLS-3  While `has_room` says no, connections are closed as soon as they are accepted.
 #pragma once
 #include <sys/socket.h>

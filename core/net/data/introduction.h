@@ -16,8 +16,7 @@
 //
 // Invariants
 //   NIT-1  decode_introduction takes what introduce made, and any other bytes give SerializationError or an
-//          Introduction whose
-//          proof is yet to be checked; it never reads beyond them.
+//          Introduction whose proof is yet to be checked; it never reads beyond them.
 //   NIT-2  proves() is true for the same pair and key alone; its time does not depend on where two proofs differ.
 //   NIT-3  acceptance() is known to who has the key alone, is another for each introduction, and is no proof of an
 //          introduction.

@@ -33,8 +33,7 @@
 //   NEP-1  Messages of one (sender process, receiver process) arrive whole, once, in the order in which send() returned
 //          true.
 //   NEP-2  No wake-up is lost: a message that is published is seen by the holder, or its holder is woken, or the
-//          service
-//          thread is rung.
+//          service thread is rung.
 //   NEP-3  send() never waits for the peer. What the ring does not take is kept, in order, and counted by backlog().
 //   NEP-4  Nothing that a peer writes into shared memory makes us read or write outside of it, or fail: a pair whose
 //          positions or records are not possible is closed and Handler::on_broken told. (A payload lies in memory that

@@ -4,8 +4,7 @@
 //
 // Invariants
 //   NLQ-1  take() gives the frames in the order of push(), whole, in batches of at most kBatchTarget bytes; a frame
-//          longer
-//          than that goes alone.
+//          longer than that goes alone.
 //   NLQ-2  bytes() is what was pushed and not yet reported as done().
 #pragma once
 #include <cstring>

@@ -3,9 +3,8 @@
 // The public templates see only these bases; what they are is the runtime's business (core/owner). A Ptr is one owner.
 //
 // Invariants
-//   CTD-1  last_released() is called when a count falls from 1 to 0, on the thread that dropped it; the runtime may by
-//          then have found the thing again through a table: it revives it with try_retain under its own lock or not at
-//          all.
+//   CTD-1  last_released() is called when a count falls from 1 to 0, on the thread that dropped it; the runtime may
+//          still find the thing in a table then: try_retain refuses it, and a new one takes its place.
 // Thread rule: retain and release may be called from any thread.
 #pragma once
 #include <atomic>

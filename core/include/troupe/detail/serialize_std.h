@@ -1,7 +1,6 @@
 // Codecs of the standard library's types. Layouts:
-//   containers       count, then the elements; an element that may be empty takes one zero byte besides, so that a
-//                    count can
-//                    always be held against the bytes left
+//   containers       count, then the elements; an element that may be empty takes one zero byte
+//                    besides, so that a count can always be held against the bytes left
 //   count            u32, or 0xFFFFFFFF and u64 for more
 //   vector<bool>     count, then bits, the first in the lowest place, the last byte filled up with zeros
 //   optional, unique_ptr   u8 0, or u8 1 and the value;      variant   u8 index (u16 from 256 alternatives on) and the
