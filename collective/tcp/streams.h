@@ -4,9 +4,9 @@
 //
 // Frames of an operation carry its number and signature, and are received in the order in which the operation asks for
 // them. Frames of messages carry tag and type (sequence 0); they go to the first recv with that tag, or into memory of
-// our own until one is posted (at most kStreamStashMax a stream, then it is not read; of messages to oneself there is
-// no bound). A frame of a later operation
-// than this rank is in stays where it is: its sender is ahead.
+// our own until one is posted (at most kStreamStashMax of all peers together, those to oneself counted and never
+// refused; then a stream that brings one more is not read). A frame of a later operation than this rank is in stays
+// where it is: its sender is ahead.
 //
 // Invariants
 //   TCS-1  Frames of one pair arrive in the order in which they were sent, whole.

@@ -24,7 +24,8 @@ inline constexpr ProcessId kHead{0, 0};
 inline constexpr ProcessId daemon_of(std::uint32_t node) { return {node, 0}; }
 
 namespace detail {
-/// An id made by a process: unique in the cluster because the process is, and seq is counted there from 1.
+/// An id made by a process: unique in the cluster because the process is, and seq is a number of its own, never 0: an
+/// actor's is counted from 1, that of an object or a task is a handle of a Slab (core/runtime/slab.h).
 template <class Tag>
 struct MadeId {
   ProcessId maker;

@@ -142,7 +142,7 @@ void CallTable::succeed(PendingCall& call, const ReplyHead& head, FrameReader& i
   if (call.several.empty()) next(call.single);
   for (ObjectEntry* entry : call.several) next(entry);
   owner_.holds().end(arrival);
-  if (call.stream) call.stream->finish(head.index);
+  if (call.stream) call.stream->finish();
   note_finished(call, bad ? End::kFailed : End::kFinished, bad ? bad->message() : std::string());
   forget(call);
 }

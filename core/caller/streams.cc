@@ -20,7 +20,7 @@ void StreamState::item(std::uint64_t index, detail::Value value) {
   push(detail::ObjectPtr::adopt(entry));
 }
 
-void StreamState::finish(std::uint64_t) {
+void StreamState::finish() {
   call_id = 0;
   ended_ = true;
   if (waiter_) waiter_->notify();

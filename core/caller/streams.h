@@ -26,8 +26,8 @@ class StreamState final : public detail::StreamBase {
   std::uint64_t call_id = 0;  // of the producing call; 0 when it is done
 
   void item(std::uint64_t index, detail::Value value);
-  /// The producer ended after `count` items.
-  void finish(std::uint64_t count);
+  /// The producer has ended; its items came before that.
+  void finish();
   void fail(const ErrorPtr& error);
   std::uint32_t buffer() const { return buffer_; }
   std::uint64_t taken() const { return taken_; }

@@ -113,7 +113,6 @@ void CallRunner::stream_items(IncomingCall& call, detail::GeneratorBase& generat
     host_.replied(call.source, host_.replies().stream_item(call, window.made(), item));
     window.made(bytes_of(item));
   }
-  call.stream_taken = window.made();
 }
 
 ErrorPtr CallRunner::error_of_exception(const IncomingCall& call, const CallContext& context) {

@@ -32,7 +32,7 @@ struct IncomingCall {
   ErrorPtr dropped_why;                 // null: CancelledError
   IncomingCall* next_admitted = nullptr;      // actors: the list of calls that have their place and do not run yet
   IncomingCall* previous_admitted = nullptr;
-  std::uint64_t stream_taken = 0;       // items that the reader has taken
+  std::uint64_t stream_taken = 0;       // items that the reader has taken; lock held
 };
 using IncomingPtr = std::shared_ptr<IncomingCall>;
 

@@ -52,7 +52,6 @@ std::size_t Replies::values(IncomingCall& call, const std::vector<detail::Value>
   head.values = call.head.kind == CallKind::kCast ? 0 : std::uint16_t(values.size());
   if (call.head.stream) {
     head.status = ReplyStatus::kStreamEnd;
-    head.index = call.stream_taken;
     head.values = 0;
   }
   FrameWriter out(runtime_.frames().scratch());

@@ -113,14 +113,19 @@ void BufferTable::fetch(BufferEntry& entry, int attempt) {
   detail::BufferPtr keep(&entry);
   auto done = [this, keep, attempt](Result<wire::StoreFetchReply> reply) {
     BufferEntry& entry = buffer_of(keep);
-    if (reply.ok()) {
-      if (!pin_here(entry, {reply->local.node, reply->local.slot, reply->local.generation}) && attempt < kFetchAttempts)
-        return fetch(entry, attempt + 1);  // the copy was evicted before we pinned it
-      // Our pin keeps it now; the daemon's hold for us would keep it beyond the last use of it.
-      const wire::StoreHoldRequest copy{runtime_.self(), {reply->local}};
-      runtime_.frames().notice(runtime_.daemon(), wire::Method::kStoreUnhold, copy);
+    if (!reply.ok()) {
+      failed(entry, reply.error_ptr());
+      return fetched(entry);
     }
-    if (entry.state != BufferEntry::State::kLocal) failed(entry, reply.ok() ? nullptr : reply.error_ptr());
+    if (!pin_here(entry, {reply->local.node, reply->local.slot, reply->local.generation})) {  // it was evicted before
+      if (attempt < kFetchAttempts) return fetch(entry, attempt + 1);
+      failed(entry, make_error<ObjectStoreFullError>(
+                        fmt::format("a copy of {} bytes was evicted {} times before it could be used", entry.desc.size,
+                                    attempt + 1)));
+    }
+    // Our pin keeps it now; the daemon's hold for us would keep it beyond the last use of it.
+    const wire::StoreHoldRequest copy{runtime_.self(), {reply->local}};
+    runtime_.frames().notice(runtime_.daemon(), wire::Method::kStoreUnhold, copy);
     fetched(entry);
   };
   runtime_.requests().send<wire::StoreFetchReply>(runtime_.daemon(), wire::Method::kStoreFetch,
@@ -174,10 +179,8 @@ class FetchWait {
 };
 }  // namespace
 
-/// `why` null: there is no copy of it that could be pinned.
 void BufferTable::failed(BufferEntry& entry, const ErrorPtr& why) {
-  if (!why || is_gone(why->code())) entry.state = BufferEntry::State::kLost;
-  if (!why) return;
+  if (is_gone(why->code())) entry.state = BufferEntry::State::kLost;
   if (!entry.story) entry.story = std::make_unique<BufferEntry::Story>();
   entry.story->why = why;
 }
@@ -212,7 +215,7 @@ ErrorPtr BufferTable::error_among(const std::vector<detail::BufferPtr>& buffers)
   return passing;
 }
 
-/// Whose result it was, where it lay, and what became of that. (H.7)
+/// Whose result it was, where it lay, and what became of that.
 ErrorPtr BufferTable::lost_error(const BufferEntry& entry) const {
   ErrorRecord record;
   record.code = ErrorCode::kObjectLost;

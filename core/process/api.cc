@@ -151,13 +151,13 @@ void await_all(const ObjectPtr* const* objects, std::size_t count, Duration time
   for (std::size_t i = 0; i < count; ++i) checked(*objects[i]);  // before anything is waited for
   for (std::size_t i = 0; i < count; ++i) {
     ObjectEntry& entry = entry_of(checked(*objects[i]));
-    const bool here = entry.state() == ObjectEntry::kFailed ||
-                      (entry.state() == ObjectEntry::kReady && BufferTable::all_here(entry.value));
-    if (here) continue;
+    if (entry.state() == ObjectEntry::kFailed) return;  // the first error: what is behind it is not waited for
+    if (entry.state() == ObjectEntry::kReady && BufferTable::all_here(entry.value)) continue;
     if (!std::exchange(deadline_known, true)) deadline = exec::deadline_after(timeout);
     Core& core = running_core_of(entry);
     bool arrived = await_one(core, entry, deadline);
-    if (arrived && entry.state() == ObjectEntry::kReady) {
+    if (arrived && entry.state() == ObjectEntry::kFailed) return;
+    if (arrived) {
       Result<bool> fetched = core.owner().buffers().fetch_all(entry.value, deadline);
       if (!fetched.ok()) fetched.error().raise();
       arrived = *fetched;
@@ -444,6 +444,7 @@ std::string class_name_of(const char* pretty) {
 HandlePtr create_actor(OutgoingCall construction, const ActorOptions* options, const char* pretty_class) {
   check_registered(construction.function);
   check_run(construction);
+  admit(require_core());
   return require_core().caller().creation().create(std::move(construction), options, class_name_of(pretty_class));
 }
 

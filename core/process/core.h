@@ -31,7 +31,8 @@ class Core final : private net::Handler, public Runtime {
   TaskSubmitter& tasks() { return caller_.tasks(); }
   Host& host() { return host_; }
 
-  /// Begins the end of the process: no new work, waits fail. Idempotent. Lock not held.
+  /// Begins the end of the process: no new work is taken, waits fail; of what is queued the results have failed.
+  /// Idempotent. Lock not held.
   void begin_shutdown(ErrorPtr why);
   /// What cannot be told in words of the parts: everything is let go of, so that many processes can end within one.
   /// What is left then has leaked: how many things. Lock not held.

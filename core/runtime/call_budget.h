@@ -8,7 +8,7 @@
 //   CB-1  used() is the sum of the charges of all open calls.
 //   CB-2  A submitter is held back before its call is made, never after: a call that was admitted is never refused. So
 //         used() exceeds the limit by at most one call a thread. Not held back: the service thread, and what ends
-//         actors.
+//         actors. Creations that go by the head are not charged.
 //   CB-3  Who waits goes on when used() has sunk to kResume of the limit, not at each call: or each would cost a
 //         wake-up.
 // Thread rule: full() from any thread; the rest with the lock held.

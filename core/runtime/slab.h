@@ -1,5 +1,5 @@
 // Slab: things in chunks, found by a 64-bit handle of index and generation without hashing; a handle of an earlier use
-// of a slot never finds a later thing.
+// of a slot finds no later thing, until the slot's generation comes round (after 2^32 - 1 uses of it).
 //
 // Thread rule: none of its own; one lock guards it. Addresses are stable.
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace troupe::worker {
 
-template <class T>
+/// `Generation`: smaller ones are for tests.
+template <class T, class Generation = std::uint32_t>
 class Slab {
  public:
   Slab() = default;
@@ -34,7 +35,7 @@ class Slab {
     Slot& slot = at(std::uint32_t(handle));
     thing->~T();
     slot.used = false;
-    ++slot.generation;
+    if (++slot.generation == 0) ++slot.generation;  // or slot 0 had handle 0
     --live_;
     free_.push_back(std::uint32_t(handle));
   }
@@ -57,7 +58,7 @@ class Slab {
   static constexpr std::size_t kChunk = 256;
   struct Slot {
     alignas(T) std::byte memory[sizeof(T)];
-    std::uint32_t generation = 1;
+    Generation generation = 1;
     bool used = false;
   };
   Slot& at(std::uint32_t index) { return chunks_[index / kChunk][index % kChunk]; }

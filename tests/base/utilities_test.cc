@@ -73,6 +73,20 @@ TEST(Slab, FindsByHandleUntilDestroyed) {
   slab.destroy(two, two->handle);
 }
 
+/// One thing at a time uses one slot, whose generation comes round after 72 minutes of a million a second. A stream
+/// whose call had the number 0 gave no credit, and stood.
+TEST(Slab, HandlesAreNeverZeroAlsoWhenTheGenerationsComeRound) {
+  worker::Slab<Numbered, std::uint8_t> slab;
+  std::set<std::uint64_t> handles;
+  for (int i = 0; i < 600; ++i) {
+    Numbered* const one = slab.make();
+    EXPECT_NE(one->handle, 0u) << i;
+    EXPECT_EQ(slab.find(one->handle), one);
+    EXPECT_EQ(handles.insert(one->handle).second, i < 255) << i;
+    slab.destroy(one, one->handle);
+  }
+}
+
 TEST(Slab, NeverMovesAndVisitsWhatIsThere) {
   worker::Slab<Numbered> slab;
   std::vector<Numbered*> all;

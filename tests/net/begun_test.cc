@@ -44,7 +44,7 @@ TEST(Begun, SingleNumbersBeyondARaisedOneAreThoseAlone) {
   EXPECT_TRUE(begun.has(1000));
 }
 
-/// BG-1 whatever the order; BG-2 as long as nobody is more than the window ahead.
+/// BG-1 whatever the order; BG-2 as long as nobody is a window ahead.
 TEST(Begun, NeverForgetsAndInventsNothingWithinItsWindow) {
   for (std::uint32_t seed = 1; seed <= 50; ++seed) {
     std::mt19937 random(seed);
@@ -62,6 +62,14 @@ TEST(Begun, NeverForgetsAndInventsNothingWithinItsWindow) {
         ASSERT_EQ(begun.has(n), noted.contains(n)) << "seed " << seed << " step " << step << " number " << n;
     }
   }
+}
+
+TEST(Begun, BG2_TheWindowIsOneShortOfWhatWouldPushTheFirstOut) {
+  SharedBegun shared;
+  shared.note(kBegunWindow);
+  EXPECT_FALSE(shared.snapshot().has(1));
+  shared.note(kBegunWindow + 1);
+  EXPECT_TRUE(shared.snapshot().has(1));
 }
 
 TEST(Begun, WhatIsLeftFarBehindCountsAsBegun) {

@@ -168,6 +168,34 @@ TEST_F(PinningTest, OB2_AMissIsNoLossBeforeTheDaemonSaysSo) {
   }
 }
 
+// The daemon has it, and each time it is gone again before it is pinned here: that says nothing of its bytes.
+TEST_F(PinningTest, OB2_WhatIsHereAndCannotBePinnedIsNoLossAndTheNextReaderAsksAgain) {
+  bench_.attached_peers.insert(kMaker);
+  store::Pin made = maker_.put_shared(100, 5);
+  const store::BufferId id = made.id();
+  const wire::BufferDesc desc{id.node, id.slot, id.generation, 100};
+  const std::uint64_t sealed = word(id);
+  word(id) = store::pack({id.generation, store::SlotState::kDoomed});
+  detail::Value value;
+  value.large_body = arrive(desc);
+  int asked = 0;
+  for (; bench_.count(wire::Method::kStoreFetch) != 0; ++asked)
+    bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{desc});
+  EXPECT_GT(asked, 1);
+  EXPECT_EQ(buffer_of(value.large_body).state, BufferEntry::State::kRemote);
+  const auto read = [&] {
+    std::vector<ErrorCode> told;
+    CoreLock lock(bench_.core);
+    bench_.core.owner().buffers().fetch_then(
+        value, [&](const ErrorPtr& error) { told.push_back(error ? error->code() : ErrorCode{}); });
+    return told;
+  };
+  EXPECT_TRUE(read().empty());
+  word(id) = sealed;
+  bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{desc});
+  EXPECT_NE(value.large_body->data(), nullptr);
+}
+
 TEST(Fetching, OB3_AStoreWithoutRoomIsNoLossAndTheNextReaderFetchesAgain) {
   Bench bench;
   const detail::Value value = bench.remote_value();

@@ -21,6 +21,15 @@ class Door {
   }
 };
 
+/// Is made when a file is there.
+class Guarded {
+ public:
+  explicit Guarded(const std::string& file, const std::string&) {
+    while (!std::filesystem::exists(file)) troupe::sleep_for(2ms);
+  }
+  int here() { return 1; }
+};
+
 using Calls = std::vector<troupe::ObjectRef<std::size_t>>;
 
 /// More than the budget holds.
@@ -54,6 +63,24 @@ const std::vector<rt::Promise>& promises() {
       std::size_t right = 0;
       for (auto& call : calls) right += get(call) == kBytes;
       CHECK_EQ(right, kCalls);
+    }},
+    {"creating light actors waits likewise", [] {
+      rt::Folder folder;
+      std::atomic<std::size_t> created = 0;
+      std::vector<troupe::ActorHandle<Guarded>> actors;
+      std::thread creator([&] {
+        for (std::size_t i = 0; i < kCalls; ++i, ++created)
+          actors.push_back(actor<Guarded>.options({.isolation = troupe::Isolation::kLight})
+                               .remote(folder / "open", std::string(kBytes, 'x')));
+      });
+      CHECK(rt::eventually([&] { return created > kAdmitted / 2; }));
+      std::this_thread::sleep_for(300ms);  // enough for all of them, were they not held back
+      CHECK(created <= kAdmitted);
+      rt::touch(folder / "open");
+      creator.join();
+      int here = 0;
+      for (const auto& one : actors) here += get(one.call<&Guarded::here>(), {.timeout = 60s});
+      CHECK_EQ(here, int(kCalls));
     }},
     {"a task that waits to submit can be cancelled", [] {
       rt::Folder folder;

@@ -231,6 +231,11 @@ int main(int argc, char** argv) {
              CHECK_THROWS(troupe::GetTimeoutError, get(never, {.timeout = 0s}));
              CHECK_THROWS(troupe::GetTimeoutError,
                           get(std::vector<ObjectRef<int>>{task<&square>.remote(1), never}, {.timeout = 50ms}));
+             // The first error in order ends it, known before or not: what is behind it is not waited for.
+             auto fails = task<&boom>.remote(0);
+             for (int i = 0; i < 2; ++i)
+               CHECK_THROWS(TaskError, get(std::vector<ObjectRef<int>>{task<&square>.remote(1), fails, never},
+                                           {.timeout = 30s}));
              CHECK_THROWS(InvalidArgumentError, get(ObjectRef<int>{}));
              CHECK_THROWS(InvalidArgumentError, get(std::vector<ObjectRef<int>>{never, {}}));
              CHECK(try_get(ObjectRef<int>{}).error().code() == ErrorCode::kInvalidArgument);

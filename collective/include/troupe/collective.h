@@ -14,7 +14,7 @@
 //         messages (send, recv) that follow each other are under way together.
 //   GR-2  What is wrong by itself (a root out of range, the size of an output) throws InvalidArgumentError before
 //         anything is sent, and the group stays whole. Any other failure throws CollectiveError on all ranks, and the
-//         group has failed.
+//         group has failed; the call that was cancelled in an operation throws CancelledError itself.
 //   GR-3  The memory of an asynchronous operation is not touched after its Work is gone.
 // Thread rule: a Group and its copies may be used from any thread or fiber of the process; operations are then ordered
 // as they come. A Work belongs to one thread at a time.

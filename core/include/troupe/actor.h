@@ -4,9 +4,10 @@
 //   ObjectRef<int> five = counter.call<&Counter::add>(5);    // ordered per caller
 //   counter.cast<&Counter::add>(1);                          // no reply
 //
-// Any class can be an actor: no base, no macro. remote, call and cast return at once. A scoped actor ends when its last
-// handle is gone and its queued calls are done, and with its job. Thread rule: any thread of a driver or worker; the
-// order of calls is per caller: one task, one actor, or one thread of the driver.
+// Any class can be an actor: no base, no macro. remote, call and cast do not wait for what they start, only while open
+// calls take all the memory that they may (--troupe-call-memory); remote with get_if_exists asks the head. A scoped
+// actor ends when its last handle is gone and its queued calls are done, and with its job. Thread rule: any thread of a
+// driver or worker; the order of calls is per caller: one task, one actor, or one thread of the driver.
 #pragma once
 #include <memory>
 #include <string>

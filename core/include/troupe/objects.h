@@ -19,8 +19,9 @@ namespace troupe {
 
 namespace detail {
 ObjectPtr put_value(Value value, const PutOptions& options);
-/// Waits until all of them are ready with their buffers here, or failed. Throws GetTimeoutError, CancelledError,
-/// InvalidArgumentError, and what keeps a buffer from coming here (ObjectLostError, ObjectStoreFullError and others).
+/// Waits until all of them, or all before the first that failed, are ready with their buffers here. Throws
+/// GetTimeoutError, CancelledError, InvalidArgumentError, and what keeps a buffer from coming here (ObjectLostError,
+/// ObjectStoreFullError and others).
 void await_all(const ObjectPtr* const* objects, std::size_t count, Duration timeout);
 /// The value of a ready object, or its error.
 const Value* value_of(const ObjectBase& object) noexcept;
@@ -68,7 +69,8 @@ T get(const ObjectRef<T>& ref, GetOptions options = {}) {
   return detail::get_object<T>(detail::pointer_of(ref), options.timeout);
 }
 
-/// All values, in order; one deadline for all; the first error in the order given is thrown.
+/// All values, in order; one deadline for all. The first error in the order given is thrown when all before it are
+/// ready, whatever is behind it.
 template <class T>
   requires(!std::is_void_v<T>)
 std::vector<T> get(const std::vector<ObjectRef<T>>& refs, GetOptions options = {}) {

@@ -3,7 +3,8 @@
 // A slot's Peer object lives as long as the endpoint and is used again for other processes, so a pointer to it is
 // always good; whether it still is the process that was meant is asked under its mutex (PE-2).
 //
-// Thread rule: find, get: any thread, find without a lock. insert, erase: any thread, one at a time (own mutex).
+// Thread rule: find, get: any thread, find without a lock (but where it overlaps a change). insert, erase: any thread,
+// one at a time (own mutex).
 //
 // Invariants
 //   PE-1  A find that overlaps an insert or erase never misses an id that was there before and after it.

@@ -6,8 +6,8 @@
 //
 // Invariants
 //   BG-1  has(n) is true for every n that was noted, also when the writer was killed in the middle of a later note.
-//   BG-2  has(n) is false for an n that was not noted, as long as no number was noted more than 512 beyond one that was
-//         not.
+//   BG-2  has(n) is false for an n that was not noted, as long as no number was noted that is 512 or more beyond one
+//         that was not.
 // Thread rule: SharedBegun: note by one thread at a time, snapshot by anybody. BegunCalls: a plain value.
 #pragma once
 #include <algorithm>
