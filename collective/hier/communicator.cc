@@ -205,13 +205,13 @@ std::unique_ptr<Communicator> HierCommunicator::split(int color, int key, Patien
                                 .out = nodes.data(),
                                 .out_count = nodes.size()};
   if (!child->run(table, patience)) {
-    across_->fail(told_above(*child->failure(), ranks_above));  // HCM-2
+    across_->links()->fail_for_part(*child->failure(), ranks_above);  // HCM-2
     return nullptr;
   }
   // A failure of this group fails the sockets of the child, which fail its memory.
   auto made = over(nodes, std::move(child), patience, options_);
   if (made.ok()) return *std::move(made);
-  across_->fail(told_above(failure_of(made.error()), ranks_above));
+  across_->links()->fail_for_part(failure_of(made.error()), ranks_above);
   return nullptr;
 }
 

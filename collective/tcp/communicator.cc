@@ -467,7 +467,7 @@ std::unique_ptr<Communicator> TcpCommunicator::split(int color, int key, Patienc
   auto links = options_.connect ? options_.connect(*links_, subgroup, patience.deadline())
                                 : connect_subgroup(*links_, subgroup, patience.deadline());
   if (!links.ok()) {
-    links_->fail(told_above(failure_of(links.error()), subgroup.members));  // TCM-4
+    links_->fail_for_part(failure_of(links.error()), subgroup.members);  // TCM-4
     return nullptr;
   }
   if (!*links) return nullptr;

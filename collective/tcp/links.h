@@ -85,6 +85,9 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   std::optional<Failure> failure() const;
   void fail(const Failure& failure);
+  /// A part of this group has failed (told_above). What peers have said of the group by now comes first: who failed the
+  /// part because the group had failed has told the group before.
+  void fail_for_part(const Failure& of_part, const std::vector<int>& members);
   /// The group was formed again or destroyed: fails with kStale, on all.
   void supersede();
   bool stale() const {

@@ -58,13 +58,16 @@ Proof proof_of(std::uint64_t key, Side side, const Hello& hello, const Nonce& li
   message.append(reinterpret_cast<const char*>(listener.data()), listener.size());
   return net::hmac_sha256(bytes, message);
 }
-bool wait_for(int fd, short events, Clock::time_point deadline) {
-  for (;;) {
-    pollfd one{fd, events, 0};
-    const int n = ::poll(&one, 1, milliseconds_until(deadline));
-    if (n > 0) return true;
-    if ((n < 0 && errno != EINTR) || Clock::now() >= deadline) return false;
+bool wait_for(int fd, short events, const Until& until) {
+  while (!until.over()) {
+    pollfd both[]{{fd, events, 0}, {until.above ? until.above->wake_fd() : -1, POLLIN, 0}};
+    const int n = ::poll(both, 2, milliseconds_until(until.deadline));
+    if (n < 0 && errno != EINTR) return false;
+    if (n <= 0) continue;
+    if (both[0].revents != 0) return true;
+    until.above->clear_wake();
   }
+  return false;
 }
 
 std::string local_host(TcpLinks& links) {
@@ -90,27 +93,27 @@ int milliseconds_until(Clock::time_point deadline) {
   return int(std::max<std::int64_t>(0, left.count()));
 }
 
-bool send_whole(int fd, const void* bytes, std::size_t size, Clock::time_point deadline) {
+bool send_whole(int fd, const void* bytes, std::size_t size, const Until& until) {
   for (std::size_t done = 0; done < size;) {
     const ssize_t n = ::send(fd, static_cast<const char*>(bytes) + done, size - done, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) done += std::size_t(n);
     else if (errno != EAGAIN && errno != EINTR) return false;
-    else if (!wait_for(fd, POLLOUT, deadline)) return false;
+    else if (!wait_for(fd, POLLOUT, until)) return false;
   }
   return true;
 }
 
-bool receive_whole(int fd, void* bytes, std::size_t size, Clock::time_point deadline) {
+bool receive_whole(int fd, void* bytes, std::size_t size, const Until& until) {
   for (std::size_t done = 0; done < size;) {
     const ssize_t n = ::recv(fd, static_cast<char*>(bytes) + done, size - done, MSG_DONTWAIT);
     if (n > 0) done += std::size_t(n);
     else if (n == 0 || (errno != EAGAIN && errno != EINTR)) return false;
-    else if (!wait_for(fd, POLLIN, deadline)) return false;
+    else if (!wait_for(fd, POLLIN, until)) return false;
   }
   return true;
 }
 
-Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline) {
+Result<UniqueFd> dial(const std::string& address, const Until& until) {
   const auto colon = address.rfind(':');
   if (colon == std::string::npos) return InvalidArgumentError(fmt::format("'{}' is not HOST:PORT", address));
   addrinfo hints{}, *found = nullptr;
@@ -128,7 +131,7 @@ Result<UniqueFd> dial(const std::string& address, Clock::time_point deadline) {
     error = ::connect(fd.get(), one->ai_addr, one->ai_addrlen) == 0 ? 0 : errno;
     if (error == EINPROGRESS) {
       socklen_t size = sizeof error;
-      if (!wait_for(fd.get(), POLLOUT, deadline))
+      if (!wait_for(fd.get(), POLLOUT, until))
         return CollectiveError::from({.reason = Reason::kTimeout, .operation = "connect"},
                                      fmt::format("no answer from {}", address));
       ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
@@ -164,9 +167,9 @@ Result<MeshListener> MeshListener::open(const std::string& host) {
 namespace {
 
 /// The dialler's side of the proof.
-Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, Clock::time_point deadline) {
+Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, const Until& until) {
   const auto no_answer = [&] {  // TM-4
-    const bool late = Clock::now() >= deadline;
+    const bool late = Clock::now() >= until.deadline;
     return CollectiveError::from({.reason = late ? Reason::kTimeout : Reason::kBackend,
                                   .operation = "connect",
                                   .rank = from,
@@ -176,14 +179,14 @@ Status prove_to(int fd, int from, int to, Channel channel, std::uint64_t key, Cl
   Hello hello{.from = from, .to = to, .channel = std::uint32_t(channel)};
   if (Status filled = net::fill_random(hello.nonce); !filled.ok()) return filled;
   Welcome welcome;
-  if (!send_whole(fd, &hello, sizeof hello, deadline) || !receive_whole(fd, &welcome, sizeof welcome, deadline))
+  if (!send_whole(fd, &hello, sizeof hello, until) || !receive_whole(fd, &welcome, sizeof welcome, until))
     return no_answer();
   if (!net::same_proof(welcome.proof, proof_of(key, Side::kListener, hello, welcome.nonce)))
     return CollectiveError::from(
         {.reason = Reason::kBackend, .operation = "connect", .rank = from, .missing_ranks = {to}},
         fmt::format("whoever listens at the address of rank {} does not know the group's key", to));
   const Proof answer = proof_of(key, Side::kDialler, hello, welcome.nonce);
-  if (!send_whole(fd, &answer, sizeof answer, deadline)) return no_answer();
+  if (!send_whole(fd, &answer, sizeof answer, until)) return no_answer();
   return {};
 }
 
@@ -193,10 +196,10 @@ class MeshDoor {
   MeshDoor(const TcpLinks::Identity& own, int listener, std::uint64_t key, TcpLinks& links)
       : own_(own), listener_(listener), key_(key), links_(links), come_(std::size_t(own.ranks)) {}
 
-  Status run(Clock::time_point deadline) {
+  Status run(const Until& until) {
     for (left_ = 2 * (own_.ranks - own_.rank - 1); left_ > 0;) {
-      if (Clock::now() >= deadline) return late();
-      wait(deadline);
+      if (until.over()) return late();
+      wait(until);
       if (Status accepted = accept_all(); !accepted.ok()) return accepted;
       std::erase_if(guests_, [&](Guest& guest) { return !hear(guest) || Clock::now() >= guest.until; });
     }
@@ -215,11 +218,13 @@ class MeshDoor {
     Proof answer{}, expected{};
   };
 
-  void wait(Clock::time_point deadline) {
-    polled_.assign(1, {listener_, POLLIN, 0});
+  void wait(const Until& until) {
+    Clock::time_point deadline = until.deadline;
+    polled_.assign({{listener_, POLLIN, 0}, {until.above ? until.above->wake_fd() : -1, POLLIN, 0}});
     for (const Guest& guest : guests_)
       polled_.push_back({guest.fd.get(), POLLIN, 0}), deadline = std::min(deadline, guest.until);
     (void)::poll(polled_.data(), polled_.size(), milliseconds_until(deadline));  // whatever it was: all are looked at
+    if (until.above) until.above->clear_wake();
   }
 
   Status accept_all() {
@@ -321,19 +326,19 @@ class MeshDoor {
 
 Result<std::shared_ptr<TcpLinks>> connect_mesh(const TcpLinks::Identity& identity, MeshListener listener,
                                                const std::vector<MeshAddress>& addresses, std::uint64_t key,
-                                               Clock::time_point deadline) {
+                                               const Until& until) {
   auto links = TcpLinks::create(identity);
   for (int to = 0; to < identity.rank; ++to)
     for (Channel channel : {Channel::kData, Channel::kControl}) {
       const std::string address(addresses[std::size_t(to)].text,
                                 ::strnlen(addresses[std::size_t(to)].text, sizeof(MeshAddress)));
-      auto socket = dial(address, deadline);
+      auto socket = dial(address, until);
       if (!socket.ok()) return socket.error_ptr();
-      if (Status proven = prove_to(socket->get(), identity.rank, to, channel, key, deadline); !proven.ok())
+      if (Status proven = prove_to(socket->get(), identity.rank, to, channel, key, until); !proven.ok())
         return proven.error_ptr();
       links->arrive(to, channel, *std::move(socket));
     }
-  if (Status met = MeshDoor(identity, listener.fd(), key, *links).run(deadline); !met.ok()) return met.error_ptr();
+  if (Status met = MeshDoor(identity, listener.fd(), key, *links).run(until); !met.ok()) return met.error_ptr();
   return links;
 }
 
@@ -346,7 +351,7 @@ Result<std::shared_ptr<TcpLinks>> connect_subgroup(TcpLinks& old, const Subgroup
   if (subgroup.members.empty()) return std::shared_ptr<TcpLinks>();
   for (int r : subgroup.members) members.push_back(all[std::size_t(r)]);
   return connect_mesh({subgroup.rank, int(members.size()), old.epoch()}, *std::move(listener), members, subgroup.key,
-                      deadline);
+                      {deadline, &old});
 }
 
 }  // namespace troupe::collective

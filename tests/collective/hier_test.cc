@@ -2,6 +2,7 @@
 // failures that pass from a node's memory to the sockets and back.
 #include <gtest/gtest.h>
 
+#include <poll.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <future>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 
 #include "collective/hier/plan.h"
@@ -364,6 +366,8 @@ TEST(HierFaults, WhoEndsInASplitIsNamedInTheRanksOfTheGroup) {
     if (number == 5)
       options.connect = [&](TcpLinks& links, const Subgroup& subgroup, Clock::time_point deadline) {
         auto made = connect_subgroup(links, subgroup, deadline);
+        EXPECT_TRUE(made.ok() && *made) << (made.ok() ? "the group failed before" : made.error().message());
+        if (!made.ok() || !*made) return made;
         ::shutdown((*made)->data(0), SHUT_RDWR);  // as if it were killed; the group's sockets stay
         all_is_told.wait();
         return made;
@@ -388,6 +392,38 @@ TEST(HierFaults, WhoEndsInASplitIsNamedInTheRanksOfTheGroup) {
   std::vector<std::thread> threads;
   for (int number = 0; number < 6; ++number) threads.emplace_back(rank, number);
   for (auto& thread : threads) thread.join();
+}
+
+/// Rank 0 waits for who dials it, rank 1 for the answer of whom it dials; the other one fails the group meanwhile.
+TEST(TcpSplit, TM5_WhoMakesItsSocketsWaitsNoLongerThanTheGroupLives) {
+  for (const int waits : {0, 1}) {
+    const Setting setting{.ranks = 2, .backend = Backend::kTcp};
+    Wires wires(setting);
+    std::optional<MeshListener> kept;
+    const auto rank = [&](int number) {
+      TcpOptions options{.key = 0x1234567};
+      if (number != waits)
+        options.connect = [&](TcpLinks& links, const Subgroup& subgroup,
+                              Clock::time_point) -> Result<std::shared_ptr<TcpLinks>> {
+          auto listener = MeshListener::open("127.0.0.1");
+          std::vector<MeshAddress> all(2);
+          EXPECT_TRUE(subgroup.exchange(&listener->address(), all.data(), sizeof(MeshAddress)));
+          pollfd dialled{listener->fd(), POLLIN, 0};
+          EXPECT_EQ(::poll(&dialled, 1, waits == 1 ? 60'000 : 0), waits);
+          kept = *std::move(listener);  // nobody hangs up
+          links.fail({Reason::kAborted, "enough", {}});
+          return Error("given up");
+        };
+      TcpCommunicator group(wires.links_of(number), std::move(options));
+      Patience patience(std::chrono::hours(1), nullptr);
+      EXPECT_EQ(group.split(0, number, patience), nullptr);
+      ASSERT_TRUE(group.failure());
+      EXPECT_EQ(group.failure()->text, "enough") << "what the group was told first";
+    };
+    std::thread other(rank, 1);
+    rank(0);
+    other.join();
+  }
 }
 
 }  // namespace
