@@ -191,10 +191,12 @@ std::optional<Failure> TcpLinks::failure() const {
 }
 
 void TcpLinks::fail(const Failure& failure) { set_failure(failure, false); }
+
 void TcpLinks::fail_for_part(const Failure& of_part, const std::vector<int>& members) {
   look();
   fail(told_above(of_part, members));
 }
+
 void TcpLinks::supersede() { set_failure({Reason::kStale, "the group was formed again or destroyed", {}}, true); }
 
 void TcpLinks::set_failure(const Failure& failure, bool stale) {

@@ -126,6 +126,20 @@ class PinningTest : public ::testing::Test {
   std::atomic<std::uint64_t>& word(store::BufferId id) {
     return reinterpret_cast<store::IndexEntry*>(index_.data())[id.slot].word;
   }
+  /// A buffer of the maker's, and its word in the index while it is there.
+  struct Made {
+    explicit Made(PinningTest& test)
+        : pin(test.maker_.put_shared(100, 5)),
+          id(pin.id()),
+          desc{id.node, id.slot, id.generation, 100},
+          sealed(test.word(id)) {}
+    /// Its word while the daemon looks whether to free it.
+    std::uint64_t doomed() const { return store::pack({id.generation, store::SlotState::kDoomed}); }
+    store::Pin pin;
+    const store::BufferId id;
+    const wire::BufferDesc desc;
+    const std::uint64_t sealed;
+  };
   /// A frame with this buffer in it comes from the process that made it.
   detail::BufferPtr arrive(const wire::BufferDesc& desc) {
     CoreLock lock(bench_.core);
@@ -146,19 +160,16 @@ class PinningTest : public ::testing::Test {
 // REVIEW B.12: at f0736ec a miss was a loss, though the daemon had only been stopped between doomed and restored.
 TEST_F(PinningTest, OB2_AMissIsNoLossBeforeTheDaemonSaysSo) {
   bench_.attached_peers.insert(kMaker);
-  store::Pin made = maker_.put_shared(100, 5);
-  const store::BufferId id = made.id();
-  const wire::BufferDesc desc{id.node, id.slot, id.generation, 100};
-  const std::uint64_t sealed = word(id);
+  const Made made(*this);
   for (const bool kept : {true, false}) {
-    word(id) = store::pack({id.generation, store::SlotState::kDoomed});  // here it was stopped
-    const detail::BufferPtr buffer = arrive(desc);
+    word(made.id) = made.doomed();  // here it was stopped
+    const detail::BufferPtr buffer = arrive(made.desc);
     EXPECT_EQ(buffer->data(), nullptr);
     EXPECT_EQ(bench_.count(Control::kHoldAck), 0u) << "OB-1: the sender keeps it meanwhile";
     const SentFrame asked = bench_.take(wire::Method::kStoreFetch);
-    EXPECT_EQ(asked.decode<wire::StoreFetchRequest>().buffer.slot, id.slot);
-    word(id) = sealed;
-    if (kept) bench_.respond(asked, wire::StoreFetchReply{desc});
+    EXPECT_EQ(asked.decode<wire::StoreFetchRequest>().buffer.slot, made.id.slot);
+    word(made.id) = made.sealed;
+    if (kept) bench_.respond(asked, wire::StoreFetchReply{made.desc});
     else bench_.respond(asked, ObjectLostError("no longer there").record(), true);
     EXPECT_EQ(buffer->data() != nullptr, kept);
     EXPECT_EQ(buffer_of(buffer).state, kept ? BufferEntry::State::kLocal : BufferEntry::State::kLost);
@@ -171,16 +182,13 @@ TEST_F(PinningTest, OB2_AMissIsNoLossBeforeTheDaemonSaysSo) {
 // The daemon has it, and each time it is gone again before it is pinned here: that says nothing of its bytes.
 TEST_F(PinningTest, OB2_WhatIsHereAndCannotBePinnedIsNoLossAndTheNextReaderAsksAgain) {
   bench_.attached_peers.insert(kMaker);
-  store::Pin made = maker_.put_shared(100, 5);
-  const store::BufferId id = made.id();
-  const wire::BufferDesc desc{id.node, id.slot, id.generation, 100};
-  const std::uint64_t sealed = word(id);
-  word(id) = store::pack({id.generation, store::SlotState::kDoomed});
+  const Made made(*this);
+  word(made.id) = made.doomed();
   detail::Value value;
-  value.large_body = arrive(desc);
+  value.large_body = arrive(made.desc);
   int asked = 0;
   for (; bench_.count(wire::Method::kStoreFetch) != 0; ++asked)
-    bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{desc});
+    bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{made.desc});
   EXPECT_GT(asked, 1);
   EXPECT_EQ(buffer_of(value.large_body).state, BufferEntry::State::kRemote);
   const auto read = [&] {
@@ -191,8 +199,8 @@ TEST_F(PinningTest, OB2_WhatIsHereAndCannotBePinnedIsNoLossAndTheNextReaderAsksA
     return told;
   };
   EXPECT_TRUE(read().empty());
-  word(id) = sealed;
-  bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{desc});
+  word(made.id) = made.sealed;
+  bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{made.desc});
   EXPECT_NE(value.large_body->data(), nullptr);
 }
 
