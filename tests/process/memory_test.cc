@@ -191,16 +191,15 @@ TEST_F(PinningTest, OB2_WhatIsHereAndCannotBePinnedIsNoLossAndTheNextReaderAsksA
     bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{made.desc});
   EXPECT_GT(asked, 1);
   EXPECT_EQ(buffer_of(value.large_body).state, BufferEntry::State::kRemote);
-  const auto read = [&] {
-    std::vector<ErrorCode> told;
+  std::vector<ErrorPtr> told;
+  {
     CoreLock lock(bench_.core);
-    bench_.core.owner().buffers().fetch_then(
-        value, [&](const ErrorPtr& error) { told.push_back(error ? error->code() : ErrorCode{}); });
-    return told;
-  };
-  EXPECT_TRUE(read().empty());
+    bench_.core.owner().buffers().fetch_then(value, [&](const ErrorPtr& error) { told.push_back(error); });
+  }
+  EXPECT_TRUE(told.empty());
   word(made.id) = made.sealed;
   bench_.respond(bench_.take(wire::Method::kStoreFetch), wire::StoreFetchReply{made.desc});
+  EXPECT_EQ(told, std::vector<ErrorPtr>{nullptr}) << "it came, and was told once";
   EXPECT_NE(value.large_body->data(), nullptr);
 }
 
