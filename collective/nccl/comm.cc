@@ -198,9 +198,11 @@ NcclOutcome NcclComm::call(const char* what, Clock::time_point deadline,
 
 bool NcclComm::await_ready(Patience& patience) {
   for (;;) {
+    Clock::time_point until{};
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, std::min({patience.deadline(), limit_, Clock::now() + Watchdog::kLookEvery}),
+      until = std::min(patience.deadline(), limit_);
+      changed_.wait_until(lock, std::min(until, Clock::now() + Watchdog::kLookEvery),
                           [&] { return life_ != Life::kInit; });
       if (life_ != Life::kInit) return life_ == Life::kReady;
     }
@@ -217,7 +219,7 @@ bool NcclComm::await_ready(Patience& patience) {
       fail();
       throw;
     }
-    if (Clock::now() < std::min(patience.deadline(), limit_)) continue;
+    if (Clock::now() < until) continue;
     control->fail(
         {Reason::kTimeout,
          fmt::format("rank {}: NCCL's communicator of {} ranks was not ready in time", birth_.rank, birth_.ranks),
