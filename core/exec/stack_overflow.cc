@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 #include "core/exec/guarded_stack.h"
 
@@ -45,6 +46,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }
 
 void install(std::size_t stack_size) {
+  static std::mutex installing;
+  std::lock_guard lock(installing);
   struct sigaction now {};
   if (::sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return;  // SO-1
   const int size =

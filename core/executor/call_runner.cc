@@ -48,7 +48,7 @@ void CallRunner::run(const IncomingPtr& call, HostedActor* actor) {
 ErrorPtr CallRunner::invoke(IncomingCall& call, HostedActor* actor, CallContext& context,
                             detail::Invocation& invocation) {
   try {
-    if (call.dropped && !call.head.stream) {
+    if (!call.head.stream && call.dropped) {  // a stream's is written while it runs, under the lock
       if (call.dropped_why) call.dropped_why->raise();
       throw CancelledError("the call was cancelled before it began");
     }

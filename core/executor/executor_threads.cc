@@ -104,12 +104,11 @@ void ExecutorThreads::post(HostedActor& actor, std::function<void()> work) {
   own->second.queue->post(std::move(work));
 }
 
-void ExecutorThreads::join_threads(HostedActor& actor) {
-  if (actor.light() || actor.spec().threads <= 1) return;
+void ExecutorThreads::join_threads(const HostedActor* actor) {
   ActorThreads own;
   {
     CoreLock lock(*runtime_);
-    auto found = own_.find(&actor);
+    auto found = own_.find(actor);
     if (found == own_.end()) return;
     own = std::move(found->second);
     own_.erase(found);

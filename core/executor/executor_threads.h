@@ -49,7 +49,7 @@ class ExecutorThreads final : public Executors {
   void stop() override;
   void kill_process() override { kill_process_(); }
   void run(const IncomingPtr& call, HostedActor* actor) override { runner_->run(call, actor); }
-  void join_threads(HostedActor& actor) override;
+  void join_threads(const HostedActor* actor) override;
 
  private:
   struct ActorThread { std::unique_ptr<exec::FiberThread> fibers; std::thread thread; };

@@ -33,8 +33,8 @@ class Executors {
   // ---- lock not held
   /// Runs one call between Host::begin_run and Host::end_run. `actor`: null for tasks.
   virtual void run(const IncomingPtr& call, HostedActor* actor) = 0;
-  /// Waits for the actor's own threads.
-  virtual void join_threads(HostedActor& actor) = 0;
+  /// Waits for the actor's own threads. It is only named: it may be gone, and then so are they.
+  virtual void join_threads(const HostedActor* actor) = 0;
 };
 
 }  // namespace troupe::worker

@@ -233,6 +233,7 @@ void Host::stream_credit(ProcessId source, std::uint64_t call_id, std::uint64_t 
 
 void Host::stream_dropped(ProcessId source, std::uint64_t call_id) {
   if (IncomingPtr call = find_running(source, call_id)) {
+    if (!call->head.stream) return;  // what runs without one has no reader
     call->dropped = true;
     if (call->running) interrupt(*call->running, make_error<CancelledError>("the stream's reader is gone"));
   } else {
@@ -321,9 +322,9 @@ exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, Call
   context.actor = actor;
   context.attempt = actor ? actor->restarts() : int(call->head.attempt);
   context.resources = actor ? actor->resources() : call->resources;
-  context.gpu_ids = actor ? actor->gpu_ids() : call->gpu_ids;
   const exec::Deadline start = runtime_.now();
   CoreLock lock(runtime_);
+  context.gpu_ids = actor ? actor->gpu_ids() : call->gpu_ids;
   context.run = next_run();
   context.caller = actor ? actor->caller_key() : context.run << 20 | 1;
   call->running = &context;
@@ -513,12 +514,12 @@ void Host::actor_ended(HostedActor& actor) {
 }
 
 void Host::join_actors() {
-  std::vector<HostedActor*> left;
+  std::vector<const HostedActor*> left;
   {
     CoreLock lock(runtime_);
     for (auto& [id, actor] : actors_) left.push_back(actor.get());
   }
-  for (HostedActor* actor : left) executors_.join_threads(*actor);
+  for (const HostedActor* actor : left) executors_.join_threads(actor);  // one may end meanwhile by its own last call
   std::unique_lock lock(parting_mutex_);
   // those that end now: by their own threads, which return from it
   parted_.wait(lock, [this] { return parting_ == 0; });

@@ -54,7 +54,9 @@ const std::vector<int>& HostedActor::gpu_ids() const {
   return extras_ ? extras_->gpu_ids : none;
 }
 
-HostedActor::~HostedActor() { host_.executors().join_threads(*this); }
+HostedActor::~HostedActor() {
+  if (!light() && spec_->threads > 1) host_.executors().join_threads(this);
+}
 
 KeyedReplies& HostedActor::keyed() {
   if (!extras().keyed) extras().keyed = std::make_unique<KeyedReplies>(host_.replies());
@@ -102,12 +104,12 @@ void HostedActor::construct() {
   context.actor = this;
   context.attempt = restarts_;
   context.resources = spec_->resources;
-  context.gpu_ids = gpu_ids();
   context.caller = caller_key_;
   context.function = detail::function_at(construction_ ? construction_->head.function : spec_->constructor);
   if (!context.function) context.name = spec_->class_name;
   {
     CoreLock lock(runtime);
+    context.gpu_ids = gpu_ids();
     constructing_ = &context;
     if (killed_) interrupt(context, ended_error(extras().message));
   }
@@ -120,6 +122,7 @@ void HostedActor::construct() {
     operations_ = context.function->operations;
     std::vector<detail::Value> values;
     detail::Value state;
+    bool restores = false;
     if (construction_) {
       values.push_back(std::move(construction_->arguments));
     } else {
@@ -137,8 +140,10 @@ void HostedActor::construct() {
       for (const auto& dependency : spec_->dependencies)
         values.push_back(codec.restore(dependency, copies, arrival.number));
       host_.owner().holds().end(arrival);
-      if (const wire::Checkpoint* last = last_checkpoint())
+      if (const wire::Checkpoint* last = last_checkpoint()) {
         state = codec.restore(last->state, codec.copies_of(last->refs));
+        restores = true;
+      }
     }
     for (const auto& value : values)
       if (Result<bool> here = host_.owner().buffers().fetch_all(value, exec::kNever); !here.ok()) here.error().raise();
@@ -150,7 +155,7 @@ void HostedActor::construct() {
     invocation.dependencies = dependencies;
     context.function->invoke(invocation);
     instance_ = invocation.constructed;
-    if (last_checkpoint() && operations_->restore) {
+    if (restores && operations_->restore) {
       if (Result<bool> here = host_.owner().buffers().fetch_all(state, exec::kNever); !here.ok()) here.error().raise();
       operations_->restore(instance_, state);
     }

@@ -74,8 +74,10 @@ void Owner::on_value_request(const net::FrameHeader& header, ByteView payload) {
 }
 
 void Owner::send_value(ProcessId reader, std::uint64_t token, ObjectEntry& entry) {
-  // An error does not wait: it is small, and its entry may be on its way out.
-  if (entry.state() != ObjectEntry::kFailed && late_.is_late(reader)) late_.add(reader, ObjectEntryPtr(&entry));
+  // An error does not wait: it is small. Nor does an entry on its way out (its last handle is gone, and who dropped it
+  // waits for the lock): nobody can keep it any more.
+  if (entry.state() != ObjectEntry::kFailed && late_.is_late(reader) && entry.try_retain())
+    late_.add(reader, ObjectEntryPtr::adopt(&entry));
   else answer(reader, token, entry);
 }
 

@@ -202,7 +202,9 @@ class ListWait {
         group_.missing = options_.num_returns - found.size();
         if (fetch()) continue;
       }
-      if (!scope.wait(deadline) && exec::Deadline::clock::now() >= deadline) return ready();
+      if (scope.wait(deadline) || exec::Deadline::clock::now() < deadline) continue;
+      CoreLock lock(core_);
+      return ready();
     }
   }
 
@@ -379,10 +381,15 @@ void admit(Core& core) {
     }
     if (scope.wait(says_why)) continue;
     says_why = exec::kNever;
+    std::size_t open = 0;
+    {
+      CoreLock lock(core);
+      open = core.calls().open();
+    }
     core.warn(
         fmt::format("submitting waits: {} calls of this process are open and take {} MiB, the limit "
                     "(--troupe-call-memory); it goes on when results arrive",
-                    core.calls().open(), budget.limit() >> 20));
+                    open, budget.limit() >> 20));
   }
 }
 }  // namespace

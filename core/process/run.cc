@@ -212,7 +212,7 @@ int run_driver(const DriverOptions& options, const std::function<int()>& driver)
   Process& process = keep_for_good(*std::move(started));
   Core& core = process.core();
   set_process_runtime(&core);
-  CallContext context;
+  CallContext& context = *new CallContext;  // for good, like the process: a thread that outlives the run may still look
   context.runtime = &core;
   context.is_driver = true;
   context.caller = thread_caller();

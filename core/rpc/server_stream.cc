@@ -65,12 +65,13 @@ class ServerStream final : public grpc::ServerBidiReactor<Packet, Packet>,
   }
 
   void OnDone() override {
+    bool orderly = false;
     {
       std::lock_guard lock(mutex_);
       done_ = true;
+      orderly = finish_asked_ || !cancelled_;
     }
     if (owner_) {
-      const bool orderly = finish_asked_ || !cancelled_;
       owner_->closed(orderly ? abi::Ending::kOrderly : abi::Ending::kBroken, "the connection broke or went silent");
       owner_.reset();
     }

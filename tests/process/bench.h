@@ -222,7 +222,7 @@ class Bench : private Clock, private Transport, private ServiceThread, private E
     for (std::uint32_t i = 0; i < call->head.returns; ++i) invocation.results.emplace_back();
     core.host().end_run(call, actor, context, invocation, nullptr);
   }
-  void join_threads(HostedActor&) override {}
+  void join_threads(const HostedActor*) override {}
 };
 
 }  // namespace troupe::worker

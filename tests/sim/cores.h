@@ -126,7 +126,7 @@ class SimProcess final : public worker::Clock,
   void stop() override { wake(); }
   void kill_process() override;
   void run(const worker::IncomingPtr& call, worker::HostedActor* actor) override;
-  void join_threads(worker::HostedActor&) override {}
+  void join_threads(const worker::HostedActor*) override {}
 
   CoreWorld& world;
   const ProcessId id;
