@@ -72,7 +72,9 @@ void DeviceStorage::copy_from(const void* host) { Staging(*device_).to_device(da
 void DeviceStorage::copy_to(void* host) const { Staging(*device_).to_host(host, data_, bytes_); }
 
 void DeviceStorage::freeze() {
-  if (std::exchange(frozen_, true) || bytes_ == 0) return;
+  if (frozen_) return;  // the first time it has one owner; later arrays of several threads share it, and only read
+  frozen_ = true;
+  if (bytes_ == 0) return;
   device_->use();
   device_->check(device_->cuda().event_create(&event_, 1), "cudaEventCreate");
   device_->check(device_->cuda().event_record(event_, device_->copy_stream()), "cudaEventRecord");

@@ -46,6 +46,17 @@ void complete(worker::Core* founder, const std::vector<troupe::detail::ObjectPtr
   for (const auto& ref : refs) core.objects().complete(worker::entry_of(ref), troupe::detail::encode_value(broken));
 }
 
+/// CEP-3, of the founder's process.
+void tell_members(worker::Core& founder, const Epoch& epoch, const Failure& failure) {
+  if (founder.shutting_down()) return;
+  const wire::GroupWord word = word_of(epoch, failure);
+  std::set<ProcessId> processes;
+  for (const GroupMember& member : epoch.record.members) processes.insert(member.process);
+  processes.erase(founder.self());
+  worker::CoreLock lock(founder);
+  for (ProcessId process : processes) founder.frames().notice(process, wire::Method::kGroupWord, word);
+}
+
 const Failure kEnded{Reason::kStale, "the group was formed again or destroyed", {}};
 
 }  // namespace
@@ -137,6 +148,7 @@ Epochs::Parts Epochs::take_parts(Epoch& epoch) {
   for (auto& [rank, links] : std::exchange(epoch.links, {})) parts.links.push_back(std::move(links));
   parts.memory = std::exchange(epoch.memory, nullptr);
   parts.broken = std::exchange(epoch.broken, {});
+  parts.founder = epoch.founder;
   epoch.ended = true;
   return parts;
 }
@@ -146,12 +158,13 @@ void Epochs::finish(const Epoch& epoch, Parts parts, std::uint64_t next) {
   for (const auto& links : parts.links) links->supersede();
   if (parts.memory) parts.memory->supersede(next);
   for (const auto& entered : parts.entered) entered.supersede(next);
-  complete(epoch.founder, parts.broken, epoch.record.epoch, kEnded);
+  complete(parts.founder, parts.broken, epoch.record.epoch, kEnded);
 }
 
-void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord& record) {
+void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord& record, worker::Core* founder) {
   if (record.destroyed) return end(core, key, record.id);
   std::shared_ptr<Epoch> fresh, old;
+  std::optional<Failure> untold;  // it failed before it was known here who tells that (CEP-3)
   Parts parts;
   {
     std::lock_guard lock(mutex_);
@@ -161,6 +174,7 @@ void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord
       fresh->key = key;
       fresh->name = name_in(key);
       fresh->record = record;
+      fresh->founder = founder;
       const std::string here = slot(core, key);
       for (auto made = made_.lower_bound({here, 0}); made != made_.end() && made->first.first == here;) {
         if (made->first.second == record.id) fresh->memory = std::move(made->second.memory);
@@ -170,9 +184,11 @@ void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord
       if (old) parts = take_parts(*old);
     } else if (at->record.id == record.id && !at->ended) {
       fresh = at;
+      if (founder && !std::exchange(at->founder, founder)) untold = at->failure;
     }
   }
   if (old) finish(*old, std::move(parts), record.epoch);
+  if (untold) tell_members(*founder, *fresh, *untold);
   if (fresh) open_ranks(core, fresh);
   wake();
 }
@@ -198,12 +214,10 @@ void Epochs::open_ranks(worker::Core& core, const std::shared_ptr<Epoch>& epoch)
 }
 
 std::shared_ptr<Epoch> Epochs::found(worker::Core& core, const std::string& key, const GroupRecord& record) {
-  learn(core, key, record);
+  learn(core, key, record, &core);
   std::lock_guard lock(mutex_);
   const auto epoch = newest(core, key);
-  if (!epoch || epoch->record.id != record.id) return nullptr;
-  epoch->founder = &core;
-  return epoch;
+  return epoch && epoch->record.id == record.id ? epoch : nullptr;
 }
 
 std::shared_ptr<Epoch> Epochs::founded(worker::Core& core, const std::string& key) {
@@ -239,19 +253,13 @@ void Epochs::fail(worker::Core& core, const std::string& key, std::uint64_t id, 
     // a part's memory counts its ranks otherwise
     if (epoch->record.backend == Backend::kShm) parts.memory = epoch->memory;
     parts.broken = std::exchange(epoch->broken, {});
+    parts.founder = epoch->founder;
   }
   for (const auto& links : parts.links) links->fail(failure);
   if (parts.memory) parts.memory->fail(failure);
   for (const auto& entered : parts.entered) entered.member->communicator().fail(failure);
-  worker::Core* const founder = epoch->founder;
-  complete(founder, parts.broken, epoch->record.epoch, failure);
-  if (!founder || founder->shutting_down()) return;
-  const wire::GroupWord word = word_of(*epoch, failure);
-  std::set<ProcessId> processes;
-  for (const GroupMember& member : epoch->record.members) processes.insert(member.process);
-  processes.erase(founder->self());
-  worker::CoreLock lock(*founder);
-  for (ProcessId process : processes) founder->frames().notice(process, wire::Method::kGroupWord, word);
+  complete(parts.founder, parts.broken, epoch->record.epoch, failure);
+  if (parts.founder) tell_members(*parts.founder, *epoch, failure);
 }
 
 void Epochs::report(worker::Core& core, const Epoch& epoch, const Failure& failure) {

@@ -74,8 +74,8 @@ class Epochs final : public worker::GroupPort {
   void enter(const std::shared_ptr<Epoch>& epoch, int rank, Epoch::Entered entered);
   void give_up(const std::shared_ptr<Epoch>& epoch, int rank);
 
-  /// A record that was found. Opens the places of this process's ranks.
-  void learn(worker::Core& core, const std::string& key, const GroupRecord& record);
+  /// A record that was found, or that `founder` of this process has made. Opens the places of this process's ranks.
+  void learn(worker::Core& core, const std::string& key, const GroupRecord& record, worker::Core* founder = nullptr);
   /// This process is the founder; null when a newer epoch is known by now.
   std::shared_ptr<Epoch> found(worker::Core& core, const std::string& key, const GroupRecord& record);
   std::shared_ptr<Epoch> founded(worker::Core& core, const std::string& key);
@@ -115,6 +115,7 @@ class Epochs final : public worker::GroupPort {
     std::vector<std::shared_ptr<TcpLinks>> links;
     std::shared_ptr<ShmSegment> memory;
     std::vector<troupe::detail::ObjectPtr> broken;
+    worker::Core* founder = nullptr;
   };
   static std::string slot(worker::Core& core, const std::string& key);
   std::shared_ptr<Epoch> newest(worker::Core& core, const std::string& key);

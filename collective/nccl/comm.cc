@@ -1,6 +1,7 @@
 #include "collective/nccl/comm.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include <fmt/format.h>
@@ -59,10 +60,11 @@ std::string NcclComm::text_of(const char* what, int result, NcclHandle handle) c
 
 // ---------------------------------------------------------------------------------------------------------------- life
 
-void NcclComm::apply(LifeEvent event) {
+void NcclComm::apply(LifeEvent event, std::optional<Life> only_in) {
   LifeStep step{};
   {
     std::lock_guard lock(mutex_);
+    if (only_in && *only_in != life_) return;
     step = next(life_, event);
     life_ = step.state;
     if (step.effect == LifeEffect::kAbort) limit_ = later(Clock::now(), device_->limits().abort);
@@ -128,7 +130,8 @@ void NcclComm::init() {
   } else {
     result = nccl.comm_init_rank_config(&making->handle, birth_.ranks, birth_.id, birth_.rank, &making->config);
   }
-  NcclHandle const handle = making->handle;
+  // After a split that was given up NCCL's thread may still write it (NM-4).
+  NcclHandle const handle = std::atomic_ref(making->handle).load(std::memory_order_acquire);
   {
     std::lock_guard lock(mutex_);
     handle_ = handle;
@@ -252,7 +255,7 @@ bool NcclComm::over() {
     std::lock_guard lock(mutex_);
     late = life_ == Life::kFailing && Clock::now() >= limit_;
   }
-  if (late) apply(LifeEvent::kLimit);
+  if (late) apply(LifeEvent::kLimit, Life::kFailing);
   return is_over(life());
 }
 
@@ -263,6 +266,7 @@ void NcclComm::report(const NcclOutcome& outcome) {
 }
 
 void NcclComm::look(Clock::time_point now) {
+  const auto control = control_.lock();  // before the life: who lets go of the links has closed this before
   Life life{};
   bool late = false;
   {
@@ -271,11 +275,10 @@ void NcclComm::look(Clock::time_point now) {
     late = now >= limit_;
   }
   if (life == Life::kFailing || life == Life::kClosing) {
-    if (late) apply(LifeEvent::kLimit);
+    if (late) apply(LifeEvent::kLimit, life);  // the limit was that of this state
     return;
   }
   if (is_over(life)) return;
-  const auto control = control_.lock();
   if (!control || control->failure() || control->stale()) return fail();
   if (life != Life::kReady) return;
   std::unique_lock calls(calls_, std::try_to_lock);

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "collective/device/gpu_device.h"
@@ -68,7 +69,8 @@ class NcclComm final : public Watched, public std::enable_shared_from_this<NcclC
   NcclComm(GpuDevice& device, NcclBirth birth, std::weak_ptr<Communicator> control)
       : device_(&device), birth_(std::move(birth)), control_(std::move(control)) {}
   struct Making;
-  void apply(LifeEvent event);
+  /// `only_in`: the event was seen in this state, and means nothing in another.
+  void apply(LifeEvent event, std::optional<Life> only_in = {});
   void init();
   void abort();
   void finalize();

@@ -97,13 +97,10 @@ void TcpLinks::leave() {
   signal_fd(thread_wake_.get());
   if (thread_.joinable()) thread_.join();  // TL-4
   std::lock_guard lock(mutex_);
-  ControlFrame frame;
-  frame.magic = kFrameMagic;
-  frame.word = Word::kGoodbye;
+  const ControlFrame frame = goodbye();
   send_all(frame);
   for (auto& [tag, one] : unproven_)  // TL-5: a goodbye says nothing; without it the peer would take this for a death
-    if (one.channel == Channel::kControl)
-      (void)!::send(one.fd.get(), &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (one.channel == Channel::kControl) send_to(one.fd.get(), frame);
   actions_.clear();
 }
 
@@ -129,6 +126,7 @@ void TcpLinks::join(int peer, Channel channel, UniqueFd fd) {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.control.get(), &event);
     if (failure_) send_one(one, frame_of_failure());  // TL-1: who comes late hears of it as well
     else if (told_ != 0 || through_ != 0) send_one(one, frame_of_progress());
+    if (stopping_.load()) send_one(one, goodbye());  // it comes behind leave()
   }
   wake();
 }
@@ -143,6 +141,7 @@ void TcpLinks::arrive_unproven(int peer, Channel channel, UniqueFd fd, const net
   Unproven& one = unproven_[tag];
   one = {.peer = peer, .channel = channel, .fd = std::move(fd), .expected = proof};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.fd.get(), &event);
+  if (stopping_.load() && channel == Channel::kControl) send_to(one.fd.get(), goodbye());  // it comes behind leave()
 }
 
 /// Lock held. TL-5
@@ -247,9 +246,21 @@ TcpLinks::ControlFrame TcpLinks::frame_of_failure() const {
 
 /// A rank sends a few such frames for each operation that somebody waits in for long, and without this peer none of
 /// them ends: its buffer takes them.
+/// What a socket has no room for is lost: its peer learns of it by the end.
+void TcpLinks::send_to(int socket, const ControlFrame& frame) {
+  (void)!::send(socket, &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+TcpLinks::ControlFrame TcpLinks::goodbye() {
+  ControlFrame frame;
+  frame.magic = kFrameMagic;
+  frame.word = Word::kGoodbye;
+  return frame;
+}
+
 void TcpLinks::send_one(Peer& peer, const ControlFrame& frame) {
   if (!peer.control || peer.ended) return;
-  (void)!::send(peer.control.get(), &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
+  send_to(peer.control.get(), frame);
 }
 void TcpLinks::send_all(const ControlFrame& frame) {
   for (Peer& peer : peers_) send_one(peer, frame);

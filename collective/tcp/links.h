@@ -176,6 +176,8 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   int grace_left();
   void send_all(const ControlFrame& frame);
   void send_one(Peer& peer, const ControlFrame& frame);
+  static void send_to(int socket, const ControlFrame& frame);
+  static ControlFrame goodbye();
   void set_failure(const Failure& failure, bool stale);
   void compare(std::size_t peer);
   ControlFrame frame_of_progress() const;

@@ -211,5 +211,24 @@ TEST(LinksTest, TL5_WhoHangsUpBeforeItsProofIsDeadAndALeaverSaysGoodbye) {
   EXPECT_TRUE(was_sent(far_control)) << "a goodbye, without which this rank would be taken for dead";
 }
 
+// TL-2, TL-5: the daemon hands a socket over while its rank leaves.
+TEST(LinksTest, WhoHasLeftSaysGoodbyeToWhoComesLater) {
+  for (const bool proven : {true, false}) {
+    UniqueFd far_control, far_data;
+    auto own = TcpLinks::create({.rank = 0, .ranks = 2, .epoch = 1});
+    own->leave();
+    if (proven) {
+      own->arrive(1, Channel::kControl, near_end(far_control));
+      own->arrive(1, Channel::kData, near_end(far_data));
+    } else {
+      own->arrive_unproven(1, Channel::kControl, near_end(far_control), proof_of_peer());
+      own->arrive_unproven(1, Channel::kData, near_end(far_data), proof_of_peer());
+    }
+    own.reset();
+    EXPECT_TRUE(was_sent(far_control)) << "without it this rank would be taken for dead";
+    EXPECT_FALSE(was_sent(far_data));
+  }
+}
+
 }  // namespace
 }  // namespace troupe::collective

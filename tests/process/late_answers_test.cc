@@ -114,6 +114,25 @@ TEST_F(LateAnswersTest, LAN2_AQuestionKeepsItsObjectAndIsRememberedOnce) {
   EXPECT_FALSE(bench_.core.objects().knows({Bench::kSelf, asked})) << "and then nobody keeps it";
 }
 
+// The last handle goes while another thread has the lock, and what it dropped waits for that; the question comes first.
+TEST_F(LateAnswersTest, LAN2_WhatIsOnItsWayOutIsAnsweredAtOnceAndKeptByNoQuestion) {
+  const auto first = object();
+  auto second = object();
+  const ObjectId id = entry_of(second).id;
+  clog();
+  ask(kReader, first);
+  answered(kReader);
+  {
+    CoreLock lock(bench_.core);
+    for (ProcessId reader : {kReader, kOther}) bench_.core.objects().released(reader, id, 1);
+    second = {};
+    EXPECT_TRUE(bench_.core.objects().value_wanted(kReader, id, id.seq));
+  }
+  EXPECT_EQ(answered(kReader), std::vector{id.seq});
+  CoreLock lock(bench_.core);
+  EXPECT_FALSE(bench_.core.objects().knows(id));
+}
+
 TEST_F(LateAnswersTest, LAN2_QuestionsGoWithTheirReader) {
   const auto first = object();
   auto second = object();
