@@ -8,6 +8,7 @@
 #include <sys/ptrace.h>
 
 #include <atomic>
+#include <barrier>
 #include <filesystem>
 #include <future>
 #include <new>
@@ -81,10 +82,12 @@ TEST_P(FaultsTest, KilledInTheMiddleOfALargeOperation) {
 }
 
 TEST_P(FaultsTest, AFrozenRankIsNamedWhenTheTimeIsUp) {
-  Processes ranks({.ranks = 3, .timeout = milliseconds(700), .backend = backend()}, [](Group g) {
-    g.barrier();
-    if (g.rank() == 0) ::raise(SIGSTOP);
-    return outcome([&] { sum(g, 1000); });
+  Processes ranks({.ranks = 3, .timeout = milliseconds(3000), .backend = backend()}, [](Group g) {
+    return outcome([&] {
+      g.barrier();
+      if (g.rank() == 0) ::raise(SIGSTOP);
+      sum(g, 1000);
+    });
   });
   for (int r : {1, 2}) EXPECT_EQ(ranks.wait(r), code(Reason::kTimeout, 0)) << "rank " << r;
   ::kill(ranks.pid(0), SIGCONT);
@@ -136,7 +139,7 @@ TEST(TcpFaults, TCM3_WhoWaitsForTheFrozenRankIsNotNamed) {
     for (std::size_t i = 0; i < sent; ++i)
       begun.steps.push_back(
           {.kind = Step::Kind::kSend, .peer = 0, .range = {Memory::kInput, i * kShare, (i + 1) * kShare}});
-    Patience at_once(std::chrono::seconds(10), nullptr), shorter(milliseconds(500), nullptr),
+    Patience at_once(std::chrono::seconds(10), nullptr), shorter(milliseconds(3000), nullptr),
         longer(std::chrono::seconds(60), nullptr);
     const auto* const bytes = reinterpret_cast<const std::byte*>(ones.data());
     ASSERT_TRUE(frozen.run_moves({frozen.next_number(), signature_of(here)}, begun,
@@ -170,7 +173,7 @@ TEST(TcpFaults, TCM3_WhoIsLeftBehindByTheFrozenRankIsNotNamed) {
                 .range = {Memory::kInput, share * kShare, (share + 1) * kShare}};
   };
   Patience at_once(std::chrono::seconds(10), nullptr), patient(std::chrono::seconds(60), nullptr),
-      longer(std::chrono::seconds(60), nullptr), shorter(milliseconds(500), nullptr);
+      longer(std::chrono::seconds(60), nullptr), shorter(milliseconds(3000), nullptr);
   const auto* const bytes = reinterpret_cast<const std::byte*>(ones.data());
   // what rank 0 reduces of it, what rank 2 reduces of it, and its own share, which rank 2 does not get
   const Schedule begun{.steps = {send(0, 0), send(2, 2), send(0, 1)}};
@@ -209,7 +212,7 @@ TEST(TcpFaults, TCM3_WhoIsThroughIsNotNamed) {
     for (int r : {0, 2, 3})
       threads.emplace_back([&, r] {
         if (r == late) std::this_thread::sleep_for(milliseconds(300));
-        Patience patience(r == 3 ? milliseconds(1000) : milliseconds(60'000), nullptr);
+        Patience patience(r == 3 ? milliseconds(3000) : milliseconds(60'000), nullptr);
         ended.at(r) = ranks[std::size_t(r)]->run(barrier, patience);
       });
     for (auto& thread : threads) thread.join();
@@ -224,7 +227,7 @@ TEST(TcpFaults, TCM3_WhoIsThroughIsNotNamed) {
 // Two that stay away are both named, also where one of them waited for the other one before: that is over.
 TEST_P(FaultsTest, AllThatStayAwayAreNamedWhoeverWaitedForWhomBefore) {
   std::atomic<int> over = 0;
-  on_threads({.ranks = 4, .timeout = milliseconds(1000), .backend = backend()}, [&](Group g) {
+  on_threads({.ranks = 4, .timeout = milliseconds(4000), .backend = backend()}, [&](Group g) {
     if (g.rank() == 2) std::this_thread::sleep_for(milliseconds(300));
     g.barrier();  // the others tell that they wait for rank 2
     while (g.rank() >= 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
@@ -271,10 +274,12 @@ TEST_P(FaultsTest, ARankThatNeverEntersIsNamedInEveryOperation) {
   };
   for (const auto& [name, call] : calls) {
     std::atomic<int> over = 0;
+    std::barrier both(2);  // their time begins together
     on_threads(
-        {.ranks = 3, .timeout = milliseconds(400), .backend = backend()}, [&, name = name, call = call](Group g) {
+        {.ranks = 3, .timeout = milliseconds(1000), .backend = backend()}, [&, name = name, call = call](Group g) {
           std::vector<float> in(kN, 1), out(3 * kN, 1);
           while (g.rank() == 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
+          if (g.rank() != 2) both.arrive_and_wait();
           EXPECT_EQ(outcome([&] { call(g, in, out); }), code(Reason::kTimeout, 2)) << name << ", rank " << g.rank();
           ++over;
         });

@@ -239,7 +239,7 @@ TEST(HierTest, HCM3_WhoWaitsAcrossIsNotNamedByWhoWaitsForItInMemory) {
   const auto operation = [&](int rank) { return all_reduce_of(data[std::size_t(rank)]); };
   std::map<int, Patience> patiences;
   for (int r : {0, 1, 2, 3})
-    patiences.emplace(r, Patience(milliseconds(r == 2 ? 1000 : 60'000), nullptr));
+    patiences.emplace(r, Patience(milliseconds(r == 2 ? 3000 : 60'000), nullptr));
   const Signature signature = signature_of(operation(1));
   std::vector<std::thread> threads;
   for (const auto& [rank, one] : ranks)

@@ -171,7 +171,7 @@ TEST_F(NcclFaults, ARankThatIsLateIsNamedAtTheDeadline) {
 // NC-2, NC-3: a device that is not through at the deadline; the abort frees the stream.
 TEST_F(NcclFaults, AStalledDeviceEndsAtTheDeadlineOnAllRanks) {
   nccl().on(at(NcclPoint::kExecute, 1, {.hangs = true}));
-  for (const Ended& end : working({.ranks = 3, .timeout = milliseconds(300)})) {
+  for (const Ended& end : working({.ranks = 3, .timeout = milliseconds(2000)})) {
     EXPECT_EQ(end.reason, Reason::kTimeout);
     EXPECT_TRUE(has(end.text, "was not through with all_reduce")) << end.text;
   }
@@ -302,7 +302,7 @@ TEST_F(NcclFaults, AfterAFailureTheGroupIsFormedAgain) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     nccl().reset();
     nccl().on(at(NcclPoint::kExecute, epoch % 2, {.hangs = true}, 1));
-    GpuFounding founding({.ranks = 2, .timeout = milliseconds(400)});
+    GpuFounding founding({.ranks = 2, .timeout = milliseconds(2000)});
     on_ranks(2, [&](int rank, const std::shared_ptr<GpuDevice>&) {
       GpuDevice& device = *devices[std::size_t(rank)];
       Group g = founding.member(rank, devices[std::size_t(rank)]);

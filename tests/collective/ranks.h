@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -134,12 +135,22 @@ class Founding {
   Wires wires_;
 };
 
-/// Runs `body` as every rank, on a thread each, and waits for all.
+/// Runs `body` as every rank, on a thread each, and waits for all; then throws what one of them threw.
 inline void on_threads(const Setting& setting, const std::function<void(Group)>& body) {
   Founding founding(setting);
   std::vector<std::thread> threads;
-  for (int r = 0; r < setting.ranks; ++r) threads.emplace_back([&, r] { body(founding.member(r)); });
+  std::vector<std::exception_ptr> thrown(std::size_t(setting.ranks));
+  for (int r = 0; r < setting.ranks; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        body(founding.member(r));
+      } catch (...) {
+        thrown[std::size_t(r)] = std::current_exception();
+      }
+    });
   for (auto& thread : threads) thread.join();
+  for (const auto& one : thrown)
+    if (one) std::rethrow_exception(one);
 }
 
 /// Processes that run `body` and end with its value; pid() for those who want to do something to them.

@@ -107,7 +107,7 @@ struct Client {
 
 TEST(LinkProcess, FramesGoThereAndBackInOrder) {
   Peer peer;
-  Client client(peer, kQuick);
+  Client client(peer, {});
   EXPECT_EQ(client.events.seen(client.link).hello, "peer " + std::to_string(peer.pid()));
   constexpr std::uint64_t kFrames = 200'000;
   const std::vector<std::byte> payload(32);

@@ -71,14 +71,15 @@ TEST_F(ClusterTest, LeasesAndCallsAWorkerOfAnotherNode) {
 TEST_F(ClusterTest, ADeathOnAnotherNodeSaysWhichCallsHadBegun) {
   const wire::LeaseGranted lease = remote_lease();
   driver_->call(lease.worker, "echo first").value();
+  const std::string begun = root_ + "/begun", command = "sleep " + begun;
   driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 777, 0),
-                std::as_bytes(std::span(std::string_view("sleep"))));
+                std::as_bytes(std::span(std::string_view(command))));
   driver_->send(lease.worker, Client::header_of(wire::FrameKind::kCall, 778, 0),
                 std::as_bytes(std::span(std::string_view("echo never"))));
-  driver_->until([] { return false; }, 300ms);
+  ASSERT_TRUE(driver_->until([&] { return std::filesystem::exists(begun); }, 20s));
   ::kill(lease.worker_pid, SIGKILL);
   Frame frame;
-  ASSERT_TRUE(driver_->take_notice(wire::Method::kProcessDied, frame, 3s));
+  ASSERT_TRUE(driver_->take_notice(wire::Method::kProcessDied, frame));
   const auto death = frame.as<wire::ProcessDied>();
   EXPECT_EQ(death.process, lease.worker);
   ASSERT_EQ(death.begun.size(), 1u);
@@ -90,7 +91,7 @@ TEST_F(ClusterTest, AKilledNodeIsReportedAndLeavesNothing) {
   const wire::LeaseGranted lease = remote_lease();
   cluster_->kill_node(1);
   Frame frame;
-  ASSERT_TRUE(driver_->take_notice(wire::Method::kNodeDied, frame, 5s));
+  ASSERT_TRUE(driver_->take_notice(wire::Method::kNodeDied, frame, 15s));
   EXPECT_EQ(frame.as<wire::NodeDied>().node, lease.worker.node);
   EXPECT_TRUE(cluster_->pids(1).empty());
   // A request to what was there fails with a type instead of hanging.

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 
 extern char** environ;
 
@@ -163,7 +164,10 @@ std::string run_command(const std::string& command) {
   if (command.starts_with("exit")) ::_exit(std::atoi(rest.c_str()));
   if (command == "abort") ::abort();
   if (command == "stray") return leave_stray();
-  if (command == "sleep") for (;;) ::pause();
+  if (command.starts_with("sleep")) {
+    if (!rest.empty()) std::ofstream{rest};
+    for (;;) ::pause();
+  }
   return "unknown command";
 }
 

@@ -82,7 +82,7 @@ class Client : private net::Handler {
 };
 
 /// The worker program: answers calls "echo X", "pid", "env X", "cwd", "print X", "exit N", "abort", "stray" (leaves a
-/// grandchild in a session of its own and answers its pid), "sleep".
+/// grandchild in a session of its own and answers its pid), "sleep [FILE]" (makes that file when it has begun).
 int worker_program(WorkerBoot boot);
 extern const char kDigest[];
 

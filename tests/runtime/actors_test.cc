@@ -236,8 +236,8 @@ int main(int argc, char** argv) {
         const std::string n = std::to_string(int(isolation));
         auto a = actor<Log>.options({.isolation = isolation}).remote();
         get(a.ready());
-        auto runs = a.options({.timeout = 200ms}).call<&Log::how_interrupted>(dir / ("s" + n), dir / ("told" + n));
-        auto queued = a.options({.timeout = 100ms}).call<&Log::add>(1);
+        auto runs = a.options({.timeout = 2s}).call<&Log::how_interrupted>(dir / ("s" + n), dir / ("told" + n));
+        auto queued = a.options({.timeout = 1s}).call<&Log::add>(1);
         CHECK_THROWS(troupe::DeadlineExceededError, get(queued, {.timeout = 30s}));
         CHECK_THROWS(troupe::DeadlineExceededError, get(runs, {.timeout = 30s}));
         CHECK(rt::eventually([&] { return rt::read(dir / ("told" + n)) == "DeadlineExceededError"; }, 20));

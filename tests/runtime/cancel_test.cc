@@ -99,7 +99,7 @@ void every_wait(const char* how, bool by_deadline) {
   rt::Folder dir;
   auto never = task<&hold>.options({.resources = {.cpus = 0}}).remote(dir / "held", dir / "never");
   auto ref = task<&wait_by>.options({.resources = {.cpus = 0},
-      .timeout = by_deadline ? troupe::Duration(300ms) : troupe::kForever})
+      .timeout = by_deadline ? troupe::Duration(2s) : troupe::kForever})
                  .remote(std::string(how), dir / "started", dir / "told", never);
   if (!by_deadline) {
     CHECK(rt::eventually([&] { return rt::exists(dir / "started"); }));
@@ -192,7 +192,7 @@ int main(int argc, char** argv) {
     {"a computing task past its timeout fails at the deadline and is killed", [] {
       rt::Folder dir;
       auto a = task<&spin>.options({.timeout = 200ms}).remote(dir / "started", dir / "pid");
-      CHECK_THROWS(DeadlineExceededError, get(a, {.timeout = 4s}));
+      CHECK_THROWS(DeadlineExceededError, get(a, {.timeout = 20s}));
       CHECK(rt::eventually([&] { return gone(dir / "pid"); }, 20));
     }},
     {"force kills at once, costs no retry, and hits nobody else", [] {

@@ -185,7 +185,7 @@ void frozen_in_an_operation_and_back() {
       Folder folder;
       const std::string name = std::string(p.name) + "-back" + std::to_string(frozen);
       Ranks ranks = ranks_on(p.nodes);
-      tc::create_group(ranks, {.name = name, .timeout = 2s});
+      tc::create_group(ranks, {.name = name, .timeout = 5s});
       const int victim = pid_of(ranks[std::size_t(frozen)]);
       auto working = all<&Rank::works>(ranks, name, folder / "a");
       CHECK(eventually([&] { return count(folder / "a") == 3; }));
@@ -218,7 +218,7 @@ void who_never_comes_and_who_comes_elsewhere() {
     Folder folder;
     const std::string name = std::string(p.name) + "-away";
     Ranks ranks = ranks_on(p.nodes);
-    tc::create_group(ranks, {.name = name, .timeout = 2s});
+    tc::create_group(ranks, {.name = name, .timeout = 5s});
     for (const int away : {2, 0}) {
       std::vector<ObjectRef<Said>> waiting;
       for (int r = 0; r < 3; ++r)

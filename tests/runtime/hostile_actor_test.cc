@@ -48,8 +48,8 @@ class Hostile {
     troupe::exit_actor();
     throw NoStandardError{};
   }
-  int asks_itself(ActorHandle<Hostile> self) {
-    auto r = try_get(self.call<&Hostile::add>(1), {.timeout = 200ms});
+  int asks_itself(ActorHandle<Hostile> self, int limit_ms) {
+    auto r = try_get(self.call<&Hostile::add>(1), {.timeout = std::chrono::milliseconds(limit_ms)});
     return r.ok() ? 0 : int(r.error().code());
   }
 
@@ -168,11 +168,11 @@ int main(int argc, char** argv) {
                       {"an actor that waits for itself times out, and goes on",
                        [] {
                          auto a = actor<Hostile>.remote();
-                         CHECK_EQ(get(a.call<&Hostile::asks_itself>(a), {.timeout = 20s}),
+                         CHECK_EQ(get(a.call<&Hostile::asks_itself>(a, 200), {.timeout = 20s}),
                                   int(troupe::ErrorCode::kGetTimeout));
                          CHECK(get(a.call<&Hostile::add>(1), {.timeout = 20s}) >= 1);
                          auto b = actor<Hostile>.options({.max_concurrency = 2}).remote();
-                         CHECK_EQ(get(b.call<&Hostile::asks_itself>(b), {.timeout = 20s}), 0);
+                         CHECK_EQ(get(b.call<&Hostile::asks_itself>(b, 20000), {.timeout = 30s}), 0);
                        }},
                       {"checkpoints that throw are skipped; a restore that throws fails the actor with its error",
                        [] {

@@ -58,7 +58,7 @@ const std::vector<rt::Promise>& promises() {
     }},
     {"a task whose worker is stopped ends at its timeout, and its worker is killed", [] {
       rt::Folder folder;
-      auto held = task<&stopped>.options({.retry = {.max_retries = 0}, .timeout = 500ms}).remote(folder / "began");
+      auto held = task<&stopped>.options({.retry = {.max_retries = 0}, .timeout = 3s}).remote(folder / "began");
       CHECK_THROWS(troupe::DeadlineExceededError, get(held, {.timeout = 30s}));
       CHECK(std::filesystem::exists(folder / "began"));
       auto after = task<&three>.options({.resources = {.cpus = 2}}).remote();  // all CPUs: the lease came back

@@ -306,7 +306,7 @@ int main(int argc, char** argv) {
     }},
     {"the locals of a generator that is interrupted before its next item end within its call", [] {
       rt::Folder dir;
-      auto stream = task<&tells_call>.options({.name = "the call", .timeout = 200ms}).remote(dir / "told");
+      auto stream = task<&tells_call>.options({.name = "the call", .timeout = 2s}).remote(dir / "told");
       CHECK(rt::eventually([&] { return rt::exists(dir / "told"); }, 20));
       CHECK_EQ(rt::read(dir / "told"), "ended in 'the call'");
     }},

@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
           {"a long queue of tasks keeps out neither other tasks nor an actor",
            [] {
              std::vector<ObjectRef<std::pair<double, double>>> queue;
-             for (int i = 0; i < 400; ++i) queue.push_back(task<&busy_for_a_while>.remote());
+             for (int i = 0; i < 1500; ++i) queue.push_back(task<&busy_for_a_while>.remote());
              // Another class of tasks; one of the same would have its turn behind the queue.
              auto other = task<&square>.options({.resources = {.memory = 1}}).remote(7);
              CHECK_EQ(get(other, {.timeout = 30s}), 49);
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
              rt::Folder dir;
              const double start = rt::now();
              CHECK_THROWS(troupe::DeadlineExceededError, get(task<&fail_until>.options({.retry = {.max_retries = -1,
-                 .retry_error = &not_yet, .backoff = {.initial = 50ms, .max = 100ms}}, .timeout = 600ms})
+                 .retry_error = &not_yet, .backoff = {.initial = 50ms, .max = 100ms}}, .timeout = 3s})
                                                       .remote(dir / "n", 1 << 30), {.timeout = 30s}));
              CHECK(rt::now() - start < 20);
              CHECK(rt::count(dir / "n") >= 2);

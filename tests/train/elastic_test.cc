@@ -139,6 +139,7 @@ class Stage {
     int commits = 0;
     if (scene_.newcomers_after >= 0) elastic.newcomer = [&] { return ++commits == scene_.newcomers_after; };
     elastic.on_recovery = [&](const Recovery& r) {
+      if (left.recoveries == std::int64_t(std::size(left.recovered))) return;  // the counts tell
       auto& out = left.recovered[left.recoveries++];
       out.from = int(r.from), out.ranks = r.ranks, out.step = r.step, out.lost = r.lost_steps;
       std::strncpy(out.text, r.text.c_str(), sizeof out.text - 1);
