@@ -10,7 +10,9 @@
 #include <climits>
 #include <cstring>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -197,6 +199,14 @@ void say_exit_code(Core& core, int code) {
   core.frames().notice(core.daemon(), wire::Method::kJobFinished, ended);
 }
 
+/// Of a driver. Kept for good, like the process: a thread that outlives the run may still look at it.
+CallContext& kept_context() {
+  static std::mutex mutex;
+  static auto& kept = *new std::deque<CallContext>;
+  std::lock_guard lock(mutex);
+  return kept.emplace_back();
+}
+
 }  // namespace
 
 int run_driver(const DriverOptions& options, const std::function<int()>& driver) {
@@ -212,7 +222,7 @@ int run_driver(const DriverOptions& options, const std::function<int()>& driver)
   Process& process = keep_for_good(*std::move(started));
   Core& core = process.core();
   set_process_runtime(&core);
-  CallContext& context = *new CallContext;  // for good, like the process: a thread that outlives the run may still look
+  CallContext& context = kept_context();
   context.runtime = &core;
   context.is_driver = true;
   context.caller = thread_caller();
