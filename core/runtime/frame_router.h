@@ -20,6 +20,8 @@
 //         leaves.
 //   CR-7  Of a process that died nothing is kept but that it did, and that of the last kDeadKept alone: a process that
 //         lives for long outlives any number of others.
+//   CR-8  A call to a process that is known to be dead has no number that the process may have noted as begun: who asks
+//         what it had begun may do so after the call was sent.
 // Thread rule: lock held, but for notice_daemon.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>
@@ -62,6 +64,8 @@ class FrameRouter {
   static constexpr Duration kLook = std::chrono::milliseconds(1);
   /// CR-7. Ten times as many as a daemon remembers (node::kDeathsKept), which answers for those before them.
   static constexpr std::size_t kDeadKept = 100'000;
+  /// CR-8. Above all that any process has noted.
+  static constexpr std::uint64_t kNeverBegins = ~std::uint64_t{0};
 
   /// Sends a frame; source is filled in. False: it is refused, and logged (CR-6).
   bool send(ProcessId destination, net::FrameHeader header, ByteView payload = {});
@@ -120,8 +124,10 @@ class FrameRouter {
   bool any_held() const { return !held_.empty() || !waiting_.empty(); }
   /// How many processes it keeps anything of (CR-7): those that it numbered calls for, has no ring to, and the dead.
   std::size_t known() const { return call_numbers_.size() + by_daemon_.size() + dead_.size(); }
-  /// Number of the next call frame to this destination, from 1.
-  std::uint64_t next_call_number(ProcessId destination) { return ++call_numbers_[destination]; }
+  /// Number of the next call frame to this destination, from 1; to a dead one kNeverBegins (CR-8).
+  std::uint64_t next_call_number(ProcessId destination) {
+    return is_dead(destination) ? kNeverBegins : ++call_numbers_[destination];
+  }
   /// Memory to build a payload in; valid until the next send.
   std::vector<std::byte>& scratch() { return scratch_; }
 

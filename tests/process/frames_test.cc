@@ -104,6 +104,25 @@ TEST(FrameRouter, CR7_WhatIsKeptOfTheDeadIsBounded) {
   EXPECT_EQ(frames.known(), before + FrameRouter::kDeadKept);
 }
 
+/// Found by the simulator (CI-10): a call that was sent while the news of its process's death was gone through got the
+/// number of the first one, which had begun there.
+TEST(FrameRouter, CR8_NoCallToADeadProcessHasTheNumberOfOneThatItBegan) {
+  Bench bench;
+  CoreLock lock(bench.core);
+  FrameRouter& frames = bench.core.frames();
+  net::BegunCalls begun;
+  begun.raise(frames.next_call_number(kPeer));
+  ASSERT_TRUE(begun.has(1));
+  const ProcessId of_lost_node{3, 1};
+  frames.next_call_number(of_lost_node);
+  frames.process_died(kPeer);
+  frames.node_died(3);
+  const std::size_t before = frames.known();
+  EXPECT_FALSE(begun.has(frames.next_call_number(kPeer)));
+  EXPECT_FALSE(begun.has(frames.next_call_number(of_lost_node)));
+  EXPECT_EQ(frames.known(), before);  // CR-7
+}
+
 /// The daemon's answer was on its way when the peer died.
 TEST(FrameRouter, CR7_ARingRefusedAfterThePeersDeathLeavesNothing) {
   Bench bench;
