@@ -90,7 +90,7 @@ void Caller::on_recalled(ProcessId source, ByteView payload) {
   FrameReader in(payload);
   while (in.left() >= sizeof(std::uint64_t)) {
     PendingCall* call = calls_.find(in.get<std::uint64_t>());
-    if (call && call->kind == CallKind::kTask) tasks_.on_recalled(*call);
+    if (call && call->kind == CallKind::kTask && call->target == source) tasks_.on_recalled(*call);  // TS-9
   }
   if (in.left() != 0) runtime_.bad_frame("a recall", source);
 }

@@ -100,13 +100,25 @@ void LeasePool::pump(ClassState& of) {
   announce(of);
 }
 
-void LeasePool::announce(ClassState& of) {
+std::uint32_t LeasePool::wanted_of(const ClassState& of) const {
   const std::uint32_t cap = of.lease_class.resources.cpus > 0 ? kWantedMax : kWantedMaxFree;
   const std::uint32_t room = cap > of.leases.size() ? cap - std::uint32_t(of.leases.size()) : 0;
-  const std::uint32_t wanted = std::uint32_t(std::min<std::size_t>(of.queue.size(), room));
+  return std::uint32_t(std::min<std::size_t>(of.queue.size(), room));
+}
+
+void LeasePool::announce(ClassState& of) {
+  const std::uint32_t wanted = wanted_of(of);
   const bool worth =
       wanted == 0 ? of.announced != 0 : (of.announced == 0 || wanted >= 2 * of.announced || 2 * wanted <= of.announced);
-  if (!worth) return;
+  if (worth) tell_wanted(of, wanted);
+}
+
+void LeasePool::repeat_wishes() {
+  for (auto& [id, of] : classes_)
+    if (of->announced > 0) tell_wanted(*of, wanted_of(*of));
+}
+
+void LeasePool::tell_wanted(ClassState& of, std::uint32_t wanted) {
   of.announced = wanted;
   wire::LeaseWanted message{runtime_.self(), of.request_id, of.lease_class, wanted, 0, {}, 0};
   if (of.queue.front()) {

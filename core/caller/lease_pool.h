@@ -15,6 +15,8 @@
 //         if anybody waits. A long queue keeps nobody out.
 //   TS-4  A class that no call and no lease is of is forgotten; a lease that is granted for it later is given back at
 //         once.
+//   TS-10  A wish is repeated when a node dies: a lease that it granted was counted before it was sent, and may be lost
+//         with it. What is granted besides is idle, and given back (TS-1).
 // Thread rule: lock held.
 #pragma once
 #include <functional>
@@ -67,6 +69,8 @@ class LeasePool {
 
   void on_granted(const wire::LeaseGranted& granted);
   void on_refused(const wire::LeaseRefused& refused);
+  /// A node died. (TS-10)
+  void repeat_wishes();
   /// The call's worker answered: the lease has room.
   void on_replied(PendingCall& call, const ReplyHead& head);
   /// The worker gave the call back unbegun: it is on no lease now.
@@ -83,7 +87,9 @@ class LeasePool {
  private:
   ClassState& class_of(const TaskOptions* options);
   void forget_unused();
+  std::uint32_t wanted_of(const ClassState& of) const;
   void announce(ClassState& of);
+  void tell_wanted(ClassState& of, std::uint32_t wanted);
   std::size_t depth(const ClassState& of, const LeaseState& lease) const;
   void give_back(const LeaseState& lease);
   void give_back(std::uint64_t lease, ProcessId worker);

@@ -218,6 +218,7 @@ void TaskSubmitter::node_died(std::uint32_t node, const ErrorPtr& error) {
     died.node_id = error->context().node;
     lease_lost(lost, died, net::BegunCalls::all());
   }
+  leases_.repeat_wishes();
 }
 
 // -------------------------------------------------------------------------------------------- deadlines and cancelling

@@ -7,6 +7,7 @@
 //   TS-5  A task's timeout runs here, from its first sending, over all attempts. At its end the results fail; a worker
 //         that has the task is told to interrupt it, and killed when it does not answer within the grace.
 //   TS-6  The user's predicate on errors is asked without the lock, on the service thread (CL-1).
+//   TS-9  Only who has a task gives it back unbegun: a word that comes late, of one that had it before, is none.
 // Thread rule: lock held.
 #pragma once
 #include <string>

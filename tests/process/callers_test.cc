@@ -709,6 +709,55 @@ TEST_F(NotBegun, CAL1_ALongChainOfMethodsFailsAsAWhole) {
   EXPECT_EQ(bench_.core.calls().open(), 2u);
 }
 
+/// A node counts a lease as granted before it sends it: between the two it may die, and then nobody believed that
+/// anything was wanted still. (TS-10)
+TEST(LostNode, TS10_ALeaseThatDiedOnItsWayIsAskedForAgain) {
+  Bench bench;
+  const auto result = bench.submit();
+  const auto wanted = bench.take(wire::Method::kLeaseWanted).decode<wire::LeaseWanted>();
+  EXPECT_EQ(wanted.wanted, 1u);
+  bench.notice(wire::Method::kNodeDied, wire::NodeDied{2, "b", "killed"});
+  ASSERT_EQ(bench.count(wire::Method::kLeaseWanted), 1u);
+  const auto again = bench.take(wire::Method::kLeaseWanted).decode<wire::LeaseWanted>();
+  EXPECT_EQ(again.request_id, wanted.request_id);
+  EXPECT_EQ(again.wanted, 1u);
+  bench.notice(wire::Method::kLeaseGranted, wire::LeaseGranted{wanted.request_id, 7, {3, 5}, 100, {}, false});
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0));
+  EXPECT_FALSE(Bench::pending(result));
+  bench.notice(wire::Method::kNodeDied, wire::NodeDied{4, "d", "killed"});
+  EXPECT_EQ(bench.count(wire::Method::kLeaseWanted), 0u) << "nothing is wanted";
+}
+
+/// The task is another worker's by now: were it taken from that one's lease, it would run twice. (TS-9)
+TEST(Recalls, TS9_OfWhoDoesNotHaveTheTaskAreNone) {
+  const ProcessId next{3, 6};
+  Bench bench;
+  const auto result = bench.submit();
+  bench.grant(kWorker);
+  const SentFrame first = bench.take_kind(wire::FrameKind::kCall).at(0);
+  wire::ProcessDied died;
+  died.process = kWorker;
+  bench.notice(wire::Method::kProcessDied, died);
+  bench.grant(next);
+  const SentFrame second = bench.take_kind(wire::FrameKind::kCall).at(0);
+  ASSERT_EQ(second.header.destination, next);
+  CallHead head;
+  std::memcpy(&head, first.payload.data(), sizeof head);
+  const auto recall = [&](ProcessId who) {
+    net::FrameHeader header;
+    header.kind = std::uint8_t(wire::FrameKind::kControl);
+    header.arg0 = std::uint64_t(Control::kRecalled);
+    header.source = who;
+    const auto id = std::as_bytes(std::span(&head.call_id, 1));
+    bench.deliver(Bench::kDaemon, header, {id.begin(), id.end()});
+  };
+  recall(kWorker);
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u);
+  recall(next);
+  ASSERT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 1u) << "its own recall counts: it gets the task anew";
+  EXPECT_TRUE(Bench::pending(result));
+}
+
 /// Others may have its CPUs by now. (H.5, TS-7)
 TEST(LentCpus, ALeaseThatLentThemGetsNoTaskBeforeItHasThemBack) {
   Bench bench;

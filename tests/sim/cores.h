@@ -222,6 +222,7 @@ class CoreWorld {
   }
   void respond(const net::FrameHeader& request, const std::vector<std::byte>& bytes, bool failed = false);
   void cut_tail(ProcessId from);
+  void cut_links(std::uint32_t node);
   SimProcess* find(ProcessId id);
   SimProcess* find_any(ProcessId id);
   SimNode* node_at(std::uint32_t number);
@@ -248,6 +249,8 @@ class CoreWorld {
   void kill(SimProcess& process, const std::string& reason, DeathCause cause = DeathCause::kCrashed,
             bool in_order = false);
   void may_die_soon(ProcessId host, double chance);
+  void node_may_die_soon(std::uint32_t number, double chance);
+  bool drives(const SimNode& node) const;
   void finish_death(SimNode& node, SimProcess& process);
   void on_remote_death(SimNode& node, const wire::ProcessDied& died);
   void kill_node(SimNode& node);

@@ -119,12 +119,9 @@ void CoreWorld::fault() {
   std::vector<SimNode*> spare;
   for (auto& [number, node] : nodes_) {
     if (!node->alive) continue;
-    bool drives = false;
-    for (auto& [serial, process] : node->processes) {
+    for (auto& [serial, process] : node->processes)
       if (process->alive && process->role == wire::Role::kWorker) workers.push_back(process.get());
-      drives = drives || process->role == wire::Role::kDriver;
-    }
-    if (!drives) spare.push_back(node.get());
+    if (!drives(*node)) spare.push_back(node.get());
   }
   if (random_.chance(0.05) && !spare.empty()) return kill_node(*spare[below(spare.size())]);
   if (!workers.empty()) kill(*workers[below(workers.size())], "killed by SIGSEGV (11)");

@@ -367,6 +367,7 @@ void CoreWorld::apply_leases(SimNode& node) {
         say("node " + std::to_string(node.number) + " grants " + to_string(granted->requester) + " of class " +
             std::to_string(granted->lease.request_id) + " worker " + to_string(granted->lease.worker));
         notice(daemon, granted->requester, wire::Method::kLeaseGranted, granted->lease);
+        if (granted->requester.node != node.number) node_may_die_soon(node.number, 0.004);  // TS-10
       } else if (const auto* refused = std::get_if<sched::Refused>(&effect))
         notice(daemon, refused->requester, wire::Method::kLeaseRefused, refused->refusal);
       else if (const auto* need = std::get_if<sched::NeedWorkers>(&effect))

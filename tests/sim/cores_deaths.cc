@@ -1,6 +1,8 @@
 // Deaths in the cores' world: how processes and nodes end, and who hears of it in which order (DA-1).
 #include "tests/sim/cores.h"
 
+#include <algorithm>
+
 namespace troupe::sim {
 
 using namespace std::chrono_literals;
@@ -33,6 +35,20 @@ void CoreWorld::may_die_soon(ProcessId host, double chance) {
   if (!busy_ || !faults_ || !random_.chance(chance)) return;
   queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 1e6)), [this, host] {
     if (SimProcess* process = find(host)) kill(*process, "killed by SIGSEGV (11)");
+  });
+}
+
+/// The same of a whole node, of those without a driver.
+void CoreWorld::node_may_die_soon(std::uint32_t number, double chance) {
+  if (!busy_ || !faults_ || !random_.chance(chance)) return;
+  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 1e6)), [this, number] {
+    if (SimNode* node = node_at(number); node && node->alive && !drives(*node)) kill_node(*node);
+  });
+}
+
+bool CoreWorld::drives(const SimNode& node) const {
+  return std::any_of(node.processes.begin(), node.processes.end(), [](const auto& one) {
+    return one.second->alive && one.second->role == wire::Role::kDriver;
   });
 }
 
@@ -118,6 +134,7 @@ void CoreWorld::kill_node(SimNode& node) {
     cut_tail(process->id);
   }
   node.alive = false;
+  cut_links(node.number);
   const LinkId link = node.link;
   if (links_.erase(link) == 0) return;
   queue_.after(delay(0), [this, link] { apply_head(head::LinkClosed{link}); });

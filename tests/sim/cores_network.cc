@@ -145,7 +145,9 @@ void CoreWorld::refuse(SimNode& node, const net::FrameHeader& header) {
   if (node_lost)
     notice(daemon_of(node.number), header.source, wire::Method::kNodeDied,
            wire::NodeDied{header.destination.node, "", "the node is not reachable"});
-  else notice(daemon_of(node.number), header.source, wire::Method::kProcessDied, death->second);
+  else
+    notice(daemon_of(node.number), header.source, wire::Method::kProcessDied, death->second,
+           channels_[{header.destination, header.source}].last);  // DA-1: on one link, behind its last frames
 }
 
 void CoreWorld::hand_over(SimProcess& process, Frame frame, ProcessId ring) {
@@ -161,6 +163,18 @@ void CoreWorld::cut_tail(ProcessId from) {
     if (pair.first != from || channel.frames.empty() || !random_.chance(0.3)) continue;
     const std::size_t keep = below(channel.frames.size() + 1);
     channel.frames.resize(keep);
+  }
+}
+
+/// What dies with a node: of each link to another one, all that had not left when the node did. A link keeps its order,
+/// so what one daemon says to the other (a lease is counted) may arrive without what follows it (the lease).
+void CoreWorld::cut_links(std::uint32_t node) {
+  std::map<std::uint32_t, Time> last;
+  for (auto& [pair, channel] : channels_) {
+    if (pair.first.node != node || pair.second.node == node || pair.second == kHead || channel.frames.empty()) continue;
+    const auto [link, fresh] = last.try_emplace(pair.second.node);
+    if (fresh) link->second = queue_.now() + 2 * delay(node);
+    while (!channel.frames.empty() && channel.frames.back().at > link->second) channel.frames.pop_back();
   }
 }
 
