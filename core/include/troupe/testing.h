@@ -51,7 +51,8 @@ class Node {
   /// SIGSTOP and SIGCONT to all of it.
   void freeze();
   void thaw();
-  /// The daemon and everything that it started, as far as alive.
+  /// The daemon, and after it everything that it started, as far as alive. Killed in this order, none of them sees
+  /// another's end.
   std::vector<int> pids() const;
 
  private:

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/net/base/token.h"
@@ -124,6 +125,8 @@ Result<std::size_t> TestCluster::add_node(const NodeOptions& options) {
 std::vector<int> TestCluster::pids(std::size_t index) const {
   std::vector<int> result;
   for (const Marked& marked : find_marked(nodes_.at(index).mark)) result.push_back(marked.pid);
+  const int daemon = nodes_.at(index).process.pid;
+  std::stable_partition(result.begin(), result.end(), [daemon](int pid) { return pid == daemon; });
   return result;
 }
 

@@ -31,7 +31,7 @@ class TestCluster {
   const std::string& address() const { return address_; }
   const std::string& session_dir() const { return session_.dir; }
   const ReadyReport& node(std::size_t index) const { return nodes_.at(index).process.report; }
-  std::vector<int> pids(std::size_t index) const;
+  std::vector<int> pids(std::size_t index) const;  ///< the daemon's first
   void kill_node(std::size_t index);  ///< TC-4
   void stop_node(std::size_t index);
   /// Sends it to all, again until all have it.
