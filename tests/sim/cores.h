@@ -248,7 +248,7 @@ class CoreWorld {
   void peek(SimNode& node, const Frame& frame);
   void kill(SimProcess& process, const std::string& reason, DeathCause cause = DeathCause::kCrashed,
             bool in_order = false);
-  void may_die_soon(ProcessId host, double chance);
+  void may_die_soon(ProcessId host, double chance, Random& random);
   void node_may_die_soon(std::uint32_t number, double chance);
   bool drives(const SimNode& node) const;
   void finish_death(SimNode& node, SimProcess& process);
@@ -308,6 +308,7 @@ class CoreWorld {
 
   WorldOptions options_;
   Random random_;
+  Random late_;  ///< of deaths at certain moments: where none comes, the world is what it is without them
   EventQueue queue_;
   head::State state_;
   head::Effects effects_;

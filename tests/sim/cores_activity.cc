@@ -49,7 +49,10 @@ const std::vector<std::string>& core_plants() {
 }
 
 CoreWorld::CoreWorld(WorldOptions options)
-    : options_(std::move(options)), random_(options_.seed, 78), state_(head_options(options_.seed)) {
+    : options_(std::move(options)),
+      random_(options_.seed, 78),
+      late_(options_.seed, 79),
+      state_(head_options(options_.seed)) {
   troupe::detail::freeze_registry();
 }
 
@@ -365,6 +368,7 @@ void CoreWorld::submit_stream(SimProcess& process, std::vector<ObjectPtr>& refs)
     }
   }
   plan_read(process, token);
+  if (of_actor && process.role == wire::Role::kWorker) may_die_soon(process.id, 0.3, late_);  // HO-8: before it begins
 }
 
 void CoreWorld::drop_all() {

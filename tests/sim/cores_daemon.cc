@@ -367,7 +367,8 @@ void CoreWorld::apply_leases(SimNode& node) {
         say("node " + std::to_string(node.number) + " grants " + to_string(granted->requester) + " of class " +
             std::to_string(granted->lease.request_id) + " worker " + to_string(granted->lease.worker));
         notice(daemon, granted->requester, wire::Method::kLeaseGranted, granted->lease);
-        if (granted->requester.node != node.number) node_may_die_soon(node.number, 0.004);  // TS-10
+        const SimProcess* far = granted->requester.node == node.number ? nullptr : find(granted->requester);
+        if (far && far->role == wire::Role::kWorker) node_may_die_soon(node.number, 0.02);  // TS-10
       } else if (const auto* refused = std::get_if<sched::Refused>(&effect))
         notice(daemon, refused->requester, wire::Method::kLeaseRefused, refused->refusal);
       else if (const auto* need = std::get_if<sched::NeedWorkers>(&effect))
@@ -466,7 +467,7 @@ void CoreWorld::construct_in(SimNode& node, SimProcess& process, std::pair<Actor
 /// What the daemon sees of a notice that it passes on to the head.
 void CoreWorld::peek(SimNode& node, const Frame& frame) {
   // The actor is there, and what it was given is not counted there yet (KP-4).
-  if (frame.header.arg0 == std::uint64_t(wire::Method::kActorStarted)) may_die_soon(frame.header.source, 0.04);
+  if (frame.header.arg0 == std::uint64_t(wire::Method::kActorStarted)) may_die_soon(frame.header.source, 0.04, random_);
   if (frame.header.arg0 != std::uint64_t(wire::Method::kActorExited)) return;
   with<wire::ActorExited>(frame.payload, [&](auto exited) {
     const std::pair key{exited.actor, exited.restarts};

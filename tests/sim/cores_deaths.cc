@@ -31,17 +31,17 @@ void CoreWorld::kill(SimProcess& process, const std::string& reason, DeathCause 
 }
 
 /// Just after something that others have yet to hear of.
-void CoreWorld::may_die_soon(ProcessId host, double chance) {
-  if (!busy_ || !faults_ || !random_.chance(chance)) return;
-  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 1e6)), [this, host] {
+void CoreWorld::may_die_soon(ProcessId host, double chance, Random& random) {
+  if (!busy_ || !faults_ || !random.chance(chance)) return;
+  queue_.after(Duration(static_cast<Duration::rep>(random.unit() * 1e6)), [this, host] {
     if (SimProcess* process = find(host)) kill(*process, "killed by SIGSEGV (11)");
   });
 }
 
 /// The same of a whole node, of those without a driver.
 void CoreWorld::node_may_die_soon(std::uint32_t number, double chance) {
-  if (!busy_ || !faults_ || !random_.chance(chance)) return;
-  queue_.after(Duration(static_cast<Duration::rep>(random_.unit() * 1e6)), [this, number] {
+  if (!busy_ || !faults_ || !late_.chance(chance)) return;
+  queue_.after(Duration(static_cast<Duration::rep>(late_.unit() * 1e6)), [this, number] {
     if (SimNode* node = node_at(number); node && node->alive && !drives(*node)) kill_node(*node);
   });
 }

@@ -173,7 +173,7 @@ void CoreWorld::cut_links(std::uint32_t node) {
   for (auto& [pair, channel] : channels_) {
     if (pair.first.node != node || pair.second.node == node || pair.second == kHead || channel.frames.empty()) continue;
     const auto [link, fresh] = last.try_emplace(pair.second.node);
-    if (fresh) link->second = queue_.now() + 2 * delay(node);
+    if (fresh) link->second = queue_.now() + Duration(static_cast<Duration::rep>(late_.unit() * 1e6));
     while (!channel.frames.empty() && channel.frames.back().at > link->second) channel.frames.pop_back();
   }
 }

@@ -220,7 +220,7 @@ void CoreWorld::make_items(SimProcess& process, SimRun& run) {
     worker::CoreLock lock(*process.core);
     process.core->host().replies().stream_item(*run.call, made, item);
     run.window->made(sizeof(Label));
-    may_die_soon(process.id, 0.01);  // another attempt begins while its reader has some of it (ST-3)
+    may_die_soon(process.id, 0.01, random_);  // another attempt begins while its reader has some of it (ST-3)
   }
   plan_advance(process, run, Duration(static_cast<Duration::rep>(random_.unit() * 300e3)));
 }
