@@ -88,10 +88,12 @@ void Caller::on_stream_item(const net::FrameHeader& header, ByteView payload) {
 
 void Caller::on_recalled(ProcessId source, ByteView payload) {
   FrameReader in(payload);
+  std::vector<PendingCall*> recalled;
   while (in.left() >= sizeof(std::uint64_t)) {
     PendingCall* call = calls_.find(in.get<std::uint64_t>());
-    if (call && call->kind == CallKind::kTask && call->target == source) tasks_.on_recalled(*call);  // TS-9
+    if (call && call->kind == CallKind::kTask && call->target == source) recalled.push_back(call);  // TS-9
   }
+  tasks_.on_recalled(recalled);
   if (in.left() != 0) runtime_.bad_frame("a recall", source);
 }
 

@@ -74,20 +74,16 @@ class CallList {
   bool empty() const { return !first_; }
   std::size_t size() const { return size_; }
   PendingCall* front() const { return first_; }
-  void push_back(PendingCall& call) {
-    call.previous = last_;
-    call.next = nullptr;
-    (last_ ? last_->next : first_) = &call;
-    last_ = &call;
+  /// In front of `next`; null: at the end.
+  void insert(PendingCall& call, PendingCall* next) {
+    call.next = next;
+    call.previous = next ? next->previous : last_;
+    (call.previous ? call.previous->next : first_) = &call;
+    (next ? next->previous : last_) = &call;
     ++size_;
   }
-  void push_front(PendingCall& call) {
-    call.next = first_;
-    call.previous = nullptr;
-    (first_ ? first_->previous : last_) = &call;
-    first_ = &call;
-    ++size_;
-  }
+  void push_back(PendingCall& call) { insert(call, nullptr); }
+  void push_front(PendingCall& call) { insert(call, first_); }
   void remove(PendingCall& call) {
     (call.previous ? call.previous->next : first_) = call.next;
     (call.next ? call.next->previous : last_) = call.previous;

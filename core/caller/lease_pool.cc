@@ -61,12 +61,21 @@ void LeasePool::forget_unused() {
 
 // ------------------------------------------------------------------------------------------------------------- pushing
 
-void LeasePool::enqueue(PendingCall& call, Where where) {
+void LeasePool::enqueue(PendingCall& call) {
   call.state = PendingCall::State::kQueued;
-  ClassState& of = *call.lease_class;
-  if (where == Where::kFront) of.queue.push_front(call);
-  else of.queue.push_back(call);
-  pump(of);
+  call.lease_class->queue.push_back(call);
+  pump(*call.lease_class);
+}
+
+void LeasePool::put_back(const std::vector<PendingCall*>& calls) {
+  for (auto at = calls.rbegin(); at != calls.rend(); ++at) {
+    PendingCall& call = **at;
+    call.state = PendingCall::State::kQueued;
+    CallList& queue = call.lease_class->queue;
+    PendingCall* next = queue.front();  // what the same worker gave back before, in another frame, stays before it
+    while (next && next->target == call.target && next->number < call.number) next = next->next;
+    queue.insert(call, next);
+  }
 }
 
 void LeasePool::remove_queued(PendingCall& call) { call.lease_class->queue.remove(call); }

@@ -53,15 +53,17 @@ struct ClassState {
 
 class LeasePool {
  public:
-  enum class Where { kBack, kFront };
-
   /// `sent` is called after a call that has a timeout was sent.
   LeasePool(Runtime& runtime, CallTable& calls, std::function<void(PendingCall&)> sent)
       : runtime_(runtime), calls_(calls), sent_(std::move(sent)) {}
 
   /// A new call is of the class of these options; null: defaults.
   void join_class(PendingCall& call, const TaskOptions* options);
-  void enqueue(PendingCall& call, Where where);
+  void enqueue(PendingCall& call);
+  /// Calls of one worker that are on no lease, for it has not begun them: to the front of their queues, in the order in
+  /// which they had been sent.
+  /// Nothing is sent before the next pump.
+  void put_back(const std::vector<PendingCall*>& calls);
   /// A queued call is to be forgotten by its owner.
   void remove_queued(PendingCall& call);
   /// Sends what can be sent, and tells the daemon how many more leases are wanted.

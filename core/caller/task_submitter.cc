@@ -81,13 +81,13 @@ void TaskSubmitter::submit(detail::OutgoingCall outgoing, const TaskOptions* opt
   leases_.join_class(*call, options);
   if (ErrorPtr failed = runtime_.shutting_down() ? runtime_.shutdown_reason() : calls_.resolve(*call))
     return calls_.fail(*call, failed);
-  if (call->unresolved == 0) leases_.enqueue(*call, LeasePool::Where::kBack);
+  if (call->unresolved == 0) leases_.enqueue(*call);
 }
 
 void TaskSubmitter::arguments_ready(PendingCall& call) {
   for (const auto& dependency : call.dependencies)
     if (entry_of(dependency).state() == ObjectEntry::kFailed) return calls_.fail(call, entry_of(dependency).error);
-  leases_.enqueue(call, LeasePool::Where::kBack);
+  leases_.enqueue(call);
 }
 
 void TaskSubmitter::remember_keyed(const std::string& key, std::vector<detail::ObjectPtr> results) {
@@ -144,11 +144,26 @@ void TaskSubmitter::failed(PendingCall& call, const ErrorPtr& error) {
   });
 }
 
-void TaskSubmitter::on_recalled(PendingCall& call) {
-  if (!call.lease) return;
-  leases_.on_recalled(call);
-  if (call.cancelled) return calls_.forget(call);
-  leases_.enqueue(call, LeasePool::Where::kFront);
+void TaskSubmitter::on_recalled(const std::vector<PendingCall*>& calls) {
+  std::vector<PendingCall*> unbegun;
+  std::vector<ClassState*> classes;  // nearly always one
+  for (PendingCall* call : calls) {
+    if (!call->lease) continue;  // named twice
+    leases_.on_recalled(*call);
+    unbegun.push_back(call);
+    if (std::ranges::find(classes, call->lease_class) == classes.end()) classes.push_back(call->lease_class);
+  }
+  put_back(std::move(unbegun));
+  for (ClassState* of : classes) leases_.pump(*of);
+}
+
+void TaskSubmitter::put_back(std::vector<PendingCall*> unbegun) {
+  std::erase_if(unbegun, [&](PendingCall* call) {
+    if (!call->cancelled) return false;
+    calls_.forget(*call);
+    return true;
+  });
+  leases_.put_back(unbegun);
 }
 
 // -------------------------------------------------------------------------------------------------- retries and deaths
@@ -164,7 +179,7 @@ bool TaskSubmitter::retry(PendingCall& call, std::int32_t& budget) {
     PendingCall* again = calls_.find(id);
     if (!again || again->state != PendingCall::State::kBackoff || again->attempt != attempt) return;
     if (again->cancelled) return calls_.forget(*again);
-    leases_.enqueue(*again, LeasePool::Where::kBack);
+    leases_.enqueue(*again);
   });
   return true;
 }
@@ -195,10 +210,7 @@ void TaskSubmitter::lease_lost(const LeasePool::Lost& lost, const wire::ProcessD
     if (!begun.has(call->number)) unbegun.push_back(call);
     else crashed(*call, crash_error(*call, died), died.out_of_memory);
   }
-  for (auto at = unbegun.rbegin(); at != unbegun.rend(); ++at) {  // TS-3
-    if ((*at)->cancelled) calls_.forget(**at);
-    else leases_.enqueue(**at, LeasePool::Where::kFront);
-  }
+  put_back(std::move(unbegun));  // TS-3
   leases_.pump(*lost.of);
 }
 

@@ -29,7 +29,8 @@ class TaskSubmitter {
   void cancel(PendingCall& call, const CancelOptions& options, ErrorPtr error = nullptr);
 
   void on_reply(PendingCall& call, const ReplyHead& head, FrameReader& in, ProcessId source);
-  void on_recalled(PendingCall& call);
+  /// Their worker gave them back unbegun.
+  void on_recalled(const std::vector<PendingCall*>& calls);
   void process_died(const wire::ProcessDied& died, const net::BegunCalls& begun);
   void node_died(std::uint32_t node, const ErrorPtr& error);
   LeasePool& leases() { return leases_; }
@@ -42,6 +43,8 @@ class TaskSubmitter {
   bool retry(PendingCall& call, std::int32_t& budget);
   ErrorPtr crash_error(const PendingCall& call, const wire::ProcessDied& died) const;
   void lease_lost(const LeasePool::Lost& lost, const wire::ProcessDied& died, const net::BegunCalls& begun);
+  /// What no worker has begun waits again, in the order in which it was sent; what was cancelled is over.
+  void put_back(std::vector<PendingCall*> unbegun);
   void start_deadline(PendingCall& call);
   void kill_after_grace(PendingCall& call);
   void remember_keyed(const std::string& key, std::vector<detail::ObjectPtr> results);

@@ -758,6 +758,64 @@ TEST(Recalls, TS9_OfWhoDoesNotHaveTheTaskAreNone) {
   EXPECT_TRUE(Bench::pending(result));
 }
 
+std::uint64_t id_of(const SentFrame& call) {
+  CallHead head;
+  std::memcpy(&head, call.payload.data(), sizeof head);
+  return head.call_id;
+}
+
+std::vector<std::uint64_t> ids_of(const std::vector<SentFrame>& calls) {
+  std::vector<std::uint64_t> ids;
+  for (const SentFrame& call : calls) ids.push_back(id_of(call));
+  return ids;
+}
+
+/// The oldest first, as it was, whatever frames it comes back in: else the first of a burst would be the last to run.
+TEST(Recalls, WhatComesBackKeepsItsOrder) {
+  Bench bench;
+  bench.submit();
+  bench.grant(kWorker);
+  bench.reply(bench.take_kind(wire::FrameKind::kCall).at(0), nullptr, 10);  // short: several may be on their way
+  for (int i = 0; i < 6; ++i) bench.submit();
+  const std::vector<SentFrame> sent = bench.take_kind(wire::FrameKind::kCall);
+  ASSERT_EQ(sent.size(), 6u);
+  const std::vector<std::uint64_t> ids = ids_of(sent);
+  const auto recall = [&](const std::vector<std::uint64_t>& which) {
+    net::FrameHeader header;
+    header.kind = std::uint8_t(wire::FrameKind::kControl);
+    header.arg0 = std::uint64_t(Control::kRecalled);
+    header.source = kWorker;
+    const auto bytes = std::as_bytes(std::span(which));
+    bench.deliver(Bench::kDaemon, header, {bytes.begin(), bytes.end()});
+  };
+  recall({ids[1], ids[2], ids[1]});  // named twice is given back once
+  recall({ids[3]});
+  recall({ids[4], ids[5]});
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kCall).size(), 0u) << "none before the running one ends";
+  bench.reply(sent[0], nullptr, 10);
+  EXPECT_EQ(ids_of(bench.take_kind(wire::FrameKind::kCall)), std::vector(ids.begin() + 1, ids.end()));
+}
+
+/// TS-3: the same of what a dead worker had not begun, where another lease has room for all of it.
+TEST(Recalls, WhatADeadWorkerHadNotBegunKeepsItsOrder) {
+  const ProcessId other{3, 6};
+  Bench bench;
+  bench.submit(), bench.submit();
+  bench.grant(kWorker), bench.grant(other);
+  for (const SentFrame& call : bench.take_kind(wire::FrameKind::kCall)) bench.reply(call, nullptr, 10);
+  for (int i = 0; i < 10; ++i) bench.submit();
+  std::vector<SentFrame> lost;
+  for (SentFrame& call : bench.take_kind(wire::FrameKind::kCall))
+    if (call.header.destination == kWorker) lost.push_back(std::move(call));
+  ASSERT_GE(lost.size(), 3u);
+  wire::ProcessDied died;
+  died.process = kWorker;
+  died.begun = {{Bench::kSelf, lost[0].header.token}};
+  bench.notice(wire::Method::kProcessDied, died);
+  const std::vector<std::uint64_t> ids = ids_of(lost);
+  EXPECT_EQ(ids_of(bench.take_kind(wire::FrameKind::kCall)), std::vector(ids.begin() + 1, ids.end()));
+}
+
 /// Others may have its CPUs by now. (H.5, TS-7)
 TEST(LentCpus, ALeaseThatLentThemGetsNoTaskBeforeItHasThemBack) {
   Bench bench;
