@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/output.h"
+#include "core/executor/executors.h"
 #include "core/process/core.h"
 #include "core/process/group_port.h"
 #include "core/process/log_printer.h"
@@ -11,8 +12,24 @@
 
 namespace troupe::worker {
 
+/// DSP-1
 void Dispatcher::on_broken(ProcessId peer, const ErrorPtr& why) {
   core_.warn("the ring with " + to_string(peer) + " is broken: " + why->message());
+  if (peer != core_.daemon()) return end_peer(peer);
+  if (!core_.is_driver()) {
+    CoreLock lock(core_);
+    return core_.host().executors().kill_process();
+  }
+  core_.begin_shutdown(make_error<NodeDiedError>("the ring with the node daemon is broken: " + why->message()));
+}
+
+void Dispatcher::end_peer(ProcessId peer) {
+  CoreLock lock(core_);
+  const wire::KillProcess kill{peer, "its ring with " + to_string(core_.self()) + " is damaged", DeathCause::kCrashed};
+  core_.requests().send<wire::Empty>(
+      core_.daemon(), wire::Method::kKillProcess, kill, [this](Result<wire::Empty> reply) {
+        if (!reply.ok() && !core_.is_driver()) core_.host().executors().kill_process();  // the peer is a driver
+      });
 }
 
 void Dispatcher::on_message(ProcessId from, const net::FrameHeader& header, ByteView payload) {

@@ -1,5 +1,11 @@
 // Dispatcher: what comes out of the rings, given to the part that it is for.
 //
+// Invariants
+//   DSP-1  Between two processes whose ring is damaged nothing is awaited for ever: who sees it has its daemon end the
+//          peer, if that is a worker (of two workers that both see it both go); else this process ends, if it is one.
+//          One that cannot hear its daemon is over: a worker ends, a driver shuts down. Between two drivers there is
+//          the warning alone.
+//
 // Thread rule: on whichever thread drains the rings, lock not held.
 #pragma once
 #include "core/net/endpoint/endpoint.h"
@@ -17,6 +23,7 @@ class Dispatcher {
   void on_broken(ProcessId peer, const ErrorPtr& why);
 
  private:
+  void end_peer(ProcessId peer);
   void on_control(const net::FrameHeader& header, ByteView payload);
   void on_request(const net::FrameHeader& header, ByteView payload);
   void on_notice(const net::FrameHeader& header, ByteView payload);

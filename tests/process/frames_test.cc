@@ -28,6 +28,44 @@ TEST(FrameRouter, AFrameWhoseRingIsRefusedGoesByTheDaemon) {
   EXPECT_EQ(bench.take(Control::kHoldAck).ring, Bench::kDaemon);
 }
 
+std::shared_ptr<const Error> damage() { return std::make_shared<const Error>("an impossible position"); }
+
+/// Calls between the two would never end: nothing goes through the ring, and both live. (DSP-1)
+TEST(DamagedRing, DSP1_ItsPeerIsEnded) {
+  for (wire::Role role : {wire::Role::kDriver, wire::Role::kWorker}) {
+    Bench bench(role);
+    bench.core.handler().on_broken(kPeer, damage());
+    const SentFrame request = bench.take(wire::Method::kKillProcess);
+    EXPECT_EQ(request.ring, Bench::kDaemon);
+    EXPECT_EQ(request.decode<wire::KillProcess>().process, kPeer);
+    EXPECT_EQ(request.decode<wire::KillProcess>().cause, DeathCause::kCrashed);
+    bench.respond(request, wire::Empty{});
+    EXPECT_EQ(bench.kills, 0);
+  }
+}
+
+/// A driver is nobody's to end: then the worker goes. (DSP-1)
+TEST(DamagedRing, DSP1_WithADriverTheWorkerEnds) {
+  for (wire::Role role : {wire::Role::kDriver, wire::Role::kWorker}) {
+    Bench bench(role);
+    bench.core.handler().on_broken(kPeer, damage());
+    bench.respond(bench.take(wire::Method::kKillProcess), InvalidArgumentError("it is no worker").record(), true);
+    EXPECT_EQ(bench.kills, role == wire::Role::kWorker ? 1 : 0);
+  }
+}
+
+TEST(DamagedRing, DSP1_WhoCannotHearItsDaemonIsOver) {
+  for (wire::Role role : {wire::Role::kDriver, wire::Role::kWorker}) {
+    Bench bench(role);
+    detail::ObjectPtr result;
+    if (role == wire::Role::kDriver) result = bench.submit();
+    bench.core.handler().on_broken(Bench::kDaemon, damage());
+    EXPECT_EQ(bench.kills, role == wire::Role::kWorker ? 1 : 0);
+    if (!result) continue;
+    EXPECT_FALSE(Bench::pending(result)) << "a driver's waits end";
+  }
+}
+
 /// Who asks is told at once; of a notice the log tells, and who sent it.
 TEST(FrameRouter, CR6_WhatFitsNoFrameIsRefusedAndNotTakenForSent) {
   Bench bench;

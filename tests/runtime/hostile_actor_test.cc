@@ -1,8 +1,15 @@
 // What a user who means no good, or is only unlucky, does with actors: ends them amid creation, calls and streams, by
 // several hands at once. Every case ends with the right value or a typed error, leaves the actors that live usable, and
 // hangs nowhere. The same for values, refs and streams: hostile_test.cc.
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <fstream>
 #include <future>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "check.h"
 
@@ -74,6 +81,52 @@ class BadState {  // its checkpoint throws at first; what it restores from a lat
   int sum_ = 0;
 };
 
+/// Overwrites the positions of rings that it shares with others, as a stray pointer would.
+class Wild {
+ public:
+  Wild() : at_first_(rings()) {}
+  int rings_at_first() { return int(at_first_.size()); }
+  int echo(int x) { return x; }
+  /// From now on for good, of all rings but its daemon's. How many: none while calls go by the daemon.
+  int spoil() {
+    std::vector<char*> others;
+    for (char* ring : rings())
+      if (std::ranges::find(at_first_, ring) == at_first_.end()) others.push_back(ring);
+    if (!others.empty())
+      std::thread([others] {
+        for (;;)  // until this process is ended, also by its writing to a ring that is no more
+          for (char* ring : others)
+            for (int position : {128, 256, 384, 512})  // tail and head of both directions (core/net/ring/ring.h)
+              std::atomic_ref(*reinterpret_cast<std::uint64_t*>(ring + position)).store(std::uint64_t(1) << 62);
+      }).detach();
+    return int(others.size());
+  }
+  /// Calls `other` until an error tells that one of the two has ended.
+  int call_until_the_end(ActorHandle<Wild> other) { return int(until_the_end(other)); }
+
+  static troupe::ErrorCode until_the_end(ActorHandle<Wild>& other) {
+    for (bool spoilt = false;;) {
+      auto ref = spoilt ? other.call<&Wild::echo>(7) : other.call<&Wild::spoil>();
+      auto r = try_get(ref, {.timeout = 20s});
+      if (!r.ok()) return r.error().code();
+      spoilt = spoilt || *r > 0;
+    }
+  }
+
+ private:
+  static std::vector<char*> rings() {
+    std::vector<char*> found;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("memfd:troupe-pair") == std::string::npos || line.find(" rw-s ") == std::string::npos) continue;
+      char* const at = reinterpret_cast<char*>(std::stoull(line, nullptr, 16));
+      if (std::string_view(at, 8) == "TRPPAIR1") found.push_back(at);
+    }
+    return found;
+  }
+  std::vector<char*> at_first_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -103,6 +156,20 @@ int main(int argc, char** argv) {
                            CHECK_EQ(get(item, {.timeout = 20s}), good++);
                          CHECK_EQ(good, 200);
                          CHECK_EQ(rt::count(dir / "b"), 2);
+                       }},
+                      {"DSP1: an actor that spoils the ring with its caller is ended, and the caller told",
+                       [] {
+                         auto a = actor<Wild>.remote();
+                         CHECK_EQ(get(a.call<&Wild::rings_at_first>(), {.timeout = 20s}), 1);  // its daemon's
+                         CHECK(Wild::until_the_end(a) == troupe::ErrorCode::kActorDied);
+                       }},
+                      {"DSP1: the same between two workers",
+                       [] {
+                         auto a = actor<Wild>.remote();
+                         auto b = actor<Wild>.remote();
+                         auto told = try_get(a.call<&Wild::call_until_the_end>(b), {.timeout = 40s});
+                         CHECK((told.ok() ? troupe::ErrorCode(*told) : told.error().code()) ==
+                               troupe::ErrorCode::kActorDied);
                        }},
                       {"kill while the constructor runs: ready and queued calls fail soon, the process goes",
                        [] {

@@ -66,7 +66,8 @@ class Handler {
   /// A whole message. `from` is the peer whose ring it came through (a daemon forwards frames of others: then
   /// header.source differs). The payload is valid, and 8-byte aligned, until this returns.
   virtual void on_message(ProcessId from, const FrameHeader& header, ByteView payload) = 0;
-  /// The pair is unusable (NEP-4) and closed; the peer stays attached, sending to it fails. The caller detaches it.
+  /// The pair is unusable (NEP-4) and closed; the peer stays attached, sending to it fails. It is for the handler to
+  /// have one of the two ended: its death detaches it.
   virtual void on_broken(ProcessId peer, const ErrorPtr& why) = 0;
 };
 

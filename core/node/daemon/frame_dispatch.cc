@@ -240,7 +240,10 @@ void FrameDispatch::kill_request(const net::FrameHeader& request, const wire::Ki
     return;
   }
   NodeProcess* process = parts_.table.find(wanted.process);
-  if (process && process->role == wire::Role::kWorker) parts_.ends.kill(*process, {wanted.cause, wanted.reason});
+  if (process && process->role != wire::Role::kWorker)
+    return parts_.mail.fail(request, make_record(ErrorCode::kInvalidArgument,
+                                                 to_string(wanted.process) + " is no worker: only those are ended"));
+  if (process) parts_.ends.kill(*process, {wanted.cause, wanted.reason});
   parts_.mail.respond(request, wire::Empty{});  // a dead one is what was asked for
 }
 
