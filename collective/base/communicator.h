@@ -3,7 +3,7 @@
 //
 // Invariants
 //   CM-1  run() and the messages are called by one thread at a time (whoever holds the member's role); they may throw
-//         only what Patience::check throws, and then the group has failed.
+//         what Patience::check throws, and where memory or descriptors are short: the member fails the group then.
 //   CM-2  false means that the group has failed; failure() says why, the same on all ranks that can be reached.
 //   CM-3  The user's memory is touched only inside run(), pump() and Handed::settle(), by the calling thread, and by a
 //         device between hand_over() and the moment when Handed::over() says so.
@@ -42,7 +42,8 @@ class Environment {
   virtual void check() = 0;
 };
 
-/// How long an operation may take. The clock is read only when somebody waits for long.
+/// How long an operation may wait for others: the time runs from the first wait that is long, for only there is the
+/// clock read.
 class Patience {
  public:
   Patience(Duration timeout, Environment* environment) : timeout_(timeout), environment_(environment) {}

@@ -52,13 +52,19 @@ void Member::tell_failure(const Failure& failure) {
   if (options_.on_failed && !told_failure_.exchange(true)) options_.on_failed(failure);
 }
 
-/// The call that waits was cancelled, or its deadline passed: that ends the group.
-void Member::interrupted(const std::exception& error) {
-  const Failure why{Reason::kAborted,
-                    fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), error.what()),
-                    {}};
-  communicator_->fail(why);
-  tell_failure(why);
+/// In a catch clause: the call that waits was cancelled, its deadline passed, or it had no memory. That ends the group
+/// (GMB-7); where not even that can be told, this process.
+void Member::interrupted() noexcept {
+  std::string what = "an exception";
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    what = error.what();
+  } catch (...) {}
+  communicator_->fail({Reason::kAborted,
+                       fmt::format("the call on rank {} was interrupted: {}", communicator_->rank(), what),
+                       {}});
+  if (const auto failure = communicator_->failure()) tell_failure(*failure);
 }
 
 CollectiveError Member::error_of(const Operation& operation, std::uint64_t number) {
@@ -104,8 +110,8 @@ void Member::run(const Operation& operation) {
         if (handing ? run_handed(operation, communicator_->take_number(), patience)
                     : communicator_->run(operation, patience))
           return;
-      } catch (const std::exception& error) {  // what Patience::check throws
-        interrupted(error);
+      } catch (...) {
+        interrupted();
         throw;
       }
       throw error_of(operation, number);
@@ -189,14 +195,19 @@ bool Member::wait(Pending& pending, Duration timeout) {
         // Who must stop waiting before the operation does cannot carry it out.
         if (timeout == kForever && take_role()) {
           struct Role { Member& member; ~Role() { member.release_role(); } } role{*this};
-          drain(&pending, environment);
+          try {
+            drain(&pending, environment);
+          } catch (...) {
+            interrupted();
+            throw;
+          }
           continue;
         }
         if (environment) {
           try {
             environment->check();
-          } catch (const std::exception& error) {
-            interrupted(error);
+          } catch (...) {
+            interrupted();
             throw;
           }
         }
@@ -225,9 +236,9 @@ bool Member::wait_suspended(Pending& pending, Environment::Suspension& suspensio
   try {
     while (!pending.done.load(std::memory_order_acquire))
       if (!suspension.wait(deadline) && Clock::now() >= deadline) break;
-  } catch (const std::exception& error) {
+  } catch (...) {
     attach(nullptr);
-    interrupted(error);
+    interrupted();
     throw;
   }
   attach(nullptr);
@@ -251,6 +262,11 @@ void Member::finish(const std::shared_ptr<Pending>& pending, ErrorPtr error) {
   if (waiters_.load(std::memory_order_seq_cst) != 0) waiters_wake_.notify_all();
 }
 
+/// The group has failed. Where there is no memory for the error, this process ends: whoever waits must be told.
+void Member::finish_failed(const std::shared_ptr<Pending>& pending) noexcept {
+  finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
+}
+
 /// Moves the messages under way; true when all are done, false when the caller should look again.
 bool Member::drain_messages(Environment* environment, const Pending* until) {
   const bool moved = communicator_->pump();
@@ -267,8 +283,8 @@ bool Member::drain_messages(Environment* environment, const Pending* until) {
   const bool failed = communicator_->failure().has_value();
   std::erase_if(active_, [&](const std::shared_ptr<Pending>& one) {
     if (!one->transfer.done && !failed) return false;
-    finish(one, one->transfer.done ? nullptr
-                                   : std::make_shared<const CollectiveError>(error_of(one->operation, one->number)));
+    if (one->transfer.done) finish(one, nullptr);
+    else finish_failed(one);
     return true;
   });
   if (active_.empty()) return true;
@@ -286,6 +302,7 @@ void Member::drain(const Pending* until, Environment* environment) {
     {
       std::lock_guard lock(mutex_);
       while (handed_.empty() && !queue_.empty() && is_message(queue_.front()->operation)) {
+        active_.reserve(active_.size() + 1);  // so that what was posted is kept
         communicator_->post(queue_.front()->transfer);
         active_.push_back(std::move(queue_.front()));
         queue_.pop_front();
@@ -311,20 +328,21 @@ void Member::drain(const Pending* until, Environment* environment) {
       hand(next, environment);
       continue;
     }
-    ErrorPtr error;
+    bool ok = false;
     try {
       const auto now = Clock::now();
       Patience patience(next->deadline == Clock::time_point::max()
                             ? kForever
                             : std::max<Duration>(Duration::zero(), next->deadline - now),
                         environment);
-      if (!carry_out(*next, patience))
-        error = std::make_shared<const CollectiveError>(error_of(next->operation, next->number));
-    } catch (...) {  // this thread was interrupted, and the group has failed by that
-      finish(next, std::make_shared<const CollectiveError>(error_of(next->operation, next->number)));
+      ok = carry_out(*next, patience);
+    } catch (...) {
+      interrupted();
+      finish_failed(next);
       throw;
     }
-    finish(next, std::move(error));
+    if (ok) finish(next, nullptr);
+    else finish_failed(next);
     if (until && until->done.load(std::memory_order_acquire)) return;
   }
 }
@@ -344,7 +362,11 @@ void Member::help() {
     if (stopping_) return;
     if (!take_role()) continue;
     lock.unlock();
-    drain(nullptr, nullptr);
+    try {
+      drain(nullptr, nullptr);
+    } catch (...) {  // GMB-7: nobody stands above this thread
+      interrupted();
+    }
     release_role();
     lock.lock();
   }
@@ -398,15 +420,19 @@ bool Member::run_handed(const Operation& operation, std::unique_ptr<LaunchNumber
 void Member::hand(const std::shared_ptr<Pending>& pending, Environment* environment) {
   std::shared_ptr<Handed> handed;
   try {
+    handed_.push_back(pending);  // before a device has it
     Patience patience(time_left(*pending), environment);
     handed = communicator_->hand_over(pending->operation, std::move(pending->launch_number), patience);
-  } catch (...) {  // this thread was interrupted, and the group has failed by that
-    finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
+  } catch (...) {
+    interrupted();
+    if (!handed_.empty() && handed_.back() == pending) handed_.pop_back();
+    finish_failed(pending);
     throw;
   }
-  if (!handed)
-    return finish(pending, std::make_shared<const CollectiveError>(error_of(pending->operation, pending->number)));
-  handed_.push_back(pending);
+  if (!handed) {
+    handed_.pop_back();
+    return finish_failed(pending);
+  }
   std::lock_guard lock(mutex_);
   pending->handed = std::move(handed);
   waiters_wake_.notify_all();
@@ -417,9 +443,8 @@ void Member::settle_handed() {
   while (!handed_.empty() && handed_.front()->handed->over()) {
     const std::shared_ptr<Pending> first = std::move(handed_.front());
     handed_.pop_front();
-    finish(first, first->handed->settle()
-                      ? nullptr
-                      : std::make_shared<const CollectiveError>(error_of(first->operation, first->number)));
+    if (first->handed->settle()) finish(first, nullptr);
+    else finish_failed(first);
   }
 }
 

@@ -8,8 +8,8 @@
 //   start() -> queue ---- role taken by Work::wait or the helper ---> carried out in order; messages under way together
 //
 // Invariants
-//   GMB-1  One thread holds the role; only it touches the communicator's run, post, pump and wait_messages, `active_`
-//          and `handed_`.
+//   GMB-1  One thread holds the role; only it touches the communicator's run, split, hand_over, await, post, pump and
+//          wait_messages, `active_` and `handed_`.
 //   GMB-2  Operations begin in the order of the queue; a collective begins when the messages before it are done.
 //   GMB-3  A Pending is done exactly once; after that its memory is not touched.
 //   GMB-4  Whoever lets go of the role looks at the queue afterwards; whoever fills the queue looks at the role
@@ -18,6 +18,8 @@
 //          not carry out waits until all of that is over.
 //   GMB-6  No operation, a split neither, blocks the thread of a fiber: the helper carries it out, as other ranks may
 //          be fibers there. (Exceptions: an operation of a call that was cancelled, until it has noticed; wait_on.)
+//   GMB-7  An operation that is left by an exception has failed the group, so that no other rank waits for this one; on
+//          the helper's thread the exception ends there.
 // Thread rule: any thread or fiber.
 #pragma once
 #include <atomic>
@@ -51,7 +53,7 @@ struct Pending {
 struct MemberOptions {
   std::string group;
   Duration timeout = std::chrono::seconds(30);
-  std::shared_ptr<Environment> environment;  // may be null
+  std::shared_ptr<Environment> environment = {};  // may be null
   // called once, when this rank first sees that the group has failed
   std::function<void(const Failure&)> on_failed = {};
 };
@@ -98,7 +100,8 @@ class Member : public std::enable_shared_from_this<Member> {
   void check(const Operation& operation) const;
   void check_usable(const Operation& operation, std::uint64_t number);
   void tell_failure(const Failure& failure);
-  void interrupted(const std::exception& error);
+  void interrupted() noexcept;
+  void finish_failed(const std::shared_ptr<Pending>& pending) noexcept;
   CollectiveError error_of(const Operation& operation, std::uint64_t number);
   Duration timeout_of(const Operation& operation) const {
     return operation.options.timeout == kGroupTimeout ? options_.timeout : operation.options.timeout;
