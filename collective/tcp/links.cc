@@ -60,6 +60,10 @@ void signal_fd(int fd) {
   const std::uint64_t one = 1;
   (void)!::write(fd, &one, sizeof one);
 }
+std::size_t send_some(int socket, std::string_view bytes) {
+  const ssize_t n = bytes.empty() ? 0 : ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  return n > 0 ? std::size_t(n) : 0;
+}
 void clear_fd(int fd) {
   std::uint64_t count = 0;
   (void)!::read(fd, &count, sizeof count);
@@ -100,7 +104,7 @@ void TcpLinks::leave() {
   const ControlFrame frame = goodbye();
   send_all(frame);
   for (auto& [tag, one] : unproven_)  // TL-5: a goodbye says nothing; without it the peer would take this for a death
-    if (one.channel == Channel::kControl) send_to(one.fd.get(), frame);
+    if (one.channel == Channel::kControl) send_first(one.fd.get(), frame);
   actions_.clear();
 }
 
@@ -141,7 +145,7 @@ void TcpLinks::arrive_unproven(int peer, Channel channel, UniqueFd fd, const net
   Unproven& one = unproven_[tag];
   one = {.peer = peer, .channel = channel, .fd = std::move(fd), .expected = proof};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, one.fd.get(), &event);
-  if (stopping_.load() && channel == Channel::kControl) send_to(one.fd.get(), goodbye());  // it comes behind leave()
+  if (stopping_.load() && channel == Channel::kControl) send_first(one.fd.get(), goodbye());  // it comes behind leave()
 }
 
 /// Lock held. TL-5
@@ -180,7 +184,7 @@ void TcpLinks::read_proof(std::uint32_t tag) {
 /// Lock held.
 void TcpLinks::on_event(std::uint32_t tag) {
   if ((tag & kUnprovenTag) != 0) read_proof(tag);
-  else read_control(tag);
+  else serve_control(tag);
 }
 
 std::optional<Failure> TcpLinks::failure() const {
@@ -244,12 +248,8 @@ TcpLinks::ControlFrame TcpLinks::frame_of_failure() const {
   return frame;
 }
 
-/// A rank sends a few such frames for each operation that somebody waits in for long, and without this peer none of
-/// them ends: its buffer takes them.
-/// What a socket has no room for is lost: its peer learns of it by the end.
-void TcpLinks::send_to(int socket, const ControlFrame& frame) {
-  (void)!::send(socket, &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
+/// To whom nothing has been sent yet: there is room for a frame.
+void TcpLinks::send_first(int socket, const ControlFrame& frame) { send_some(socket, bytes_of(frame)); }
 
 TcpLinks::ControlFrame TcpLinks::goodbye() {
   ControlFrame frame;
@@ -258,9 +258,28 @@ TcpLinks::ControlFrame TcpLinks::goodbye() {
   return frame;
 }
 
+/// A rank sends a few such frames for each operation that somebody waits in for long, and without this peer none of
+/// them ends: its buffer takes them. A frame for which it has no room is lost: the peer learns of it by the end.
 void TcpLinks::send_one(Peer& peer, const ControlFrame& frame) {
   if (!peer.control || peer.ended) return;
-  send_to(peer.control.get(), frame);
+  send_rest(peer);
+  if (!peer.rest.empty()) return;
+  const std::string_view bytes = bytes_of(frame);
+  const std::size_t sent = send_some(peer.control.get(), bytes);
+  if (sent == 0 || sent == bytes.size()) return;
+  peer.rest = bytes.substr(sent);
+  watch(peer, EPOLLIN | EPOLLOUT);
+}
+void TcpLinks::send_rest(Peer& peer) {
+  if (peer.rest.empty()) return;
+  peer.rest.erase(0, send_some(peer.control.get(), peer.rest));
+  if (peer.rest.empty()) watch(peer, EPOLLIN);
+}
+void TcpLinks::watch(const Peer& peer, std::uint32_t for_what) {
+  epoll_event event{};
+  event.events = for_what;
+  event.data.u32 = std::uint32_t(&peer - peers_.data());
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, peer.control.get(), &event);
 }
 void TcpLinks::send_all(const ControlFrame& frame) {
   for (Peer& peer : peers_) send_one(peer, frame);
@@ -296,8 +315,9 @@ void TcpLinks::look() {
 }
 
 /// Lock held.
-void TcpLinks::read_control(std::size_t index) {
+void TcpLinks::serve_control(std::size_t index) {
   Peer& peer = peers_[index];
+  if (peer.control && !peer.ended) send_rest(peer);
   while (peer.control && !peer.ended) {
     const ssize_t n = ::recv(peer.control.get(), reinterpret_cast<char*>(&peer.in) + peer.got,
                              sizeof peer.in - peer.got, MSG_DONTWAIT);

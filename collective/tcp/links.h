@@ -23,6 +23,8 @@
 //         peer's proof has come whole and was right. Another proof is a failure that names the rank; comparing takes
 //         the same time wherever two proofs differ.
 //   TL-6  Links without the descriptors that they need themselves have failed from their first moment.
+//   TL-7  A frame that was begun reaches its peer whole, before any other: half of one would read as nonsense, and this
+//         rank be taken for dead.
 // Thread rule: any thread, but leave() and the destructor, which belong to the owner.
 #pragma once
 #include <sys/socket.h>
@@ -36,6 +38,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -147,6 +150,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     UniqueFd data, control;
     ControlFrame in{};
     std::size_t got = 0;
+    std::string rest;                          // of a frame for which its buffer had no room (TL-7)
     bool goodbye = false, ended = false, dead = false;
     Progress progress;
     std::uint64_t waits_in = 0;                // the newest operation in which it told for whom it waits
@@ -167,7 +171,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   void on_event(std::uint32_t tag);
   void join(int peer, Channel channel, UniqueFd fd);
   void read_proof(std::uint32_t tag);
-  void read_control(std::size_t peer);
+  void serve_control(std::size_t peer);
   void take(std::size_t peer, const ControlFrame& frame);
   void ended(std::size_t peer);
   void await_others_of(std::size_t peer);
@@ -176,7 +180,12 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   int grace_left();
   void send_all(const ControlFrame& frame);
   void send_one(Peer& peer, const ControlFrame& frame);
-  static void send_to(int socket, const ControlFrame& frame);
+  void send_rest(Peer& peer);
+  void watch(const Peer& peer, std::uint32_t for_what);
+  static void send_first(int socket, const ControlFrame& frame);
+  static std::string_view bytes_of(const ControlFrame& frame) {
+    return {reinterpret_cast<const char*>(&frame), sizeof frame};
+  }
   static ControlFrame goodbye();
   void set_failure(const Failure& failure, bool stale);
   void compare(std::size_t peer);

@@ -2,13 +2,18 @@
 // (TL-5). Far ends are plain sockets.
 #include <gtest/gtest.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <cstdint>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collective/tcp/links.h"
@@ -228,6 +233,61 @@ TEST(LinksTest, WhoHasLeftSaysGoodbyeToWhoComesLater) {
     EXPECT_TRUE(was_sent(far_control)) << "without it this rank would be taken for dead";
     EXPECT_FALSE(was_sent(far_data));
   }
+}
+
+/// The two ends of a connection over loopback whose buffers are soon full; what the first one takes is no whole number
+/// of frames.
+std::pair<UniqueFd, UniqueFd> narrow_connection() {
+  UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd far(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const int small = 2304, some = 65536;
+  ::setsockopt(far.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  ::setsockopt(listener.get(), SOL_SOCKET, SO_SNDBUF, &some, sizeof some);
+  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  EXPECT_EQ(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  EXPECT_EQ(::connect(far.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return {UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)), std::move(far)};
+}
+
+/// A peer that reads slowly, a few bytes at a time: what has no room is lost, and no frame is cut.
+TEST(LinksTest, TL7_AFrameThatWasBegunArrivesWhole) {
+  std::pair<UniqueFd, UniqueFd> ends = narrow_connection();
+  const UniqueFd far = std::move(ends.second);
+  auto own = TcpLinks::create({.rank = 0, .ranks = 2, .epoch = 1});
+  const int near = ends.first.get();
+  own->arrive(1, Channel::kControl, std::move(ends.first));
+  const unsigned never = 0;  // who reads slowly is not dead, however busy this machine is
+  ::setsockopt(near, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof never);
+  const timeval limit{30, 0};  // ends a broken run only
+  ::setsockopt(far.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  std::string got;
+  const auto read_some = [&](std::size_t most) {
+    std::string part(most, 0);
+    const ssize_t n = ::recv(far.get(), part.data(), part.size(), 0);
+    if (n > 0) got.append(part, 0, std::size_t(n));
+    return n > 0;
+  };
+  for (std::uint64_t sequence = 1; sequence <= 1000; ++sequence) {
+    own->working_on({sequence, {}});
+    own->tell_progress({1});
+    if (sequence > 200) read_some(900);  // less than a frame: its buffer stays full
+  }
+  constexpr std::size_t kFrame = 1024;
+  pollfd more{far.get(), POLLIN, 0};
+  while (got.size() % kFrame != 0 || ::poll(&more, 1, 0) == 1)
+    ASSERT_TRUE(read_some(900)) << "nothing else is sent, and what was begun comes";
+  own->leave();
+  own.reset();
+  while (read_some(900)) {}
+  ASSERT_GT(got.size(), 100 * kFrame);
+  std::size_t cut = 0;
+  for (std::size_t at = 0; at + kFrame <= got.size(); at += kFrame) cut += got.compare(at, 4, got, 0, 4) != 0;
+  EXPECT_EQ(cut, 0u);
 }
 
 }  // namespace
