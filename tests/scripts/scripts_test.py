@@ -5,7 +5,9 @@ import importlib.machinery
 import importlib.util
 import io
 import os
+import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -180,6 +182,13 @@ class AcceptTest(unittest.TestCase):
         self.assertTrue(self.accept.full(record))
         self.assertEqual([len(command) for command in commands], [1, 1, 3, 1, 1])
 
+    def test_the_simulator_is_run_with_full_rings_as_well(self):
+        record, commands = self.record(), []
+        record.run = lambda step, command: (commands.append(command) or True, 1)
+        self.assertTrue(self.accept.sim(record))
+        self.assertEqual(["--full-rings" in command for command in commands], [False, True])
+        record.run = lambda step, command: ("--full-rings" not in command, 1)
+        self.assertFalse(self.accept.sim(record))
 
     def test_the_parts_of_a_deep_run_that_have_passed_are_not_run_again(self):
         record, parts, order = self.record(), [], list(self.accept.DEEP_PARTS)
@@ -191,6 +200,24 @@ class AcceptTest(unittest.TestCase):
         record.run = lambda step, command: (parts.append(command[-1]) or True, 1)
         self.assertTrue(self.accept.deep(record))
         self.assertEqual(parts[3:], order[2:])
+
+
+class ChaosTest(unittest.TestCase):
+    """tests/soak/chaos.py: its own faults are none of the cluster's."""
+
+    def test_a_worker_that_has_ended_by_itself_is_no_finding(self):
+        chaos = load("tests/soak/chaos.py").Chaos
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        with subprocess.Popen(["sleep", "60"]) as alive:
+            chaos.processes = lambda _: {ended.pid: "m/1234/x", alive.pid: "m/1234/x"}
+            for seed in range(8):  # in whichever order it picks them
+                told = chaos.__new__(chaos)
+                told.random = random.Random(seed)
+                self.assertEqual(told.kill_worker(), "worker killed")
+            self.assertEqual(alive.wait(), -signal.SIGKILL)
+        told.processes = lambda: {ended.pid: "m/1234/x"}
+        self.assertEqual(told.kill_worker(), "no worker")
 
 
 class InstallDepsTest(unittest.TestCase):

@@ -31,7 +31,7 @@ Proc* World::proc_of(ProcessId process) {
 
 /// Work of a node happens when it is not frozen.
 void World::on_node(Node& node, EventQueue::Work work, Time when) {
-  queue_.at(when, [this, &node, work = std::move(work)]() mutable {
+  queue_.at(when, [&node, work = std::move(work)]() mutable {
     if (!node.alive) return;
     if (node.frozen) node.thaw.push_back(std::move(work));
     else work();

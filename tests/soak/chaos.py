@@ -103,10 +103,13 @@ class Chaos:
 
     def kill_worker(self):
         workers = [pid for pid, mark in self.processes().items() if mark.split("/")[-2] != "00000000"]
-        if not workers:
-            return "no worker"
-        os.kill(self.random.choice(workers), signal.SIGKILL)
-        return "worker killed"
+        for pid in self.random.sample(workers, len(workers)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:  # it has ended since: with its task, its job, or a fault before this one
+                continue
+            return "worker killed"
+        return "no worker"
 
     def kill_node(self):
         if not self.joined:
