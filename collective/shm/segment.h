@@ -18,10 +18,10 @@
 //         is ever reset. One exception: in an all-reduce by shares of two ranks, the other rank writes its share into
 //         the buffer of s, after it has seen s and before it publishes s + 1; the owner writes there next at s + 4,
 //         after it has fetched the share.
-//   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2 of all
-//         ranks, and looks at nothing older than its own last s - 1: so no line is overwritten while somebody may look
-//         at it. In the middle of an all-reduce by shares, a rank looks at the others' s - 2: there they publish s + 2
-//         only after its s + 1.
+//   SG-2  Line and buffer of sequence s are number s mod kRing. A rank publishes s only after it has seen s - 2, or
+//         s - 1, of all ranks, and looks at nothing older than its own last s - 1: so no line is overwritten while
+//         somebody may look at it. In the middle of an all-reduce by shares, a rank looks at the others' s - 2: there
+//         they publish s + 2 only after its s + 1.
 //   SG-3  A failure is written whole into a record that nobody else writes, and then made the group's by one exchange
 //         on `failed`: the first counts. A process that is killed before the exchange has used up a record and hinders
 //         nobody; when all are used up, `failed` holds the reason alone.

@@ -14,7 +14,8 @@
 //   HO-3  Every call that arrives is answered once, given back once, or dies with this process.
 //   HO-4  (executor_threads.h) A process whose main thread runs fibers takes no tasks: one that came by mistake goes
 //         back.
-//   HO-7  Nothing is begun for a caller that does not take its replies (reply_room.h), until it does or is dead.
+//   HO-7  Nothing is begun for a caller that does not take its replies (reply_room.h), until it does or is dead;
+//         but for a task of a shared worker, of which there is one a lease.
 //   HO-6  A task whose lease's CPUs were given to others while it waited is the last one of its lease: what comes under
 //         it goes back, so that new tasks begin only under leases that have their CPUs.
 //   HO-5  A call to an actor that its maker makes here directly waits for the frame that constructs it: the maker's

@@ -125,7 +125,7 @@ class ObjectTable {
   ObjectEntryPtr borrow(ObjectId id, bool granted);
   /// Must the owner still confirm this borrow? Then `arrival` is told by the result of confirm().
   bool needs_confirmation(ObjectEntry& entry, std::uint64_t arrival);
-  /// The owner said yes: the arrivals that waited.
+  /// The owner answered: the arrivals that waited.
   std::vector<std::uint64_t> confirmed(ObjectId id);
 
   void complete(ObjectEntry& entry, detail::Value value);

@@ -1,7 +1,7 @@
 // Owner: the objects of a process with everything that moves them: refs and their counts (objects.h), buffers, values
 // in frames, what frames on their way hold; and the frames by which owners and borrowers talk.
 //
-//   borrower --kBorrow--------> owner        counts the borrower; answered by kBorrowed
+//   borrower --kBorrow--------> owner        counts the borrower, if the object is there; answered by kBorrowed
 //   borrower --kValueRequest--> owner        answered by kValue, now or when the object is settled
 //   borrower --kRelease-------> owner        gives grants back
 //

@@ -2,7 +2,7 @@
 // socket to the node daemon, and the service thread.
 //
 // The service thread drains the rings when nobody else does, runs timers and callbacks, flushes the store's client, and
-// watches the unix socket: when that closes, the daemon is gone, and so is this process.
+// watches the unix socket: when that closes, the daemon is gone: a worker ends, a driver shuts down.
 //
 // Invariants
 //   PRC-1  A worker whose work is over ends when what it has sent is in the rings, and whoever it was sent to has

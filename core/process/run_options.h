@@ -1,4 +1,4 @@
-// Where RunOptions come from: flag over environment over struct. The only place that reads TROUPE_* variables.
+// Where RunOptions come from: flag over environment over struct. The only place that reads the variables of RunOptions.
 #pragma once
 #include <string>
 #include <vector>

@@ -2,8 +2,9 @@
 //
 // Every process speaks in frames (net/base/frame.h). A frame's header has source and destination ProcessId; whoever is
 // not the destination forwards it unread: worker -> its daemon -> the other node's daemon -> worker. The daemon of a
-// node is {node, 0}, the head {0, 0}. Frames between one source and one destination arrive in order, at most once; they
-// are lost only with one of the two processes, or a node on the way, and then a death notice follows.
+// node is {node, 0}, the head {0, 0}. Frames between one source and one destination arrive in order (but that later
+// ones may pass counts: CR-5, core/runtime/frame_router.h), at most once; they are lost only with one of the two
+// processes, or a node on the way, and then a death notice follows.
 //
 //   kRequest   token = request id of the source, arg0 = Method; payload = the request struct
 //   kResponse  token = the request's; arg0 = 0: payload = the reply struct; arg0 = 1: payload = ErrorRecord
@@ -77,7 +78,7 @@ enum class BootKind : std::uint32_t {
 };
 enum class Role : std::uint8_t { kDriver = 1, kWorker = 2, kHead = 3, kDaemon = 4, kLauncher = 5, kTool = 6 };
 
-/// What a job's processes are started with: one launcher for each distinct image.
+/// What a job's processes are started with, by its launcher on each node.
 struct Image {
   std::string digest;                        // of the executable and its mapped non-system libraries
   // path that the daemon may exec (for a local driver /proc/PID/exe is resolved)

@@ -12,7 +12,8 @@
 //
 // SDS-1  A seed that fails takes nothing from the others: their runs go on and are told of.
 // SDS-2  Each seed's run is the one that `--seed S` alone would be, bit for bit.
-// SDS-3  After Ctrl-C no process is left: each run has written its checkpoint, or was killed kStopDeadline later.
+// SDS-3  After Ctrl-C no process is left: each run has written its checkpoint, or was killed
+//        TrainCommand::stop_deadline later.
 #pragma once
 
 #include "apps/rl/program/command_line.h"

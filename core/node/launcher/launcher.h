@@ -1,5 +1,5 @@
-// The launcher (zygote): the user's executable, started once for each image, single-threaded; it forks workers on
-// request.
+// The launcher (zygote): the user's executable, started once for each job of a node, single-threaded; it forks
+// workers on request.
 //
 //   started --LauncherReady--> waiting <--ForkRequest / Forked, child's end / Exited--> waiting
 //        --socket closed--> ends its children with SIGKILL and exits
