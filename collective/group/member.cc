@@ -443,7 +443,15 @@ void Member::settle_handed() {
   while (!handed_.empty() && handed_.front()->handed->over()) {
     const std::shared_ptr<Pending> first = std::move(handed_.front());
     handed_.pop_front();
-    if (first->handed->settle()) finish(first, nullptr);
+    bool ok = false;
+    try {
+      ok = first->handed->settle();
+    } catch (...) {
+      interrupted();
+      finish_failed(first);
+      throw;
+    }
+    if (ok) finish(first, nullptr);
     else finish_failed(first);
   }
 }
