@@ -158,11 +158,7 @@ Entrance enter(worker::Core& core, const Epochs::Admission& admission, Clock::ti
   const GroupRecord& record = admission.epoch->record;
   const GroupMember& self = record.members[std::size_t(admission.rank)];
   if (admission.kind == Epochs::Admission::Kind::kRestarted)
-    return failed_place(record, admission.rank,
-                        {Reason::kDied,
-                         fmt::format("rank {} (actor {}) was restarted, and must be taken into the next epoch",
-                                     admission.rank, self.actor),
-                         {admission.rank}});
+    return failed_place(record, admission.rank, restarted(record, admission.rank));
   if (record.backend == Backend::kShm) {
     auto segment = open_memory(record, self.node);
     if (segment.ok()) return by_memory(*std::move(segment), admission.rank);
@@ -250,7 +246,7 @@ Group enter_group(worker::Core& core, const Epochs::Admission& admission, Clock:
       if (const auto epoch = weak.lock()) Epochs::instance().report(core, *epoch, failure);
     };
     auto member = std::make_shared<detail::Member>(std::move(entrance.communicator), std::move(options));
-    epochs.enter(admission.epoch, admission.rank, {member, std::move(entrance.supersede)});
+    epochs.enter(admission.epoch, admission.rank, {admission.restarts, member, std::move(entrance.supersede)});
     if (const auto failure = member->communicator().failure()) epochs.report(core, *admission.epoch, *failure);
     return Group(member);
   } catch (...) {

@@ -61,6 +61,13 @@ const Failure kEnded{Reason::kStale, "the group was formed again or destroyed", 
 
 }  // namespace
 
+Failure restarted(const GroupRecord& record, int rank) {
+  return {Reason::kDied,
+          fmt::format("rank {} (actor {}) was restarted, and must be taken into the next epoch", rank,
+                      record.members[std::size_t(rank)].actor),
+          {rank}};
+}
+
 Epochs& Epochs::instance() {
   static Epochs& instance = *new Epochs;  // threads of user code may outlive main
   return instance;
@@ -101,8 +108,14 @@ Epochs::Admission Epochs::admit(worker::Core& core, const std::string& key, cons
     admission.kind = Admission::Kind::kForeign;
     return admission;
   }
+  if (seeker.restarts < member->restarts) {  // a life that has ended, and runs on for a moment: it is no member now
+    admission.kind = Admission::Kind::kForeign;
+    return admission;
+  }
   admission.rank = int(member - epoch.record.members.begin());
-  if (const auto found = epoch.entered.find(admission.rank); found != epoch.entered.end()) {
+  admission.restarts = seeker.restarts;
+  const auto found = epoch.entered.find(admission.rank);
+  if (found != epoch.entered.end() && found->second.restarts >= seeker.restarts) {
     admission.kind = Admission::Kind::kUse;
     admission.member = found->second.member;
   } else if (member->restarts != seeker.restarts || member->process != core.self()) {
@@ -119,14 +132,17 @@ Epochs::Admission Epochs::admit(worker::Core& core, const std::string& key, cons
 
 void Epochs::enter(const std::shared_ptr<Epoch>& epoch, int rank, Epoch::Entered entered) {
   std::optional<Failure> failure;
+  Epoch::Entered former;  // of the life before, in this process (CEP-2)
   bool ended = false;
   {
     std::lock_guard lock(mutex_);
     epoch->entering.erase(rank);
     failure = epoch->failure;
     ended = epoch->ended;
-    if (!ended) epoch->entered[rank] = entered;
+    if (!ended) former = std::exchange(epoch->entered[rank], entered);
   }
+  // What it holds is what leads to the others: the new one has failed before it had any.
+  if (former.member) former.member->communicator().fail(restarted(epoch->record, rank));
   if (failure) entered.member->communicator().fail(*failure);
   if (ended) entered.supersede(ShmSegment::kDestroyed);
   wake();

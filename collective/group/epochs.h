@@ -11,9 +11,11 @@
 // Invariants
 //   CEP-1  Of each group the newest epoch is known here, and only that one is entered; when it is replaced or ended,
 //          the memory and sockets of the older are failed (kStale) and let go of before the word is answered.
-//   CEP-2  A rank is entered once an epoch, by the actor, and the life of it, that the record names.
+//   CEP-2  A rank is entered once an epoch, by the actor, and the life of it, that the record names. A later life of it
+//          that asks in the same epoch, in another process or (a light actor) in the same one, fails it for all.
 //   CEP-3  The first failure of an epoch stays its failure here; the founder tells it to all members' processes, once.
-//   CEP-4  No lock of this table is held while anything outside of it is called.
+//   CEP-4  No lock of this table is held while anything outside of it is called, but for the notify of a listener,
+//          which may not go meanwhile and takes no lock.
 //   CEP-5  A process that has entered hears of the death of every member's process from its own daemon, with or without
 //          a founder: a daemon tells all that live on its node, and the daemons that it has a link with, which entering
 //          makes.
@@ -41,6 +43,7 @@ namespace troupe::collective {
 /// One epoch of one group. Its fields are under the table's lock.
 struct Epoch {
   struct Entered {
+    int restarts = 0;  // of its actor: the life that has entered
     std::shared_ptr<detail::Member> member;
     std::function<void(std::uint64_t next)> supersede;
   };
@@ -56,6 +59,9 @@ struct Epoch {
   std::vector<troupe::detail::ObjectPtr> broken;       // to be told of its end
 };
 
+/// What all ranks get when an actor comes back in the middle of an epoch (CEP-2).
+Failure restarted(const GroupRecord& record, int rank);
+
 class Epochs final : public worker::GroupPort {
  public:
   static Epochs& instance();
@@ -64,6 +70,7 @@ class Epochs final : public worker::GroupPort {
   struct Admission {
     enum class Kind { kUse, kWait, kEnter, kForeign, kRestarted } kind = Kind::kWait;
     int rank = -1;
+    int restarts = 0;  // of the seeker
     std::shared_ptr<Epoch> epoch;
     std::shared_ptr<detail::Member> member;
     std::shared_ptr<TcpLinks> links;

@@ -79,6 +79,41 @@ void restarts() {
   }
 }
 
+/// CEP-2: the next life of a light actor begins in the process where the one before had entered. With the founder gone,
+/// nobody else can tell the others.
+void a_light_member_is_restarted() {
+  for (const Placement& p : kPlacements) {
+    Folder folder;
+    const std::string name = std::string(p.name) + "-light";
+    Ranks ranks = ranks_on(p.nodes);
+    ranks[1] = troupe::actor<Rank>.options({.max_restarts = 5, .max_concurrency = 2,
+        .isolation = troupe::Isolation::kLight,
+        .scheduling = troupe::NodeAffinity{node_ids()[std::size_t(p.nodes[1])], false}}).remote();
+    const auto founder = troupe::actor<Rank>.remote();
+    get(founder.call<&Rank::create>(name, ranks), {.timeout = 40s});
+    check_sums(ranks, name);
+    const int founder_pid = pid_of(founder), pid = pid_of(ranks[1]);
+    ::kill(founder_pid, SIGKILL);
+    CHECK(eventually([&] { return ::kill(founder_pid, 0) != 0; }));
+    check_sums(ranks, name);
+    troupe::kill(ranks[1], {.restart = true});
+    CHECK_EQ(pid_of(ranks[1]), pid);
+    for (int turn = 0; turn < 2; ++turn) {
+      const Said own = get(ranks[1].call<&Rank::waits>(name, folder / "a"), {.timeout = 40s});
+      CHECK_EQ(own.reason, "a member died");
+      CHECK(own.missing == std::vector{1});
+    }
+    for (int r : {0, 2}) {
+      const Said said = get(ranks[std::size_t(r)].call<&Rank::waits>(name, folder / "b"), {.timeout = 40s});
+      CHECK_EQ(said.reason, "a member died");
+      CHECK(said.missing == std::vector{1});
+    }
+    tc::reform(name, ranks);
+    check_sums(ranks, name);
+    tc::destroy_group(name);
+  }
+}
+
 void a_frozen_rank_is_named_at_the_deadline() {
   for (const Placement& p : kPlacements) {
     Folder folder;
@@ -177,6 +212,7 @@ int main(int argc, char** argv) {
   return run_groups(argc, argv,
                     {{"a death is named on all others, and the group goes on", deaths},
                      {"GA-2: a member that was restarted", restarts},
+                     {"CEP-2: a light member that was restarted in its process", a_light_member_is_restarted},
                      {"a frozen rank is named at the deadline", a_frozen_rank_is_named_at_the_deadline},
                      {"mismatch, abort, cancel, stale handles", words_that_end_a_group},
                      {"a rank waits for the next epoch", waiting_for_the_next_epoch},
