@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/owner/buffers.h"
 #include "core/runtime/runtime.h"
 
 namespace troupe::worker {
@@ -76,8 +77,11 @@ void ObjectTable::settle(ObjectEntry& entry, detail::ObjectBase::State state) {
   entry.set_state(state);
   for (WaitNode* node = std::exchange(entry.waiters, nullptr); node;) {
     WaitNode* next = std::exchange(node->next, nullptr);
-    if (WaitGroup* group = std::exchange(node->group, nullptr); group && group->missing > 0 && --group->missing == 0)
-      group->waiter->notify();
+    if (WaitGroup* group = std::exchange(node->group, nullptr); group && group->missing > 0) {
+      const bool last = --group->missing == 0;
+      const bool elsewhere = group->fetches && state == ObjectEntry::kReady && !BufferTable::all_here(entry.value);
+      if (last || elsewhere) group->waiter->notify();
+    }
     node = next;
   }
   if (ObjectEntry::Rare* rare = entry.rare_if()) {

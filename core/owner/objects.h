@@ -40,6 +40,7 @@ struct PendingCall;   // of core/caller: here only a name to hand back
 struct WaitGroup {
   exec::Waiter* waiter = nullptr;
   std::size_t missing = 0;
+  bool fetches = false;  ///< each value that lies on another node wakes it, too: it asks for that at once
 };
 struct WaitNode {
   WaitGroup* group = nullptr;

@@ -234,6 +234,7 @@ class ListWait {
       wait.nodes_.resize(wait.count_);
       CoreLock lock(wait.core_);
       wait.group_.waiter = &waiter;
+      wait.group_.fetches = wait.options_.fetch_local;
       for (std::size_t i = 0; i < wait.count_; ++i) {
         ObjectEntry& entry = entry_of(*wait.objects_[i]);
         if (entry.state() != ObjectBase::kPending) continue;

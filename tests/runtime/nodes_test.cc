@@ -53,6 +53,10 @@ int open_parcel(const Parcel& p, std::size_t size) {
 /// Passes on what it was given, by reference: the node that it runs on only borrows.
 ObjectRef<Array<std::uint64_t>> pass_on(ObjectRef<Array<std::uint64_t>> ref) { return ref; }
 
+Array<std::uint64_t> numbers_after(std::size_t n, std::uint64_t seed, std::string gate) {
+  rt::wait_for_file(gate);
+  return numbers(n, seed);
+}
 std::uint64_t objects_here() { return troupe::object_store_usage().objects; }
 std::string where_after(std::string started, std::string gate) {
   const std::string node = rt::here();
@@ -177,6 +181,27 @@ void waited_for_is_here() {
   CHECK_EQ(troupe::wait(std::vector{lost}, {.timeout = 40s}).ready.size(), 1u);
   CHECK_THROWS(troupe::ObjectLostError, get(lost, {.timeout = 40s}));
   CHECK_THROWS(troupe::InvalidArgumentError, rt::cluster->add_node({.spill_dir = "/tmp"}));
+}
+
+/// What becomes ready while others are waited for is fetched at once, not when they have come.
+void waited_for_comes_meanwhile() {
+  rt::Folder dir;
+  const std::size_t n = 300'000;
+  const auto made_on = rt::on(rt::cluster->node(1));
+  std::vector<ObjectRef<Array<std::uint64_t>>> refs;
+  for (std::uint64_t i = 0; i < 2; ++i)
+    refs.push_back(task<&numbers_after>.options({.scheduling = made_on}).remote(n, i, dir / std::to_string(i)));
+  const std::uint64_t before = objects_here();
+  auto opener = std::async(std::launch::async, [&] {
+    std::this_thread::sleep_for(200ms);  // the wait has begun by then: if not, less is shown
+    rt::touch(dir / "0");
+    const bool came = rt::eventually([&] { return objects_here() > before; });
+    rt::touch(dir / "1");
+    return came;
+  });
+  CHECK_EQ(troupe::wait(refs, {.num_returns = 2, .timeout = 90s}).ready.size(), 2u);
+  CHECK(opener.get());
+  for (std::uint64_t i = 0; i < 2; ++i) CHECK_EQ(digest(get(refs[i], {.timeout = 40s})), digest_of(n, i));
 }
 
 void nothing_stays() {
@@ -400,6 +425,7 @@ int main(int argc, char** argv) {
        {"on_ready brings what it tells of to this node, or tells that it is lost", called_back},
        {"the error of a result that is lost with its node names task, node and reason", a_lost_result_is_named},
        {"wait with fetch_local brings objects to this node", waited_for_is_here},
+       {"wait with fetch_local fetches one while the others are still to come", waited_for_comes_meanwhile},
        {"of a node that is killed no process sees another's end", a_node_dies_at_once}},
       120);
 }
