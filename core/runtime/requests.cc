@@ -21,6 +21,10 @@ std::uint64_t Requests::send_bytes(ProcessId to, wire::Method method, const std:
                     to == kHead ? "the head" : "the node daemon", net::kPayloadMax >> 20)));
     return 0;
   }
+  if (to != kHead && runtime_.frames().is_dead(to)) {
+    done(make_error<WorkerCrashedError>(fmt::format("the process {} died before it was asked", to_string(to))));
+    return 0;
+  }
   net::FrameHeader header;
   header.kind = std::uint8_t(wire::FrameKind::kRequest);
   header.token = ++last_;

@@ -1,7 +1,8 @@
 // Requests: questions to daemons and the head, and their answers.
 //
 // Invariants
-//   RQ-1  Every request ends once: with its answer, with its deadline (call), or with the death of whom it went to.
+//   RQ-1  Every request ends once: with its answer, with its deadline (call), or with the death of whom it went to,
+//         also when that was known before it was sent.
 // Thread rule: lock held, but for call, which waits and must not hold it.
 #pragma once
 #include <boost/unordered/unordered_flat_map.hpp>

@@ -85,6 +85,24 @@ TEST(FrameRouter, CR6_WhatFitsNoFrameIsRefusedAndNotTakenForSent) {
   EXPECT_EQ(bench.sent.size(), 1u);
 }
 
+/// Frames to the dead are dropped: nobody would answer.
+TEST(Requests, RQ1_WhoAsksTheDeadIsToldSo) {
+  const ProcessId dead{2, 7}, of_dead_node{3, 8};
+  Bench bench;
+  wire::ProcessDied died;
+  died.process = dead;
+  bench.notice(wire::Method::kProcessDied, died);
+  bench.notice(wire::Method::kNodeDied, wire::NodeDied{3, "c", "gone"});
+  std::vector<ErrorCode> told;
+  CoreLock lock(bench.core);
+  for (ProcessId to : {dead, of_dead_node})
+    bench.core.requests().send<wire::Empty>(to, wire::Method::kGroupWord, wire::Empty{}, [&](auto reply) {
+      if (!reply.ok()) told.push_back(reply.error().code());
+    });
+  EXPECT_EQ(told, (std::vector{ErrorCode::kWorkerCrashed, ErrorCode::kWorkerCrashed}));
+  EXPECT_EQ(bench.core.requests().open(), 0u);
+}
+
 /// REVIEW B.5: a process of another node that takes nothing costs its caller memory, and no other frame its way.
 TEST(FrameRouter, CR4_FramesForAProcessThatTakesNothingWaitAndOthersPassThem) {
   const ProcessId frozen{2, 7}, other{2, 8};
