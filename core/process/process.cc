@@ -220,6 +220,7 @@ void Process::read_socket() {
                              std::move(packet.fds[2])};
   if (Status status = endpoint_->attach(std::move(attachment)); !status.ok())
     return core_->warn(status.error().message());
+  std::erase_if(paired_, [this](ProcessId peer) { return core_->frames().is_dead(peer); });
   paired_.push_back(offer->peer);
   core_->frames().connected(offer->peer);
 }

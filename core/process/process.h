@@ -86,7 +86,7 @@ class Process final : private Clock, private Transport, private ServiceThread {
   std::atomic<bool> flush_armed_{false};
   std::atomic<bool> stopped_{false}, stop_called_{false};
   std::unique_ptr<net::Endpoint> endpoint_;
-  std::vector<ProcessId> paired_;         // with whom there was ever a ring; under the core's lock
+  std::vector<ProcessId> paired_;         // with whom there is a ring, and a few that died; the core's lock
   ExecutorThreads executors_;
   std::unique_ptr<Core> core_;
   std::unique_ptr<store::StoreDaemon> store_requests_;
