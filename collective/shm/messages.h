@@ -4,8 +4,9 @@
 //   | bytes, tag, type | payload ... | bytes, tag, type | payload ...
 //
 // A sender fills the ring as room comes; a receiver empties it into the memory of the first recv with that tag, or,
-// when there is none yet, into memory of its own (at most kStashMax, then it stops reading, and the sender waits). It
-// reads while it has a recv of that sender; what the ring does not hold waits for that.
+// when there is none yet, into memory of its own (several messages up to kStashMax, or one of any size; then it stops
+// reading, and the sender waits). It reads while it has a recv of that sender; what the ring does not hold waits for
+// that.
 //
 // Invariants
 //   SM-1  Messages of one pair and tag arrive in the order in which they were sent, whole, and to the recv that was

@@ -12,8 +12,8 @@
 //     `--the end of a peer on another node where more are connected--> grace --they end too, or time passes--> failed
 //
 // Invariants
-//   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once (once more when
-//         the group becomes stale).
+//   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once, as far as their
+//         sockets take it; supersede() tells that the group is stale, and who hears that only notes it.
 //   TL-2  A peer whose control socket ends without a goodbye is dead; an observer's end means nothing.
 //   TL-3  Who is dead is named, and nobody else: peers of one node that end together are named together. For the others
 //         of that node there is one moment of Identity::grace; where one of them lives, it has seen the end at once,

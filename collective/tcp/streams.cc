@@ -99,7 +99,6 @@ TcpStreams::Moved TcpStreams::pump() {
 bool TcpStreams::write_some(int index) {
   Peer& peer = peers_[std::size_t(index)];
   bool moved = false;
-  peer.blocked = false;
   for (std::size_t budget = kAtOnce; !peer.out.empty() && budget > 0;) {
     iovec parts[kPartsMax];
     int used = 0;
@@ -122,8 +121,7 @@ bool TcpStreams::write_some(int index) {
     const ssize_t n = ::sendmsg(links_.data(index), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      if (errno == EAGAIN) peer.blocked = true;
-      else peer.out.clear(), links_.data_ended(index);
+      if (errno != EAGAIN) peer.out.clear(), links_.data_ended(index);
       return moved;
     }
     moved = true;
@@ -138,10 +136,7 @@ bool TcpStreams::write_some(int index) {
       else ++peer.sent;
       peer.out.pop_front();
     }
-    if (std::size_t(n) < bytes) {
-      peer.blocked = true;
-      return moved;
-    }
+    if (std::size_t(n) < bytes) return moved;
   }
   return moved;
 }

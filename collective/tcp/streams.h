@@ -69,7 +69,7 @@ class TcpStreams {
     std::uint64_t sent = 0, received = 0;
     std::unique_ptr<std::byte[]> buffer;      // what was read ahead: [begin, end)
     std::size_t begin = 0, end = 0;
-    bool has_header = false, ended = false, blocked = false;  // blocked: the socket took no more
+    bool has_header = false, ended = false;
     Header header{};
     std::byte* target = nullptr;              // of the payload that comes; null: not decided yet
     std::size_t got = 0;

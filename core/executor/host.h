@@ -10,7 +10,8 @@
 //   HO-1  A worker holds at most one task that has begun, and those of shared leases, which run beside it at once. The
 //         number of a call is noted on its ring before it begins; of tasks that are not shared, the reply is sent
 //         before the next one begins (where its ring is full, it waits in this process's memory: HO-7).
-//   HO-2  Calls that did not begin go back to their submitter when the running task waits or has run for kRecallAfter.
+//   HO-2  Calls that did not begin go back to their submitter when the running task waits or has run for kRecallAfter
+//         (one that is taken and has yet to begin counts from the task before it: they may go back early).
 //   HO-3  Every call that arrives is answered once, given back once, or dies with this process.
 //   HO-4  (executor_threads.h) A process whose main thread runs fibers takes no tasks: one that came by mistake goes
 //         back.

@@ -23,6 +23,7 @@ WaitScope::~WaitScope() {
 }
 
 void WaitScope::check() {
+  // A driver's own code goes on after the shutdown has begun: it may wait for what is there.
   const bool drivers_own = context_ && context_->is_driver && context_->runtime == &runtime_;
   if (runtime_.shutting_down() && !drivers_own) runtime_.shutdown_reason()->raise();
   if (context_ && context_->interrupt) std::exchange(context_->interrupt, nullptr)->raise();

@@ -1,5 +1,6 @@
-// WaitScope: what surrounds every wait of user code: it can be cancelled, and gives the task's CPUs back when it
-// takes long.
+// WaitScope: what surrounds the waits of user code for values, memory, actors, groups and time: they can be cancelled,
+// and give the task's CPUs back when they take long. A question to the head or a daemon (Requests::call: kv, state,
+// forming a group) has a deadline of its own instead.
 //
 // Thread rule: one thread or fiber. check() wants the lock held; wait() must not hold it.
 #pragma once

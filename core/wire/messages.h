@@ -307,7 +307,7 @@ struct ProcessDied {
   std::string reason;                           // "killed by SIGKILL (9)", "exited with code 3", ...
   std::string node_id;
   std::vector<std::string> log_tail;
-  std::vector<std::pair<ProcessId, std::uint64_t>> begun;  // only for sources on other nodes: local ones read the ring
+  std::vector<std::pair<ProcessId, std::uint64_t>> begun;  // of sources whose calls came by the daemon
   ActorId actor = {};                           // the process actor that it hosted or was constructing
   std::int32_t actor_restarts = 0;              // and that actor's restarts then
   std::vector<std::pair<ProcessId, std::uint64_t>> begun_beyond = {};

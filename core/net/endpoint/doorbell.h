@@ -19,7 +19,8 @@
 // Thread rule: Doorbell's listen_* and set_mode: the holder of the consumer role. Everything else: any thread.
 //
 // Invariants
-//   DB-1  `sleep` has one writer at a time and is never read back by its owner to decide what it does.
+//   DB-1  `sleep` has one writer at a time and is never read back by its owner to decide what it does; ring_self reads
+//         it as any ringer does.
 //   DB-2  A ringer rings once an epoch: the wake it caused is either still under way or has ended the epoch.
 //   DB-3  Bits are hints: the owner checks whether the pair exists and the ring has anything. A wrong bit costs a look.
 //   DB-4  The futex is not private: the waker is another process.

@@ -10,6 +10,7 @@
 //
 // Invariants
 //   NRO-1  Only the thread whose token is in holder_ polls, changes the doorbell's mode, or gives the role away.
+//          try_drain looks under a token that no thread has, and polls under its own.
 //   NRO-2  A waiter queues first and tries to take the role then; a holder that leaves gives up the role first and
 //          looks at the queue then, and takes the role back when somebody waits. So no waiter is left without a holder
 //          (NEP-6).

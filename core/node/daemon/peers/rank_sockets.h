@@ -16,7 +16,7 @@ class RankSockets {
  public:
   RankSockets(Loop& loop, ProcessTable& table);
 
-  /// A connection that was proven to be of the cluster, and whose it says it is.
+  /// A connection and its introduction, which nobody has checked yet: HandOvers does (HOV-1).
   void arrived(const net::Introduction& who, UniqueFd connection);
   void expect(ProcessId owner, const wire::ExpectRanks& ranks);
   void left(ProcessId owner, const wire::RankLeft& rank) { hand_overs_.left(owner, rank); }
