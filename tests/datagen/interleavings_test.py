@@ -5,6 +5,7 @@ DSF-2, RTK-1 to RTK-3, SFL-1 to SFL-4, TMP-2.
 
 interleavings_test.py PROGRAM TROUPE DISTURB: DISTURB is loaded into the program and its workers (disturb.cc).
 """
+import contextlib
 import errno
 import itertools
 import os
@@ -60,7 +61,8 @@ class InterleavingsTest(ProgramCase):
         running.kill()
         running.communicate()
         for pid in self.processes("troupe-worker"):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def victim(self):
         """Where it happened; None as long as it has not."""

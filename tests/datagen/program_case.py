@@ -40,12 +40,10 @@ class ProgramCase(unittest.TestCase):
 
     def setUp(self):
         self.temporary = tempfile.TemporaryDirectory(prefix="dg-")
+        self.addCleanup(self.temporary.cleanup)  # the last of them: what start() has started is over by then
         self.root = self.temporary.name
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("TROUPE_")}
         self.environment["TROUPE_SESSION_ROOT"] = self.root
-
-    def tearDown(self):
-        self.temporary.cleanup()
 
     def need_mounts(self):
         """Small disks, and folders that a node does not see. Under .ci/run a skip is a failure."""
@@ -68,8 +66,16 @@ class ProgramCase(unittest.TestCase):
         return done.stdout + done.stderr
 
     def start(self, *arguments):
-        return subprocess.Popen([self.PROGRAM, *map(str, arguments)], env=self.environment, text=True,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        running = subprocess.Popen([self.PROGRAM, *map(str, arguments)], env=self.environment, text=True,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.abandon, running)
+        return running
+
+    def abandon(self, running):
+        """A test that fails in the middle leaves nobody behind."""
+        if running.poll() is None:
+            running.kill()
+            running.communicate()
 
     def result(self, out):
         with open(f"{out}/result.json", encoding="utf-8") as file:

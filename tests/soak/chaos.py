@@ -12,6 +12,7 @@ Exit code: 0 all held, 1 something did not, 2 wrong usage. Connections are reset
 kernel's permission; where it has neither, that is said and counted, and the other faults go on.
 """
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -234,7 +235,8 @@ class Chaos:
         if left:
             self.fail(f"left behind: {left}")
             for pid in left:
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         if not self.failures:
             shutil.rmtree(self.root, ignore_errors=True)
         print(f"FAILED: {len(self.failures)} findings, the logs are in {self.root}" if self.failures else

@@ -10,6 +10,7 @@ Over all of them: head and daemon keep their number of descriptors and, within a
 Usage: drivers.py [--drivers N] [--kills N] [--embedded N] [--seed N] TROUPE_COMMAND SOAK_DRIVER
 """
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -199,7 +200,8 @@ class Soak:
         if left:
             self.fail(f"{what} left {len(left)} things after {took:.1f} s: " + "; ".join(left[:12]))
             for pid in processes_with(f"{TAG}={tag}"):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         return took
 
     # ------------------------------------------------------------------------------------------------------ the drivers
@@ -317,7 +319,8 @@ class Soak:
             self.embedded()
         finally:
             for pid in processes_with(f"TROUPE_SESSION_ROOT={self.root}"):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             if not self.failures:
                 shutil.rmtree(self.root, ignore_errors=True)
         print(

@@ -1,5 +1,6 @@
 """The training programs as a user meets them: help, wrong usage, short runs, resume, Ctrl-C, kill -9, mpirun's way of
 starting."""
+import contextlib
 import json
 import os
 import re
@@ -292,7 +293,8 @@ class AppTest(ProgramTest):
             time.sleep(0.02 * (wait % 7))
             for pid in self.workers():
                 if pid != survivor and alive(pid):
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
         self.assertTrue(
             wait_until(lambda: self.all_are_back(running, 2) and len([p for p in running.pids() if alive(p)]) == 2),
             running.text())
