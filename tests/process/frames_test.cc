@@ -103,6 +103,21 @@ TEST(Requests, RQ1_WhoAsksTheDeadIsToldSo) {
   EXPECT_EQ(bench.core.requests().open(), 0u);
 }
 
+/// What names memory of a node that is dead already is counted all the same: its sender would hold it for ever.
+TEST(Requests, RQ1_AFrameThatNamesMemoryOfADeadNodeIsAcknowledged) {
+  Bench bench;
+  bench.attached_peers.insert(kPeer);
+  bench.notice(wire::Method::kNodeDied, wire::NodeDied{3, "c", "gone"});
+  CoreLock lock(bench.core);
+  Owner& owner = bench.core.owner();
+  const Arrival arrival = owner.holds().begin(kPeer, 5);
+  const detail::BufferPtr buffer = owner.buffers().arrived({3, 7, 1, 100}, arrival.number);
+  EXPECT_EQ(bench.count(Control::kHoldAck), 0u) << "the frame is not read to its end";
+  owner.holds().end(arrival);
+  EXPECT_EQ(bench.count(Control::kHoldAck), 1u) << "OH-1";
+  EXPECT_EQ(buffer_of(buffer).state, BufferEntry::State::kLost);
+}
+
 /// REVIEW B.5: a process of another node that takes nothing costs its caller memory, and no other frame its way.
 TEST(FrameRouter, CR4_FramesForAProcessThatTakesNothingWaitAndOthersPassThem) {
   const ProcessId frozen{2, 7}, other{2, 8};
