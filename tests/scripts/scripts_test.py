@@ -1,5 +1,6 @@
 """The scripts that judge everything else can see a failure: tests/run counts what ctest says, cmake/install-deps
 refuses what it does not know. (bench_test.py: bench/run.)"""
+import concurrent.futures
 import contextlib
 import importlib.machinery
 import importlib.util
@@ -182,13 +183,38 @@ class AcceptTest(unittest.TestCase):
         self.assertTrue(self.accept.full(record))
         self.assertEqual([len(command) for command in commands], [1, 1, 3, 1, 1])
 
-    def test_the_simulator_is_run_with_full_rings_as_well(self):
-        record, commands = self.record(), []
-        record.run = lambda step, command: (commands.append(command) or True, 1)
-        self.assertTrue(self.accept.sim(record))
-        self.assertEqual(["--full-rings" in command for command in commands], [False, True])
-        record.run = lambda step, command: ("--full-rings" not in command, 1)
+    def test_the_simulator_runs_each_seed_once_with_full_rings_as_well_and_goes_on_where_it_was(self):
+        commands, failing = [], ["1001"]
+
+        def run(step, command):
+            commands.append(command)
+            return command[command.index("--seed") + 1] not in failing, 1
+
+        def seeds(full_rings):
+            told = [command for command in commands if ("--full-rings" in command) == full_rings]
+            return sorted(first + i for command in told for first in [int(command[command.index("--seed") + 1])]
+                          for i in range(int(command[command.index("--seeds") + 1])))
+
+        record = self.record()
+        record.run = run
         self.assertFalse(self.accept.sim(record))
+        self.assertEqual(seeds(False), list(range(1, 10001)))
+        self.assertEqual(seeds(True), list(range(1, 2501)))
+        commands.clear()
+        failing.clear()
+        record = self.record()
+        record.run = run
+        self.assertTrue(self.accept.sim(record))
+        self.assertEqual((seeds(False), seeds(True)), (list(range(1001, 1501)), list(range(1001, 1501))))
+
+    def test_runs_beside_each_other_are_all_recorded(self):
+        record = self.record()
+        with contextlib.redirect_stdout(io.StringIO()), concurrent.futures.ThreadPoolExecutor(8) as threads:
+            def part(number):
+                return record.row(f"part_{number}", 1, lambda _: ["sh", "-c", f"echo {number}"])
+            self.assertTrue(all(threads.map(part, range(40))))
+        self.assertEqual(sorted(int(run["last"]) for run in self.record().data["runs"]), list(range(40)))
+        self.assertEqual(len(self.record().data["in_a_row"]), 40)
 
     def test_the_parts_of_a_deep_run_that_have_passed_are_not_run_again(self):
         record, parts, order = self.record(), [], list(self.accept.DEEP_PARTS)

@@ -81,12 +81,10 @@ void CoreWorld::finish_death(SimNode& node, SimProcess& process) {
   auto own = channels_.find({id, daemon});  // DA-1: what it said comes first
   while (own != channels_.end() && !own->second.frames.empty()) deliver(id, daemon);
   node.deaths[id] = death;
-  bool forgotten = false;
+  const bool untold = planted("lost-death") && busy_ && process.role == wire::Role::kWorker && ++planted_ <= 20;
   for (auto& [serial, other] : node.processes) {
     if (!other->alive || !other->core) continue;
-    if (planted("lost-death") && busy_ && !forgotten && other->role == wire::Role::kWorker &&
-        process.role == wire::Role::kWorker && std::exchange(forgotten, true) == false && ++planted_ <= 20)
-      continue;
+    if (untold && other->role == wire::Role::kWorker) continue;
     notice(daemon, other->id, wire::Method::kProcessDied, death);
   }
   for (auto& [number, other] : nodes_)
