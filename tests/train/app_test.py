@@ -382,6 +382,7 @@ class AppTest(ProgramTest):
         checkpoints = self.path("alone", "checkpoints")
         self.assertTrue(wait_until(lambda: os.path.exists(checkpoints) and any(
             name.endswith("00.safetensors") for name in os.listdir(checkpoints))), running.text())
+        self.assertTrue(wait_until(running.pids), running.text())  # the rank trains before the driver tells of it
         os.kill(running.pids()[0], signal.SIGKILL)
         self.assertTrue(wait_until(lambda: "resumes the checkpoint" in running.text()), running.text())
         running.process.send_signal(signal.SIGINT)
