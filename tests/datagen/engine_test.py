@@ -152,7 +152,7 @@ class EngineTest(ProgramCase):
     def test_a_generator_that_hangs_once_is_tried_again(self):
         out = self.path("set")
         said = self.datagen("run", *self.faulty("hang", "--at", 42, "--once", self.path("once")), "--out", out,
-                            "--shard-timeout", 0.5)
+                            "--shard-timeout", 3)
         self.assertIn("another attempt", said)
         self.assertEqual(self.result(out)["retries"], 1)
         self.assertIn("good", self.datagen("verify", out))
@@ -160,8 +160,8 @@ class EngineTest(ProgramCase):
 
     def test_a_generator_that_always_hangs_ends_the_run(self):
         out = self.path("set")
-        said = self.datagen("run", *self.faulty("hang", "--at", 42), "--out", out, "--shard-timeout", 0.3, "--retries",
-                            1, code=1)
+        said = self.datagen("run", *self.faulty("hang", "--at", 42), "--out", out, "--shard-timeout", 3, "--retries", 1,
+                            code=1)
         self.assertIn("shard 4 of 10", said)
         self.assertEqual(self.temporaries(out), [])
         self.assertEqual(self.processes("troupe-worker"), [])
@@ -260,8 +260,8 @@ class EngineTest(ProgramCase):
 
     def test_ctrl_c_leaves_a_job_that_goes_on(self):
         out = self.path("set")
-        arguments = ("--generator", "faulty", "--format", "lines", "--samples", 400, "--milliseconds", 20)
-        with self.start("run", *arguments, "--out", out) as running:
+        arguments = ("--generator", "faulty", "--format", "lines", "--samples", 400)
+        with self.start("run", *arguments, "--milliseconds", 100, "--out", out) as running:
             self.until("some shards", lambda: len(self.shards_there(out)) >= 5, running)
             running.send_signal(signal.SIGINT)
             said = "".join(running.communicate(timeout=60))

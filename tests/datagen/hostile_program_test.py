@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import signal
 import struct
 import sys
 import unittest
@@ -201,8 +202,8 @@ class HostileProgramTest(ProgramCase):
 
     def test_the_token_of_a_run_is_its_users_alone(self):
         out = self.path("set")
-        running = self.start("run", "--generator", "faulty", "--format", "lines", "--samples", 95, "--milliseconds", 50,
-                             "--seed", 7, "--out", out)
+        running = self.start("run", "--generator", "faulty", "--format", "lines", "--samples", 95, "--milliseconds",
+                             1000, "--seed", 7, "--out", out)
 
         def token():
             names = os.listdir(f"{out}/manifest") if os.path.isdir(f"{out}/manifest") else []
@@ -210,6 +211,7 @@ class HostileProgramTest(ProgramCase):
 
         found = self.until("there is a token", token, running)
         self.assertEqual(os.stat(found).st_mode & 0o777, 0o600)
+        running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)
 
     def program(self, name, mode=0o755):

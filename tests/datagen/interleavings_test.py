@@ -72,6 +72,11 @@ class InterleavingsTest(ProgramCase):
         except OSError:
             return None
 
+    def stopped(self, pid):
+        """It tells of itself before it stops: SIGCONT between the two would be lost."""
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "T"
+
     def check(self, out):
         left = [name for _, _, names in os.walk(out) for name in names if ".tmp" in name or name.endswith(".token")]
         self.assertEqual(left, [])
@@ -127,6 +132,7 @@ class InterleavingsTest(ProgramCase):
             with self.subTest(point=point):
                 out = self.disturbed(point, "STOP")
                 victim = self.until("it happened", self.victim)
+                self.until("it stands still", lambda: self.stopped(victim))
                 self.datagen("run", *JOB, "--out", out)
                 try:
                     os.kill(victim, signal.SIGCONT)

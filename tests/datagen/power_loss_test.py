@@ -16,7 +16,7 @@ SYNC_LOG = None
 
 
 class PowerLossCase(ProgramCase):
-    NUMBERS = ("--generator", "faulty", "--milliseconds", 10, "--format", "lines", "--samples", 395, "--seed", 7)
+    NUMBERS = ("--generator", "faulty", "--milliseconds", 40, "--format", "lines", "--samples", 395, "--seed", 7)
 
     def setUp(self):
         super().setUp()

@@ -20,7 +20,7 @@ class WastedWorkTest(ProgramCase):
             return collections.Counter(map(int, file.read().split()))
 
     def run_with_kills(self, out, kills):
-        arguments = ("--generator", "faulty", "--format", "lines", "--samples", 10 * SHARDS, "--milliseconds", 40,
+        arguments = ("--generator", "faulty", "--format", "lines", "--samples", 10 * SHARDS, "--milliseconds", 100,
                      "--log", self.path("log"), "--workers", 2, "--retries", 20, "--troupe-cpus", 2)
         with self.start("run", *arguments, "--out", out) as running:
             for _ in range(kills):

@@ -137,7 +137,7 @@ class CudaRlTest(rl_program_test.ProgramTest):
                     time.sleep(0.01)
 
             try:
-                wait_until(lambda: os.path.exists(f"{folder}/checkpoint.bin"))
+                wait_until(lambda: os.path.exists(f"{folder}/checkpoint.bin") and learners())
                 os.kill(learners()[0], signal.SIGKILL)
                 wait_until(lambda: len(learners()) == 2)
                 steps = self.steps_of(folder)

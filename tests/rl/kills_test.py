@@ -49,8 +49,16 @@ class KillsTest(unittest.TestCase):
 
     @staticmethod
     def processor_time(pid):
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-            return int(file.read().rsplit(")", 1)[1].split()[11])
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                return int(file.read().rsplit(")", 1)[1].split()[11])
+        except OSError:  # it has ended
+            return 0
+
+    def one_has_worked_most(self):
+        """One of the workers has used more than twice the processor time of any other, and no little: the learner."""
+        times = sorted(map(self.processor_time, self.workers()))
+        return len(times) > 1 and times[-1] >= 30 and times[-1] > 2 * times[-2]
 
     def until_killed(self, folder):
         """A few rounds."""
@@ -67,11 +75,13 @@ class KillsTest(unittest.TestCase):
                 self.assertLess(time.monotonic(), deadline, "no progress")
                 self.assertIsNone(running.poll(), "it ended before anybody was killed")
                 time.sleep(0.005)
+            running.send_signal(signal.SIGSTOP)  # so that it is not over while the victim is looked for
             victim = whom(self.workers())
             if victim is not None:
                 os.kill(victim, signal.SIGKILL)
             else:
                 running.send_signal(signal.SIGINT)
+            running.send_signal(signal.SIGCONT)
             out, err = running.communicate(timeout=120)
         return victim, running.returncode, out + err, folder
 
@@ -179,7 +189,7 @@ class KillsTest(unittest.TestCase):
                 victim, code, said, folder = self.run_and_kill(
                     f"again-{algo}", lambda workers: max(workers, key=self.processor_time),
                     ("--algo", algo, *arguments, "--steps", str(total)),
-                    lambda folder: os.path.exists(f"{folder}/checkpoint.bin"))
+                    lambda folder: os.path.exists(f"{folder}/checkpoint.bin") and self.one_has_worked_most())
                 self.assertEqual(code, ended, said)
                 self.assertRegex(said, rf"LearnerActor is dead[^\n]*pid {victim}\b|\(pid {victim}\), died")
                 went_on = int(re.search(r"failure 1 of 3: going on from the checkpoint of (\d+) steps", said)[1])

@@ -169,7 +169,7 @@ class Chaos:
             print(f"{name:16} {kind:12} {last[0][1] if last else 0:8.0f} -> {last[-1][1] if last else 0:8.0f}, "
                   f"slope {rate:+9.2f} a minute", flush=True)
             if kind == "KiB":  # what fills up to a bound (core/base/recent_set.h) grows and then is flat
-                steps = [next(y for x, y in points if x >= seconds * step / 12) for step in range(12)]
+                steps = [next((y for x, y in points if x >= seconds * step / 12), points[-1][1]) for step in range(12)]
                 print(" " * 17 + "at each twelfth: " + " ".join(f"{y:.0f}" for y in steps), flush=True)
             if seconds >= WARM_SECONDS and gain > allowed[kind]:
                 self.fail(f"{name}: {gain:.0f} {kind} gained over the last two thirds (allowed {allowed[kind]})")

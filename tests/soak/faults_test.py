@@ -25,14 +25,15 @@ class FaultsTest(unittest.TestCase):
 
     def tearDown(self):
         subprocess.run([TROUPE, "stop", "--all"], env=self.environment, capture_output=True, timeout=60, check=False)
-        end = time.monotonic() + 5
-        while self.processes() and time.monotonic() < end:
+        end = time.monotonic() + 60  # a daemon gives its workers some seconds, and as many to its own parts
+        while (left := (self.processes(), self.files())) != ([], []) and time.monotonic() < end:
             time.sleep(0.02)
-        left = self.processes()
-        files = [os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names
-                 if name != ".lock" and not {"logs", "events"} & set(folder.split(os.sep))]
         shutil.rmtree(self.root)
-        self.assertEqual((left, files), ([], []), "what is left after 5 s")
+        self.assertEqual(left, ([], []), "what is left after 60 s")
+
+    def files(self):
+        return [os.path.join(folder, name) for folder, _, names in os.walk(self.root) for name in names
+                if name != ".lock" and not {"logs", "events"} & set(folder.split(os.sep))]
 
     def processes(self):
         found = []

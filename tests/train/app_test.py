@@ -217,7 +217,7 @@ class AppTest(ProgramTest):
         self.assertTrue(
             os.path.exists(self.path("interrupted", "checkpoints", f"step-{result['steps']:09}.safetensors")))
         self.assertEqual(len(pids), 2)
-        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids), 10))
+        self.assertTrue(wait_until(lambda: not any(alive(pid) for pid in pids)))
 
     def test_a_killed_rank_is_replaced_and_the_run_goes_on(self):
         for victim, zero in ((0, "1"), (1, "0")):
@@ -310,7 +310,8 @@ class AppTest(ProgramTest):
             for pid in self.workers():
                 if pid not in killed:
                     killed.add(pid)
-                    os.kill(pid, signal.SIGKILL)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
             time.sleep(0.005)
         self.assertTrue(killed)
         self.assertTrue(wait_until(lambda: self.all_are_back(running, 2)), running.text())
@@ -318,23 +319,24 @@ class AppTest(ProgramTest):
 
     def test_a_frozen_rank_is_killed_and_replaced(self):
         """D.1, DR-5: whichever rank it is."""
-        running = self.start("frozen", *self.LONG, "--workers", "2", "--heartbeat-timeout", "2")
+        running = self.start("frozen", *self.LONG, "--workers", "2", "--heartbeat-timeout", "4")
         self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 2), running.text())
         for index in (0, 1):
             formations = len(re.findall(r"^\d+ ranks?: ", running.text(), re.M))
             frozen = [pid for pid in running.pids() if alive(pid)][index]
             os.kill(frozen, signal.SIGSTOP)
             self.assertTrue(wait_until(lambda: self.all_are_back(running, 2, formations)), running.text())
-            self.assertFalse(alive(frozen))
+            self.assertTrue(wait_until(lambda: not alive(frozen)))
+            self.assertTrue(wait_until(lambda: len([pid for pid in running.pids() if alive(pid)]) == 2))
         self.assertIn("taken for frozen", running.text())
         self.interrupt(running, "frozen")
 
     def test_a_slow_checkpoint_is_no_death(self):
         """D.2: rank 0 writes for longer than a heartbeat may take, the others wait for it."""
-        slow = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_SECONDS": "5"}
+        slow = {**self.environment, "LD_PRELOAD": SLOW_DISK, "TROUPE_TEST_FSYNC_SECONDS": "10"}
         running = self.begin([
             GPT, *TINY, "--out",
-            self.path("slow"), "--steps", "4", "--checkpoint-every", "2", "--workers", "2", "--heartbeat-timeout", "2"
+            self.path("slow"), "--steps", "2", "--checkpoint-every", "2", "--workers", "2", "--heartbeat-timeout", "4"
         ], slow)
         self.assertEqual(running.end(), 0, running.text())
         self.assertEqual([recovery["ranks"] for recovery in self.result("slow")["recoveries"]], [2])
