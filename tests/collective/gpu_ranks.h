@@ -24,8 +24,8 @@ inline GpuTables fake_tables() { return {&FakeCuda::api(), &FakeNccl::api(), ncc
 /// Small slabs; limits that a test can wait for.
 inline GpuLimits fake_limits() {
   return {.init = std::chrono::seconds(60),
-          .abort = std::chrono::milliseconds(300),
-          .finalize = std::chrono::milliseconds(300),
+          .abort = std::chrono::seconds(3),
+          .finalize = std::chrono::seconds(3),
           .slab_bytes = 1 << 20};
 }
 /// The devices of a test, kept until its end: what hangs on their threads is let go of before they are destroyed.

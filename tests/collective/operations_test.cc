@@ -298,15 +298,18 @@ TEST_P(AsyncTest, ManyUnderWayFinishInOrder) {
 }
 
 TEST_P(AsyncTest, WaitWithATimeoutStopsWaitingOnly) {
-  on_threads({.ranks = 2, .backend = backend()}, [](Group g) {
+  std::atomic<bool> waited = false;
+  on_threads({.ranks = 2, .backend = backend()}, [&waited](Group g) {
     std::vector<std::int32_t> data(5, g.rank() + 1);
     if (g.rank() == 0) {
       Work work = g.all_reduce_async(data);
       EXPECT_FALSE(work.wait(std::chrono::milliseconds(20)));
+      waited = true;
+      waited.notify_one();
       g.send(std::vector<int>{1}, 1);  // queued behind: GMB-2 lets it go only when the reduction is done
       EXPECT_TRUE(work.wait());
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(60));
+      waited.wait(false);
       g.all_reduce(data);
       std::vector<int> got(1);
       g.recv(got, 0);

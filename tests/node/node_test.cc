@@ -266,7 +266,7 @@ TEST_F(NodeTest, AKilledHeadEndsTheEmbeddedCluster) {
   driver_->lease();
   for (const Marked& marked : find_marked(session_of(dir) + "/head/")) ::kill(marked.pid, SIGKILL);
   Frame frame;
-  EXPECT_TRUE(driver_->take_notice(wire::Method::kNodeDied, frame, 5s));
+  EXPECT_TRUE(driver_->take_notice(wire::Method::kNodeDied, frame, 20s));
   EXPECT_TRUE(eventually([&] { return find_marked(session_of(dir) + "/").empty(); }));
   cluster_->stop();
   expect_clean(dir);

@@ -273,7 +273,7 @@ int main(int argc, char** argv) {
     {"what a late producer still makes goes to no other stream", [] {
       rt::Folder dir;
       {
-        auto late = task<&stubborn>.options({.name = "late", .timeout = 1s}).remote(dir / "gate", dir / "told");
+        auto late = task<&stubborn>.options({.name = "late", .timeout = 3s}).remote(dir / "gate", dir / "told");
         auto at = late.begin();
         CHECK_EQ(get(*at), 0);
         ++at;
