@@ -20,6 +20,7 @@
 #include "core/base/exception.h"
 #include "core/base/log.h"
 #include "core/base/output.h"
+#include "core/base/thread.h"
 #include "core/node/roles/roles.h"
 #include "core/runtime/context.h"
 #include "core/process/driver.h"
@@ -105,7 +106,7 @@ class SignalWatch {
     action.sa_handler = &on_signal;
     ::sigaction(SIGINT, &action, &old_interrupt_);
     ::sigaction(SIGTERM, &action, &old_terminate_);
-    thread_ = std::thread([this] { watch(); });
+    thread_ = start_thread([this] { watch(); });  // TH-1: the handler on it would end its read, and the signal be lost
   }
   ~SignalWatch() {
     done_.store(true);

@@ -2,7 +2,7 @@
 
 Workers, the coordinator, the driver and a node are killed by SIGKILL, the disk fills up, a coordinator is stopped and
 taken over from. Afterwards the digest is the undisturbed run's, no temporary file is left, and no more than a shard a
-kill was made for nothing. CRD-1 to CRD-4, DRN-1 to DRN-4, DJR-2, DJR-3, RTK-1 to RTK-3.
+kill was made for nothing, two where a node is killed. CRD-1 to CRD-4, DRN-1 to DRN-4, DJR-2, DJR-3, RTK-1 to RTK-3.
 """
 import contextlib
 import glob

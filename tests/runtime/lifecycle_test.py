@@ -4,6 +4,7 @@ no process, socket, shared memory, or file but logs and event history.
 
 Usage: lifecycle_test.py PROGRAM [NAME...]
 """
+import ctypes
 import os
 import random
 import re
@@ -16,6 +17,7 @@ import time
 
 PROGRAM = os.path.abspath(sys.argv[1])
 LIMIT = 60
+SYS_TGKILL = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
 failures = 0
 
 
@@ -197,6 +199,40 @@ def signals():
             place.nothing_left(f"ignored signal, second {second}")
 
 
+def takes_signal(pid, thread, number):
+    with open(f"/proc/{pid}/task/{thread}/status", encoding="utf-8") as file:
+        blocked = int(re.search(r"^SigBlk:\s*(\w+)", file.read(), re.M)[1], 16)
+    return not blocked >> number - 1 & 1
+
+
+def signals_on_any_thread():
+    """The kernel gives a signal to whichever thread takes it: none may lose it, the one least that waits for it."""
+    tgkill, index, tried = ctypes.CDLL(None, use_errno=True).syscall, 0, 0
+    while True:
+        with Place() as place:
+            ready = os.path.join(place.root, "logs-ready")
+            process = place.start("wait signal", ready)
+            check(wait_for(ready, process), "started")
+            threads = sorted(map(int, os.listdir(f"/proc/{process.pid}/task")))
+            takes = index < len(threads) and takes_signal(process.pid, threads[index], signal.SIGINT)
+            if takes:
+                check(tgkill(SYS_TGKILL, process.pid, threads[index], int(signal.SIGINT)) == 0, "tgkill")
+                tried += 1
+            else:
+                process.send_signal(signal.SIGINT)
+            try:
+                _, err = process.communicate(timeout=LIMIT)
+                check(process.returncode == 130, f"SIGINT on thread {index}: {process.returncode} {err[-500:]}")
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                check(False, f"SIGINT on thread {index} of {len(threads)} was lost")
+            index += 1
+        if index >= len(threads):
+            break
+    check(tried > 0, "a thread that takes SIGINT")
+
+
 def sudden_ends():
     for mode, code in (("exit inside", 9), ("_exit inside", 9), ("abort", -signal.SIGABRT)):
         with Place() as place:
@@ -279,7 +315,7 @@ def together():
 
 
 TESTS = [
-    help_and_flags, exit_codes, run_again, signals, sudden_ends, random_kills, killed_parts, together, hundred_drivers
+    help_and_flags, exit_codes, run_again, signals, signals_on_any_thread, sudden_ends, random_kills, killed_parts, together, hundred_drivers
 ]
 
 for test in TESTS:
