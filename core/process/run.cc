@@ -106,7 +106,8 @@ class SignalWatch {
     action.sa_handler = &on_signal;
     ::sigaction(SIGINT, &action, &old_interrupt_);
     ::sigaction(SIGTERM, &action, &old_terminate_);
-    thread_ = start_thread([this] { watch(); });  // TH-1: the handler on it would end its read, and the signal be lost
+    // TH-1: the handler on this thread would end its read, and the signal be lost
+    thread_ = start_thread([this] { watch(); });
   }
   ~SignalWatch() {
     done_.store(true);

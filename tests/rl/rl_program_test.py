@@ -213,8 +213,8 @@ class RlTest(ProgramTest):
         return self.result(folder)["curve"]
 
     def interrupted(self, folder, *arguments):
-        """A run that Ctrl-C ends after a few rounds, wherever it is then. One that was nearly over by then is made again:
-        it interrupts nothing."""
+        """A run that Ctrl-C ends after a few rounds, wherever it is then. One that was nearly over by then is made
+        again: nothing was interrupted."""
         total = int(arguments[arguments.index("--steps") + 1])
         for _ in range(5):
             code, reached, said = self.interrupt_after_a_few_rounds(folder, *arguments)

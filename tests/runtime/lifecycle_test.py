@@ -315,7 +315,8 @@ def together():
 
 
 TESTS = [
-    help_and_flags, exit_codes, run_again, signals, signals_on_any_thread, sudden_ends, random_kills, killed_parts, together, hundred_drivers
+    help_and_flags, exit_codes, run_again, signals, signals_on_any_thread, sudden_ends, random_kills, killed_parts,
+    together, hundred_drivers
 ]
 
 for test in TESTS:
