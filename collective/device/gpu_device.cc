@@ -69,6 +69,8 @@ void GpuDevice::retire(GpuDevice* device) {
 
 GpuDevice::~GpuDevice() {
   use();
+  // The launcher may be the last to let go of an operation, whose events come back by that (LD-3).
+  launcher_.stop();
   for (void* event : events_) (void)cuda().event_destroy(event);
   for (std::byte* memory : pinned_) (void)cuda().host_release(memory);
   if (stream_) (void)cuda().stream_destroy(stream_);

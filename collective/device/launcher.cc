@@ -8,13 +8,18 @@ Launcher::Launcher() : order_(std::make_shared<Order>()) {
   thread_ = start_thread([this] { loop(); });
 }
 
-Launcher::~Launcher() {
+Launcher::~Launcher() { stop(); }
+
+void Launcher::stop() {
   {
     std::lock_guard lock(order_->mutex);
     order_->stopping = true;
   }
   order_->changed.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  std::map<std::uint64_t, std::function<void()>> never_run;  // let go of without the lock: what they own is not ours
+  std::lock_guard lock(order_->mutex);
+  never_run.swap(order_->ready);
 }
 
 Launcher::Number::~Number() {
@@ -35,6 +40,7 @@ void Launcher::submit(Number& number, std::function<void()> launch) {
   {
     std::lock_guard lock(order_->mutex);
     number.used_ = true;
+    if (order_->stopping) return;
     order_->ready.emplace(number.number_, std::move(launch));
   }
   order_->changed.notify_all();

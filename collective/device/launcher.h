@@ -8,7 +8,7 @@
 // Invariants
 //   CLA-1  Launches run in the order of their turns, whatever the order in which they are submitted.
 //   CLA-2  A number that is destroyed without a launch is given up and holds nobody back.
-//   CLA-3  After the destructor nothing runs; turns may outlive it.
+//   CLA-3  After stop() nothing runs, and no launch is kept, also of those that never ran; turns may outlive it.
 // Thread rule: any thread; launches run on the launcher's own.
 #pragma once
 #include <condition_variable>
@@ -48,7 +48,9 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   std::unique_ptr<Number> take_number();
-  /// Once for each number. The launch does not throw.
+  /// Waits for the launch that runs. The destructor does it as well. From any thread but its own, and from one at a time.
+  void stop();
+  /// Once for each number. The launch does not throw; after stop() it is let go of.
   void submit(Number& number, std::function<void()> launch);
 
  private:

@@ -143,6 +143,35 @@ TEST_F(DeviceStorageTest, ManyArraysTakeOneSlab) {
 }
 
 // A DeviceArray knows its group: not over NCCL, it is refused by name, and the group stays whole (GR-2).
+/// An operation of which the launcher lets go when the device is about to be destroyed: it takes as long as the device
+/// needs to give its streams back, and no longer than that could take.
+class LetGoOfLate {
+ public:
+  explicit LetGoOfLate(GpuDevice& device) : device_(device), event_(device.take_event()) {}
+  ~LetGoOfLate() {
+    const auto until = Clock::now() + std::chrono::milliseconds(300);
+    while (FakeCuda::instance().counts().streams != 0 && Clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    device_.give_event(event_);
+  }
+
+ private:
+  GpuDevice& device_;
+  void* const event_;
+};
+
+// LD-3: nothing of it is left (OnFakes).
+TEST_F(DeviceStorageTest, TheLauncherMayLetGoOfAnOperationAfterAllOthers) {
+  ASSERT_EQ(FakeCuda::instance().counts().streams, 0);
+  auto device = GpuDevice::open(fake_tables(), 0, fake_limits()).value();
+  std::promise<void> launched;
+  auto number = device->launcher().take_number();
+  device->launcher().submit(*number, [&, operation = std::make_shared<LetGoOfLate>(*device)] { launched.set_value(); });
+  launched.get_future().wait();
+  device.reset();
+  EXPECT_EQ(FakeCuda::instance().counts().streams, 0);
+}
+
 TEST_F(DeviceStorageTest, AGroupThatIsNotOverNcclRefusesDeviceArrays) {
   struct Fake {  // what the operations ask of a DeviceArray
     float* data() { return &value; }

@@ -87,6 +87,23 @@ TEST(LauncherTest, ATurnMayOutliveItsLauncher) {
   EXPECT_FALSE(ran) << "the turn before it was neither used nor given up";
 }
 
+// CLA-3: an operation refers to its device, which the turn before it may outlive.
+TEST(LauncherTest, WhatNeverRanGoesWithTheLauncher) {
+  std::unique_ptr<Launcher::Number> before, turn, late;
+  auto owned = std::make_shared<int>(), owned_late = std::make_shared<int>();
+  const std::weak_ptr<int> left = owned, left_late = owned_late;
+  Launcher launcher;
+  before = launcher.take_number();
+  turn = launcher.take_number();
+  late = launcher.take_number();
+  launcher.submit(*turn, [owned = std::move(owned)] { FAIL() << "the turn before it was neither used nor given up"; });
+  EXPECT_FALSE(left.expired());
+  launcher.stop();
+  EXPECT_TRUE(left.expired());
+  launcher.submit(*late, [owned_late = std::move(owned_late)] { FAIL() << "it was stopped"; });
+  EXPECT_TRUE(left_late.expired());
+}
+
 // DM-1, DM-2
 TEST(SlabPlanTest, BlocksNeverOverlapAndComeTogetherAgain) {
   SlabPlan plan;
