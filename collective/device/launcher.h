@@ -48,7 +48,7 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
   std::unique_ptr<Number> take_number();
-  /// Waits for the launch that runs. The destructor does it as well. From any thread but its own, and from one at a time.
+  /// Waits for the launch that runs; the destructor does it too. From any thread but its own, and from one at a time.
   void stop();
   /// Once for each number. The launch does not throw; after stop() it is let go of.
   void submit(Number& number, std::function<void()> launch);
