@@ -142,9 +142,8 @@ TEST_F(DeviceStorageTest, ManyArraysTakeOneSlab) {
   EXPECT_EQ(FakeCuda::instance().counts().allocations, 1);
 }
 
-// A DeviceArray knows its group: not over NCCL, it is refused by name, and the group stays whole (GR-2).
-/// An operation of which the launcher lets go when the device is about to be destroyed: it takes as long as the device
-/// needs to give its streams back, and no longer than that could take.
+/// What a launch owns: an event of the device, given back late. It waits until the device has destroyed its streams,
+/// which it does last; a device that waits for the launch instead gets the event after 300 ms.
 class LetGoOfLate {
  public:
   explicit LetGoOfLate(GpuDevice& device) : device_(device), event_(device.take_event()) {}
@@ -160,7 +159,7 @@ class LetGoOfLate {
   void* const event_;
 };
 
-// LD-3: nothing of it is left (OnFakes).
+// LD-3, CLA-3: its event is destroyed with the device's others; OnFakes counts what is left.
 TEST_F(DeviceStorageTest, TheLauncherMayLetGoOfAnOperationAfterAllOthers) {
   ASSERT_EQ(FakeCuda::instance().counts().streams, 0);
   auto device = GpuDevice::open(fake_tables(), 0, fake_limits()).value();
@@ -172,6 +171,7 @@ TEST_F(DeviceStorageTest, TheLauncherMayLetGoOfAnOperationAfterAllOthers) {
   EXPECT_EQ(FakeCuda::instance().counts().streams, 0);
 }
 
+// A DeviceArray knows its group: not over NCCL, it is refused by name, and the group stays whole (GR-2).
 TEST_F(DeviceStorageTest, AGroupThatIsNotOverNcclRefusesDeviceArrays) {
   struct Fake {  // what the operations ask of a DeviceArray
     float* data() { return &value; }
