@@ -521,7 +521,6 @@ TEST(SegmentTest, WhoDiesWhileItRecordsAFailureHindersNobody) {
 }
 #endif
 
-// SG-3: where all records were taken by ranks that died over them, the reason is left.
 TEST(SegmentTest, TheBuffersFitTheCacheThatTheCoresShare) {
   constexpr std::size_t kKiB = 1024, kMiB = 1024 * kKiB;
   EXPECT_EQ(usual_slot(2, 32 * kMiB), 2 * kMiB);
@@ -537,6 +536,7 @@ TEST(SegmentTest, TheBuffersFitTheCacheThatTheCoresShare) {
     }
 }
 
+// SG-3: where all records were taken by ranks that died over them, the reason is left.
 TEST(SegmentTest, WithoutARecordTheReasonIsKept) {
   const auto segment = *ShmSegment::create({.ranks = 2, .epoch = 1, .key = 5, .slot_bytes = 4096});
   segment->control().records_taken = kFailureRecords;

@@ -1,6 +1,10 @@
 // NEP-2, NRO-2, NRO-3, NIN-2 and NIN-3 where they are narrowest: each test aims many short rounds at one moment. A lost
 // wake-up hangs its round until the deadline, for nothing else happens that would cure it.
+#include <pthread.h>
+#include <sched.h>
+
 #include <atomic>
+#include <csignal>
 #include <functional>
 
 #include "tests/net/net_fixture.h"
@@ -34,6 +38,7 @@ class Partner {
     thread_.join();
   }
   void begin(std::uint64_t round) { begun_ = round; }
+  void signal(int number) { ASSERT_EQ(::pthread_kill(thread_.native_handle(), number), 0); }
   void wait(std::uint64_t round) {
     while (done_.load() != round) std::this_thread::yield();
   }
@@ -97,6 +102,57 @@ TEST(Races, AMessageThatMeetsALeaverIsServed) {
     leaver.begin(round);
     linger(round * 13 % 8000);
     b->send(kA, {});
+    leaver.wait(round);
+    ASSERT_TRUE(reaches(got, round)) << "round " << round;
+  }
+}
+
+/// While it lives SIGUSR1 makes a thread stand still wherever it is, until it is let go.
+class StandStill {
+ public:
+  StandStill() {
+    struct sigaction action {};
+    action.sa_handler = [](int) {
+      stands_ = true;
+      while (!go_.load()) ::sched_yield();
+    };
+    EXPECT_EQ(::sigaction(SIGUSR1, &action, &before_), 0);
+  }
+  ~StandStill() { EXPECT_EQ(::sigaction(SIGUSR1, &before_, nullptr), 0); }
+  void reset() { stands_ = go_ = false; }
+  bool stands() const { return stands_.load(); }
+  void let_go() { go_ = true; }
+
+ private:
+  static inline std::atomic<bool> stands_{false}, go_{false};
+  struct sigaction before_ {};
+};
+
+// NRO-3, NEP-2: the kernel may take a thread off its core between any two instructions, and long enough for the service
+// thread to be rung, to attend and to find that the role has not moved.
+TEST(Races, WhoStandsStillAsItLeavesLosesNoMessage) {
+  auto a = make_endpoint(kA, 0ns, 1us), b = make_endpoint(kB);
+  join(*a, *b);
+  std::atomic<std::uint64_t> got{0};
+  Parker never(*a);
+  Calls at_a;
+  at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
+  ServiceThread service(*a, at_a);
+  StandStill still;
+  Partner leaver([&](std::uint64_t) {
+    do a->try_drain(at_a, 10), a->block(never, in(0ns), at_a);
+    while (!still.stands());
+  });
+  for (Rounds rounds(1000 * kScale); rounds.next();) {
+    const std::uint64_t round = *rounds;
+    still.reset();
+    leaver.begin(round);
+    linger(round * 13 % 8000);
+    leaver.signal(SIGUSR1);
+    while (!still.stands()) std::this_thread::yield();
+    b->send(kA, {});
+    for (const Deadline end = in(200us); std::chrono::steady_clock::now() < end;) std::this_thread::yield();
+    still.let_go();
     leaver.wait(round);
     ASSERT_TRUE(reaches(got, round)) << "round " << round;
   }

@@ -190,6 +190,10 @@ void Doorbell::listen_clear(std::uint32_t slot) noexcept {
 void Doorbell::wake_sleeper() noexcept { wake_events(*page_); }
 void Doorbell::call_service() noexcept { write_event(event_.get()); }
 
+bool Doorbell::unheld() const noexcept {
+  return static_cast<ListenMode>(page_->sleep.load(std::memory_order_seq_cst) & 3) == ListenMode::kUnheld;
+}
+
 void Doorbell::ring_self(std::uint32_t slot) noexcept {
   set_ready(*page_, slot);
   switch (static_cast<ListenMode>(page_->sleep.load(std::memory_order_seq_cst) & 3)) {

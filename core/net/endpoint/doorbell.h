@@ -19,7 +19,7 @@
 // Thread rule: Doorbell's listen_* and set_mode: the holder of the consumer role. Everything else: any thread.
 //
 // Invariants
-//   DB-1  `sleep` has one writer at a time and is never read back by its owner to decide what it does; ring_self reads
+//   DB-1  `sleep` has one writer at a time, who never reads it back to decide what it does; ring_self and unheld read
 //         it as any ringer does.
 //   DB-2  A ringer rings once an epoch: the wake it caused is either still under way or has ended the epoch.
 //   DB-3  Bits are hints: the owner checks whether the pair exists and the ring has anything. A wrong bit costs a look.
@@ -124,6 +124,8 @@ class Doorbell {
   void listen_clear(std::uint32_t slot) noexcept;  ///< clears it; the ring is to be looked at afterwards
 
   // ---- any thread
+  /// Does the page say that nobody listens? It does a moment before the holder has gone.
+  bool unheld() const noexcept;
   /// Ends the holder's sleep.
   void wake_sleeper() noexcept;
   /// Calls the service thread.

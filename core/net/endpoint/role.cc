@@ -25,13 +25,6 @@ const void* my_token() noexcept {
   return &token;
 }
 
-// In holder_ while try_drain only looks whether there is anything: such a holder need not drain what comes after its
-// look.
-const void* quiet_token() noexcept {
-  static const char token = 0;
-  return &token;
-}
-
 void pause_cpu() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -266,14 +259,13 @@ void ConsumerRole::notify(Parker& parker) noexcept {
 int ConsumerRole::try_drain(Handler& handler, int budget) {
   if (holder_.load(std::memory_order_relaxed) != nullptr) return 0;
   const void* nobody = nullptr;
-  if (!holder_.compare_exchange_strong(nobody, quiet_token(), std::memory_order_seq_cst)) return 0;
+  if (!holder_.compare_exchange_strong(nobody, my_token(), std::memory_order_seq_cst)) return 0;
   if (doorbell_.mode() == ListenMode::kUnheld && !inbox_.ready()) {
     // Nothing to do and nothing changed: give it back as it was, except to those who came meanwhile (NRO-2).
     holder_.store(nullptr, std::memory_order_seq_cst);
     if (somebody_waits() && try_take()) leave();
     return 0;
   }
-  holder_.store(my_token(), std::memory_order_seq_cst);
   changes_.store(changes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   doorbell_.set_mode(ListenMode::kAwake);
   const int done = inbox_.poll(handler, budget);
@@ -311,12 +303,13 @@ void ConsumerRole::service(Handler& handler) {
     }
   }
   if (!try_take()) {
-    // A thread has held it for all of this while: it listens, and leaves the doorbell fit for nobody when it goes
-    // (NRO-3).
+    // A thread has held it for all of this while. Mostly it listens, and leaves the doorbell fit for nobody when it
+    // goes. But it may have gone meanwhile, or stand where it looks no more and the doorbell is UNHELD already (the
+    // kernel took it off its core there): then we come again.
     attended_.store(false, std::memory_order_seq_cst);
     service_ = Service::kIdle;
-    const void* holder = holder_.load(std::memory_order_seq_cst);
-    if (!holder || holder == quiet_token()) doorbell_.call_service();  // it went, or only passes by: come again
+    const bool held = holder_.load(std::memory_order_seq_cst) != nullptr;
+    if (!held || doorbell_.unheld()) doorbell_.call_service();  // NRO-3, in this order
     return;
   }
   service_drains.add();

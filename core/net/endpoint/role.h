@@ -10,12 +10,14 @@
 //
 // Invariants
 //   NRO-1  Only the thread whose token is in holder_ polls, changes the doorbell's mode, or gives the role away.
-//          try_drain looks under a token that no thread has, and polls under its own.
 //   NRO-2  A waiter queues first and tries to take the role then; a holder that leaves gives up the role first and
 //          looks at the queue then, and takes the role back when somebody waits. So no waiter is left without a holder
 //          (NEP-6).
-//   NRO-3  Whoever leaves an AWAKE doorbell without a holder has seen attended_ true after it left; the service thread
-//          turns attended_ off only as holder, or when it sees a holder afterwards. So somebody always looks (NEP-2).
+//   NRO-3  Whoever leaves an AWAKE doorbell without a holder has seen attended_ true after it left. The service thread
+//          turns attended_ off as holder; or else it sees afterwards a holder, and after that a doorbell that is not
+//          UNHELD, or has itself called again: a holder of an UNHELD doorbell may have had its last look before the
+//          message that the service thread was rung for. So somebody always looks (NEP-2). tests/net/role.pml is the
+//          proof for small numbers.
 #pragma once
 #include <atomic>
 #include <chrono>
