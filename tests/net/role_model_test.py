@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "role.pml")
-ALONE = ["-DMESSAGES=3", "-DROUNDS=2"]
+ALONE = ["-DMESSAGES=3", "-DROUNDS=1"]
 BESIDE_A_BLOCKER = ["-DMESSAGES=1", "-DROUNDS=1", "-DBLOCKER_BLOCKS"]
 LOST = "(ended==2)&&(head=="
 NO_HOLDER = "!(queued[2])||(holder!=0)"
@@ -30,7 +30,7 @@ def search(compiler, options):
     """What the search printed."""
     with tempfile.TemporaryDirectory(prefix="troupe-role-model-") as folder:
         subprocess.run(["spin", *options, "-a", MODEL], cwd=folder, check=True, stdin=subprocess.DEVNULL)
-        subprocess.run([compiler, "-O2", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=4096", "-o", "pan", "pan.c"],
+        subprocess.run([compiler, "-O1", "-w", "-DSAFETY", "-DCOLLAPSE", "-DMEMLIM=4096", "-o", "pan", "pan.c"],
                        cwd=folder, check=True, stdin=subprocess.DEVNULL)
         return subprocess.run(["./pan", "-m1000000"], cwd=folder, check=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
