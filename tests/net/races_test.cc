@@ -6,6 +6,8 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
+#include <memory>
+#include <optional>
 
 #include "tests/net/net_fixture.h"
 
@@ -86,24 +88,34 @@ TEST(Races, AWaiterIsNotLeftBehindByALeaver) {
   }
 }
 
+/// An endpoint whose service thread has next to no patience, and a peer of it; counts what the peer has sent.
+struct LeftAlone {
+  LeftAlone() {
+    join(*a, *b);
+    calls.message = [this](ProcessId, const FrameHeader&, ByteView) { ++got; };
+    service.emplace(*a, calls);
+  }
+  void pass_by() { a->try_drain(calls, 10), a->block(never, in(0ns), calls); }
+
+  std::unique_ptr<Endpoint> a = make_endpoint(kA, 0ns, 1us), b = make_endpoint(kB);
+  std::atomic<std::uint64_t> got{0};
+  Calls calls;
+  Parker never{*a};
+  std::optional<ServiceThread> service;
+};
+
 // NRO-3, NEP-2: a message comes at the moment at which the last holder goes; nobody comes after it but the service
 // thread.
 TEST(Races, AMessageThatMeetsALeaverIsServed) {
-  auto a = make_endpoint(kA, 0ns, 1us), b = make_endpoint(kB);
-  join(*a, *b);
-  std::atomic<std::uint64_t> got{0};
-  Parker never(*a);
-  Calls at_a;
-  at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
-  ServiceThread service(*a, at_a);
-  Partner leaver([&](std::uint64_t) { a->try_drain(at_a, 10), a->block(never, in(0ns), at_a); });
+  LeftAlone at;
+  Partner leaver([&](std::uint64_t) { at.pass_by(); });
   for (Rounds rounds(2500 * kScale); rounds.next();) {
     const std::uint64_t round = *rounds;
     leaver.begin(round);
     linger(round * 13 % 8000);
-    b->send(kA, {});
+    at.b->send(kA, {});
     leaver.wait(round);
-    ASSERT_TRUE(reaches(got, round)) << "round " << round;
+    ASSERT_TRUE(reaches(at.got, round)) << "round " << round;
   }
 }
 
@@ -131,16 +143,10 @@ class StandStill {
 // NRO-3, NEP-2: the kernel may take a thread off its core between any two instructions, and long enough for the service
 // thread to be rung, to attend and to find that the role has not moved.
 TEST(Races, WhoStandsStillAsItLeavesLosesNoMessage) {
-  auto a = make_endpoint(kA, 0ns, 1us), b = make_endpoint(kB);
-  join(*a, *b);
-  std::atomic<std::uint64_t> got{0};
-  Parker never(*a);
-  Calls at_a;
-  at_a.message = [&](ProcessId, const FrameHeader&, ByteView) { ++got; };
-  ServiceThread service(*a, at_a);
+  LeftAlone at;
   StandStill still;
   Partner leaver([&](std::uint64_t) {
-    do a->try_drain(at_a, 10), a->block(never, in(0ns), at_a);
+    do at.pass_by();
     while (!still.stands());
   });
   for (Rounds rounds(1000 * kScale); rounds.next();) {
@@ -150,11 +156,11 @@ TEST(Races, WhoStandsStillAsItLeavesLosesNoMessage) {
     linger(round * 13 % 8000);
     leaver.signal(SIGUSR1);
     while (!still.stands()) std::this_thread::yield();
-    b->send(kA, {});
+    at.b->send(kA, {});
     for (const Deadline end = in(200us); std::chrono::steady_clock::now() < end;) std::this_thread::yield();
     still.let_go();
     leaver.wait(round);
-    ASSERT_TRUE(reaches(got, round)) << "round " << round;
+    ASSERT_TRUE(reaches(at.got, round)) << "round " << round;
   }
 }
 

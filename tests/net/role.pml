@@ -1,5 +1,6 @@
 /* The consumer role of an endpoint (core/net/endpoint/role.h) between any two of its steps: a statement below is one
-   access of a word that threads share, or a section under the queue's mutex, and spin tries every order of them.
+   access of a word that threads share, or a section under the queue's mutex; a poll and a change of the doorbell's mode
+   (page and epoch) are one as well. Spin tries every order of them.
 
    One peer sends MESSAGES (Outbox::ring). One thread passes by ROUNDS times (try_drain, then block with a deadline that
    has passed). With BLOCKER_BLOCKS, one blocks until the first message has come. One is the service thread; its timer

@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-GPT = MLP = SLOW_DISK = None
+GPT = MLP = SLOW_DISK = TROUPE = None
 TINY = [
     "--layers", "1", "--heads", "2", "--channels", "16", "--context", "16", "--batch", "4", "--validation-rows", "8"
 ]
@@ -26,6 +26,13 @@ def alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def is_below(pid, ancestor):
+    while pid > 1 and pid != ancestor:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            pid = int(file.read().rsplit(")", 1)[1].split()[1])
+    return pid == ancestor
 
 
 def free_port():
@@ -317,6 +324,28 @@ class AppTest(ProgramTest):
         self.assertTrue(wait_until(lambda: self.all_are_back(running, 2)), running.text())
         self.interrupt(running, "early")
 
+    def test_a_replacement_without_a_place_keeps_no_other_out(self):
+        """DR-7: a node of three is gone for good, and of the ranks that are left another one is killed."""
+        def node(*of):
+            return json.loads(
+                self.run_program(TROUPE, "start", *of, "--cpus", "1", "--object-store-memory", "128MB",
+                                 "--json").stdout)
+
+        try:
+            first = node("--head")
+            second, third = [node("--address", first["address"]) for _ in range(2)]
+            running = self.start("nodes", *self.LONG, "--workers", "3", "--troupe-address", first["address"])
+            self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 3), running.text())
+            victim, = [pid for pid in running.pids() if is_below(pid, second["pid"])]
+            os.kill(third["pid"], signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: self.all_are_back(running, 2, 1)), running.text())
+            os.kill(victim, signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: self.all_are_back(running, 2, 3)), running.text())
+            self.assertEqual([recovery["ranks"] for recovery in self.interrupt(running, "nodes")["recoveries"]],
+                             [3, 2, 1, 2])
+        finally:
+            self.run_program(TROUPE, "stop", "--all", code=None)
+
     def test_a_frozen_rank_is_killed_and_replaced(self):
         """D.1, DR-5: whichever rank it is."""
         running = self.start("frozen", *self.LONG, "--workers", "2", "--heartbeat-timeout", "4")
@@ -403,5 +432,5 @@ class AppTest(ProgramTest):
 
 
 if __name__ == "__main__":
-    GPT, MLP, SLOW_DISK = sys.argv[1:4]
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]])
+    GPT, MLP, SLOW_DISK, TROUPE = sys.argv[1:5]
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])

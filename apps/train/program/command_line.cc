@@ -46,7 +46,9 @@ void add_run_flags(CLI::App& app, RunSettings& run, Flags& flags) {
   app.add_option("--bucket-bytes", run.bucket_bytes, "Size of gradient buckets (default: first 1 MiB, then 25 MiB)");
   app.add_option("--evaluate-every", run.evaluate_every, "Steps between validations; 0: at the end")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("--commit-every", run.commit_every, "Steps between commits to other ranks' memory")
+  app.add_option("--commit-every", run.commit_every,
+                 "Steps between commits to other ranks' memory, at which replacements are taken in; 0: only when a "
+                 "group is formed, and no replacement is taken in")
       ->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--checkpoint-every", run.checkpoint_every, "Steps between checkpoints; 0: at the end")
       ->check(CLI::NonNegativeNumber)->capture_default_str();

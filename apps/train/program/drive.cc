@@ -13,6 +13,7 @@
 #include <troupe/troupe.h>
 
 #include "apps/train/program/heartbeat.h"
+#include "apps/train/program/muster.h"
 #include "apps/train/program/placement.h"
 #include "apps/train/program/rank_actor.h"
 
@@ -264,11 +265,12 @@ class Drive {
     }
     for (Member& member : there) newcomers_.push_back(std::move(member));
     if (parted_ == epoch_) return take_in();  // the others wait, for whoever is left
-    if (newcomers_.empty()) return;
-    if (!std::ranges::all_of(newcomers_, [](const Member& member) { return ready(member.actor.ready()); })) return;
+    const auto are_ready =
+        std::ranges::count_if(newcomers_, [](const Member& member) { return ready(member.actor.ready()); });
+    if (!muster_.look(Clock::now(), static_cast<std::size_t>(are_ready), newcomers_.size())) return;
     if (announced_ == epoch_) return;
     announced_ = epoch_;
-    members_.front().actor.cast<&RankActor::announce>(true);
+    members_.front().actor.cast<&RankActor::announce_newcomer>(epoch_);
   }
 
   void take_in() {
@@ -353,6 +355,7 @@ class Drive {
   Placement placement_;
   Clock::time_point started_ = Clock::now();
   std::vector<Member> members_, newcomers_;  // members_: by rank
+  Muster muster_;
   std::optional<Member> winner_;
   ObjectRef<collective::BrokenGroup> broken_;  // of the group that runs; empty while there is none
   ObjectRef<News> news_;

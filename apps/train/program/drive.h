@@ -19,6 +19,8 @@
 //         (heartbeat.h), and is killed after --heartbeat-timeout.
 //   DR-6  A rank, or a replacement, that is lost while the group is formed is left out of the next attempt like one
 //         that is lost later. Only that ranks are lost again and again, more often than kReplacementsMax, ends the run.
+//   DR-7  A replacement that is ready is taken in at a commit: also where others find no place in the cluster (MU-1),
+//         and where the group was formed again before its ranks had noticed that it broke (NB-3).
 #pragma once
 #include "apps/train/program/app.h"
 

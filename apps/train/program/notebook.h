@@ -6,6 +6,8 @@
 // Invariants
 //   NB-1  take() gives each line once, in the order of their steps' happening; a step that is done again comes again.
 //   NB-2  At most kLinesMax steps and kWarningsMax warnings are kept: a rank that nobody asks does not grow.
+//   NB-3  A newcomer is announced for one epoch's group and no other. The announcement may come first: the driver forms
+//         that group while a rank is still in a step of the one before.
 // Thread rule: any thread.
 #pragma once
 #include <atomic>
@@ -56,13 +58,14 @@ class Notebook {
 
   void ask_to_stop() { stop_ = true; }
   bool asked_to_stop() const { return stop_; }
-  void announce(bool newcomer) { newcomer_ = newcomer; }
-  bool newcomer_announced() const { return newcomer_; }
+  void announce_newcomer(std::uint64_t epoch) { announced_epoch_ = epoch; }
+  bool newcomer_announced(std::uint64_t epoch) const { return announced_epoch_ == epoch; }
 
  private:
   std::mutex mutex_;
   News news_;
-  std::atomic<bool> stop_{false}, newcomer_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> announced_epoch_{0};  // 0: none
 };
 
 }  // namespace troupe::train

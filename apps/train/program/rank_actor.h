@@ -1,6 +1,6 @@
 // RankActor: a rank of the job as a process actor, a thin shell around train_rank.
 //
-//   driver --run(group)--> RankActor x W     one thread trains; the other one answers news(), stop(), announce()
+//   driver --run(group)--> RankActor x W     one thread trains; the other one answers news(), stop() and the like
 //
 // A rank that is killed is not restarted: the driver forms the group again without it, and brings a new one (drive.h).
 // Thread rule: that of an actor with two threads: run() on one, the rest meanwhile on the other.
@@ -36,7 +36,8 @@ class RankActor {
   RankSummary run(RunOrder order);
   News news() { return notebook_.take(); }
   void stop() { notebook_.ask_to_stop(); }
-  void announce(bool newcomer) { notebook_.announce(newcomer); }
+  /// There are newcomers for whom the group of this epoch is to be left (NB-3).
+  void announce_newcomer(std::uint64_t epoch) { notebook_.announce_newcomer(epoch); }
   int pid() const;
   std::string device() const { return job_->device(); }
   /// After run().

@@ -101,10 +101,9 @@ Result<RankResult> train_rank(Job& job, const RunSettings& run, collective::Grou
   };
   elastic.score = [&] { return std::optional(evaluations.line().loss); };
   elastic.stop = [&] { return notebook.asked_to_stop(); };
-  elastic.newcomer = [&] { return parting = notebook.newcomer_announced(); };
+  elastic.newcomer = [&] { return parting = notebook.newcomer_announced((*trainer)->group().epoch()); };
   if (hooks.regroup)
     elastic.regroup = [&](const collective::Group& failed) {
-      notebook.announce(false);
       if (std::exchange(parting, false)) notebook.part(failed.epoch());
       return hooks.regroup(failed);
     };
