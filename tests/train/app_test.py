@@ -278,13 +278,16 @@ class AppTest(ProgramTest):
         self.interrupt(running, "twice")
 
     def workers(self):
-        """The worker processes of this test's cluster, found by their environment."""
+        return self.processes("troupe-worker")
+
+    def processes(self, kind):
+        """Those of this test's cluster, found by their environment."""
         found, mark = [], f"TROUPE_SESSION_ROOT={self.root}".encode()
         for name in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{name}/comm", encoding="utf-8") as comm, open(f"/proc/{name}/environ",
                                                                                 "rb") as environment:
-                    if comm.read().strip() == "troupe-worker" and mark in environment.read().split(b"\0"):
+                    if comm.read().strip() == kind and mark in environment.read().split(b"\0"):
                         found.append(int(name))
             except OSError:
                 pass
@@ -359,6 +362,44 @@ class AppTest(ProgramTest):
             self.assertTrue(wait_until(lambda: len([pid for pid in running.pids() if alive(pid)]) == 2))
         self.assertIn("taken for frozen", running.text())
         self.interrupt(running, "frozen")
+
+    def test_a_rank_that_is_slow_to_take_its_place_is_no_death(self):
+        """DR-5: it stands still for longer than a formation waits, and for less than a heartbeat may take."""
+        running = self.start("late", *self.LONG, "--workers", "3", "--heartbeat-timeout", "60")
+        self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 3), running.text())
+        slow, victim = running.pids()[1:]
+        os.kill(slow, signal.SIGSTOP)
+        os.kill(victim, signal.SIGKILL)
+        time.sleep(14)
+        os.kill(slow, signal.SIGCONT)
+        self.assertTrue(wait_until(lambda: self.all_are_back(running, 3, 1)), running.text())
+        self.assertTrue(alive(slow), running.text())
+        self.assertEqual(self.interrupt(running, "late")["recoveries"][1]["ranks"], 2)
+
+    def test_ctrl_c_while_a_lost_rank_is_buried_leaves_a_checkpoint(self):
+        """DR-3: the driver waits for the head, which stands still."""
+        running = self.start("buried", *self.LONG, "--workers", "2")
+        self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 2), running.text())
+        head, = self.processes("troupe-head")
+        os.kill(head, signal.SIGSTOP)
+        os.kill(running.pids()[1], signal.SIGKILL)
+        time.sleep(1)
+        running.process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        os.kill(head, signal.SIGCONT)
+        self.assertEqual(running.end(), 130, running.text())
+        result = self.result("buried")
+        self.assertTrue(
+            os.path.exists(self.path("buried", "checkpoints", f"step-{result['steps']:09}.safetensors")))
+
+    def test_ctrl_c_while_a_sample_is_written_keeps_the_run(self):
+        running = self.start("sampled", "--steps", "2", "--workers", "1", "--sample", "100000000")
+        last = self.path("sampled", "checkpoints", "step-000000002.safetensors")
+        self.assertTrue(wait_until(lambda: os.path.exists(last)), running.text())
+        time.sleep(1)
+        running.process.send_signal(signal.SIGINT)
+        self.assertEqual(running.end(), 130, running.text())
+        self.assertEqual([line[0] for line in self.result("sampled")["losses"]], [1, 2])
 
     def test_a_slow_checkpoint_is_no_death(self):
         """D.2: rank 0 writes for longer than a heartbeat may take, the others wait for it."""

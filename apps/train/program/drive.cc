@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kGroup = "train";
 constexpr auto kLook = 100ms;  // between two looks for news, when nothing else happens
-constexpr auto kAnswer = 5s;   // of a rank that is asked
+constexpr auto kAnswer = 5s;   // of a rank that is asked while others wait
 constexpr auto kLeave = 20s;   // of all ranks, once one is done or all are asked to stop
 constexpr int kReplacementsMax = 100;
 
@@ -49,7 +49,10 @@ bool is_death(ErrorCode code) {
 struct Unformed {
   std::string why;
   std::vector<int> ranks;
+  bool late = false;  // they did not answer in time
 };
+
+enum class Pulse : std::uint8_t { kSilent, kAnswered, kKilled };
 
 class Drive {
  public:
@@ -67,15 +70,16 @@ class Drive {
     try {
       form();
       loop(Clock::time_point::max());
+      last_news();
+      if (error_.empty() && command_.sample.tokens > 0 && winner_)
+        end.sample = get(winner_->actor.call<&RankActor::sample>(command_.sample));
     } catch (const CancelledError&) {
       end.interrupted = true;  // waits work again during the grace that the runtime gives
       for (const Member& member : members_) member.actor.cast<&RankActor::stop>();
-      if (epoch_ > 0) loop(Clock::now() + kLeave);
+      if (epoch_ > 0) loop(Clock::now() + kLeave);  // ends at once where they had come to their end before
+      last_news();
     }
-    last_news();
     end.error = error_;
-    if (end.error.empty() && !end.interrupted && command_.sample.tokens > 0 && winner_)
-      end.sample = get(winner_->actor.call<&RankActor::sample>(command_.sample));
     end.seconds = elapsed();
     return end;
   }
@@ -97,14 +101,14 @@ class Drive {
   }
 
   void introduce() {
-    for (std::size_t r = 0; r < members_.size(); ++r) {
-      if (members_[r].pid != 0) continue;
-      const auto pid = ask(members_[r].actor.call<&RankActor::pid>());
-      if (!pid) continue;
-      const auto device = ask(members_[r].actor.call<&RankActor::device>());
-      report_.note(fmt::format("rank {}: process {}{}", r, members_[r].pid = *pid,
-                               device && !device->empty() ? " on " + *device : ""));
-    }
+    for (Member& member : members_)
+      if (member.pid == 0) introduce(member, ask(member.actor.call<&RankActor::pid>()));
+  }
+  void introduce(Member& member, std::optional<int> pid) {
+    if (!pid) return;  // when it answers: look_at
+    const auto device = ask(member.actor.call<&RankActor::device>());
+    report_.note(fmt::format("rank {}: process {}{}", &member - members_.data(), member.pid = *pid,
+                             device && !device->empty() ? " on " + *device : ""));
   }
 
   std::vector<ActorHandle<RankActor>> handles() const {
@@ -147,36 +151,73 @@ class Drive {
   void news() {
     if (members_.empty()) return;
     const ActorHandle<RankActor>& first = members_.front().actor;
-    if (news_of_ == first.id()) {
+    if (news_ && news_of_ == first.id()) {
       if (!ready(news_)) return;
-      take(try_get(news_));
+      take(Duration::zero());
     }
-    news_of_ = first.id();
-    news_ = first.call<&RankActor::news>();
+    ask_for_news();
   }
+  /// What was asked for before, and what has come since. It may take as long as a rank may be silent.
   void last_news() {
     if (members_.empty()) return;
-    if (news_of_ == members_.front().actor.id()) take(try_get(news_, {.timeout = kAnswer}));
-    take(try_get(members_.front().actor.call<&RankActor::news>(), {.timeout = kAnswer}));
+    const Duration limit = seconds(settings().heartbeat_timeout);
+    if (!news_ || news_of_ != members_.front().actor.id()) ask_for_news();
+    bool heard = take(limit);
+    ask_for_news();
+    heard = take(limit) && heard;
+    if (!heard && error_.empty())
+      report_.note("rank 0 did not answer any more: what it had to tell of the last steps is missing");
   }
-  void take(const Result<News>& told) {
+  void ask_for_news() {
+    news_of_ = members_.front().actor.id();
+    news_ = members_.front().actor.call<&RankActor::news>();
+  }
+  /// Each answer is read once: what it tells is not told again.
+  bool take(Duration timeout) {
+    const Result<News> told = try_get(news_, {.timeout = timeout});
     if (!told.ok() && told.error().code() == ErrorCode::kCancelled) throw CancelledError(told.error().message());
-    if (!told.ok()) return;  // it died, or hangs: the group's failure will tell
+    news_ = {};
+    if (!told.ok()) return false;  // it died, or hangs: the group's failure will tell
     report_.add(*told, elapsed());
     parted_ = std::max(parted_, told->parted_epoch);
+    return true;
   }
 
-  /// DR-5. Its death is what the group fails of, like any other.
   void kill_frozen() {
-    for (Member& member : members_) {
-      const bool answered = member.beat && ready(member.beat);
-      member.heart.look(Clock::now(), answered);
-      if (answered || !member.beat) member.beat = member.actor.call<&RankActor::pid>();
-      if (!member.heart.frozen()) continue;
-      report_.note(fmt::format("the rank of process {} has not answered for {:g} s: it is taken for frozen", member.pid,
-                               settings().heartbeat_timeout));
-      kill(member.actor);
+    for (Member& member : members_) look_at(member);
+  }
+  /// DR-5. Its death is what the group fails of, like any other; a dead one answers with its error.
+  Pulse look_at(Member& member) {
+    if (!member.beat) {
+      member.beat = member.actor.call<&RankActor::pid>();
       member.heart = Heartbeat(seconds(settings().heartbeat_timeout), Clock::now());
+      return Pulse::kSilent;
+    }
+    const bool answered = ready(member.beat);
+    member.heart.look(Clock::now(), answered);
+    if (answered) {
+      const ObjectRef<int> beat = std::exchange(member.beat, member.actor.call<&RankActor::pid>());
+      if (member.pid == 0) introduce(member, ask(beat));
+      return Pulse::kAnswered;
+    }
+    if (!member.heart.frozen()) return Pulse::kSilent;
+    report_.note(fmt::format("the rank of process {} has not answered for {:g} s: it is taken for frozen", member.pid,
+                             settings().heartbeat_timeout));
+    kill(member.actor);
+    member.beat = {};
+    return Pulse::kKilled;
+  }
+
+  /// Of ranks that did not take their places in time: returns when each has answered, or is taken for frozen.
+  void await_answers(const std::vector<int>& ranks) {
+    std::set<int> silent(ranks.begin(), ranks.end());
+    for (const int r : silent) members_[static_cast<std::size_t>(r)].beat = {};  // one from before says nothing
+    for (;;) {
+      std::erase_if(silent, [&](int r) { return look_at(members_[static_cast<std::size_t>(r)]) != Pulse::kSilent; });
+      if (silent.empty()) return;
+      std::vector<AnyRef> beats;
+      for (const int r : silent) beats.push_back(members_[static_cast<std::size_t>(r)].beat);
+      (void)wait(beats, {.timeout = kLook});
     }
   }
 
@@ -207,14 +248,15 @@ class Drive {
     // its ranks are those of members_ as they are now
     const collective::BrokenGroup failure = get(std::exchange(broken_, {}));
     std::set<int> lost(failure.missing_ranks.begin(), failure.missing_ranks.end());
-    for (std::size_t r = 0; r < members_.size(); ++r)
-      if (ready(members_[r].done)) lost.insert(static_cast<int>(r));
+    for (std::size_t r = 0; r < members_.size(); ++r)  // one that came to its end is not lost: over() sees it
+      if (ready(members_[r].done) && !try_get(members_[r].done).ok()) lost.insert(static_cast<int>(r));
     lose(lost, failure.reason);
     form();
   }
 
   /// These ranks are out of it; for each a new one is made.
   void lose(const std::set<int>& lost, const std::string& why) {
+    for (const int r : lost) kill(members_[static_cast<std::size_t>(r)].actor);  // waits: a Ctrl-C finds all in place
     std::vector<Member> left;
     for (std::size_t r = 0; r < members_.size(); ++r) {
       Member& member = members_[r];
@@ -222,7 +264,6 @@ class Drive {
         left.push_back(std::move(member));
         continue;
       }
-      kill(member.actor);
       report_.note(fmt::format("lost the rank of process {}: {}", member.pid, why));
       replace(member, why);
     }
@@ -288,7 +329,13 @@ class Drive {
       if (members_.empty()) members_ = std::exchange(newcomers_, {});
       const std::optional<Unformed> failure = attempt();
       if (!failure) break;
-      lose(lost_of(*failure), failure->why);
+      if (!failure->late || failure->ranks.empty()) {
+        lose(lost_of(*failure), failure->why);
+        continue;
+      }
+      report_.note(fmt::format("the group is formed again: {}", failure->why));
+      count_failure(failure->why);
+      await_answers(failure->ranks);
     }
     introduce();
   }
@@ -308,7 +355,7 @@ class Drive {
       broken_ = collective::broken(kGroup);
       return std::nullopt;
     } catch (const CollectiveError& error) {
-      out = {error.message(), error.missing_ranks()};
+      out = {error.message(), error.missing_ranks(), error.reason() == collective::Reason::kTimeout};
     } catch (const Error& error) {
       if (!is_death(error.code())) throw;
       out = {error.message(), {}};
@@ -358,7 +405,7 @@ class Drive {
   Muster muster_;
   std::optional<Member> winner_;
   ObjectRef<collective::BrokenGroup> broken_;  // of the group that runs; empty while there is none
-  ObjectRef<News> news_;
+  ObjectRef<News> news_;  // asked for, and not read yet
   std::string news_of_;  // the actor that news_ comes from
   std::uint64_t epoch_ = 0, parted_ = 0, announced_ = 0;
   int replacements_ = 0;
