@@ -31,7 +31,7 @@ std::uint32_t micros(exec::Deadline::duration time) {
 }  // namespace
 
 void CallRunner::run(const IncomingPtr& call, HostedActor* actor) {
-  if (runtime_.is_cut_off()) [[unlikely]] return;
+  if (runtime_.is_cut_off()) [[unlikely]] return host_.never_runs(*call, actor);
   CallContext context;
   const exec::Deadline start = host_.begin_run(call, actor, context);
   CallContext* const outer = current_context();

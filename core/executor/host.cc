@@ -337,6 +337,12 @@ exec::Deadline Host::begin_run(const IncomingPtr& call, HostedActor* actor, Call
   return start;
 }
 
+void Host::never_runs(IncomingCall& call, HostedActor* actor) {
+  if (!actor) return;
+  CoreLock lock(runtime_);
+  unlink_admitted(call);
+}
+
 void Host::end_run(const IncomingPtr& call, HostedActor* actor, CallContext& context, detail::Invocation& invocation,
                    const ErrorPtr& error) {
   CoreLock lock(runtime_);

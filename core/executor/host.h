@@ -114,6 +114,8 @@ class Host final : public TaskWaits {
   void interrupt_calls(HostedActor& actor, const ErrorPtr& unbegun, const ErrorPtr& begun);
   /// The call has its place in the actor and is on its way to a thread.
   void queue_admitted(IncomingCall& call) { link_admitted(call); }
+  /// A call that comes to its turn in a process that is cut off. Called without the lock.
+  void never_runs(IncomingCall& call, HostedActor* actor);
 
   // ---- for Executors
   /// Queues work that any executor may do. Lock held.

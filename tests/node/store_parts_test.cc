@@ -422,6 +422,21 @@ TEST(PageThread, ASmallRequestTakesItsTurnBesideALargeOne) {
   EXPECT_EQ(made, (std::vector<store::PageTicket>{2, 1}));
 }
 
+TEST(PageThread, WhatIsDroppedBeforeAnybodyBeganWithItHoldsNothingBack) {
+  auto arena = std::move(*store::Arena::create({.capacity = 1ull << 30}));
+  std::atomic<int> touched{0};
+  PageThread thread(*arena, {.made = [](store::PageTicket, const Status&) {},
+                             .ahead_done = [&](const Status&) { ++touched; }});
+  for (int round = 1; round <= 200; ++round) {
+    thread.want(1, {0, 1 << 20});
+    thread.drop(1);
+    thread.ahead({512 << 20, 1 << 20});
+    const auto patience = std::chrono::steady_clock::now() + 60s;
+    while (touched != round && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+    ASSERT_EQ(touched, round);
+  }
+}
+
 TEST(PageThread, ADroppedTicketIsNotWaitedForAndTheEndWaitsForNothing) {
   SlowPages pages;
   auto arena = slow_arena(pages, 1ull << 30);

@@ -1030,5 +1030,25 @@ TEST(ReplyRoom, XRR1_WhatFrozenCallersCostIsBounded) {
   EXPECT_EQ(bench.ran.size(), kCallers * (2 * kCalls + kShared)) << "and everything runs in the end";
 }
 
+/// Under asan: at 74e026e the first call was gone, and still in the list that the second one is put into.
+TEST(LightActors, ACallThatNeverRunsInAProcessThatIsCutOffIsForgotten) {
+  Bench bench(wire::Role::kWorker);
+  bench.run_call = [&](const IncomingPtr& incoming, HostedActor* actor) {
+    CallRunner(bench.core, bench.core.owner(), bench.core.host()).run(incoming, actor);
+  };
+  const ActorId first{kMaker, 1}, second{kMaker, 2};
+  call(bench, kMaker, construction(1, first));
+  call(bench, kMaker, construction(2, second));
+  bench.do_work();
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kReply).size(), 2u);
+  call(bench, kMaker, light_call(3, first));
+  bench.core.set_cut_off();
+  bench.do_work();
+  bench.ran.clear();
+  call(bench, kMaker, light_call(4, second));
+  bench.do_work();
+  EXPECT_EQ(bench.take_kind(wire::FrameKind::kReply).size(), 0u);
+}
+
 }  // namespace
 }  // namespace troupe::worker

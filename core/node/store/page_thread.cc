@@ -42,6 +42,13 @@ void PageThread::drop(store::PageTicket ticket) {
   std::lock_guard lock(mutex_);
   std::erase_if(jobs_, [&](const Job& job) { return job.ticket == ticket; });
   if (at_ == ticket) stop_wanted_ = true;
+  go_on_ahead();  // nobody had begun with it
+}
+
+void PageThread::go_on_ahead() {
+  if (!jobs_.empty() || at_) return;
+  stop_ahead_ = false;
+  ahead_wake_.notify_one();
 }
 
 void PageThread::ahead(store::Range range) {
@@ -71,10 +78,7 @@ void PageThread::make_wanted() {
     at_.reset();
     if (stop_) return;
     if (!dropped && status.ok() && job.left.size > 0) jobs_.push_back(job);
-    if (jobs_.empty()) {
-      stop_ahead_ = false;
-      ahead_wake_.notify_one();
-    }
+    go_on_ahead();
   }
 }
 

@@ -47,6 +47,8 @@ class PageThread {
   };
   void make_wanted();
   void touch_ahead();
+  /// Where nothing is wanted any more. Under mutex_.
+  void go_on_ahead();
 
   store::Arena& arena_;
   const Hooks hooks_;

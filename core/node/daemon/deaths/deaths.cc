@@ -1,6 +1,5 @@
 #include "core/node/daemon/deaths/deaths.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -21,11 +20,6 @@ std::uint64_t oom_kill_count() {
       if (name == "oom_kill") return value;
   }
   return 0;
-}
-
-bool has_ended(const UniqueFd& pidfd) {
-  pollfd poll{pidfd.get(), POLLIN, 0};
-  return ::poll(&poll, 1, 0) > 0;
 }
 
 }  // namespace

@@ -1,11 +1,18 @@
 #include "core/node/daemon/deaths/process_ends.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 
 namespace troupe::node {
 namespace {
 constexpr Duration kStatusWait = std::chrono::milliseconds(200), kCloseWait = std::chrono::milliseconds(500);
+constexpr Duration kReportWait = std::chrono::seconds(5);
+}
+
+bool has_ended(const UniqueFd& pidfd) {
+  pollfd poll{pidfd.get(), POLLIN, 0};
+  return ::poll(&poll, 1, 0) > 0;
 }
 
 void ProcessEnds::kill(NodeProcess& process, const EndReason& why) {
@@ -45,7 +52,11 @@ void ProcessEnds::closing(NodeProcess& process) {
     NodeProcess* dying = table_.find(id);
     if (!dying) return;
     send_kill(*dying);
-    loop_.after(kCloseWait, [this, id] { dead_(id); });
+    loop_.after(kCloseWait, [this, id] {
+      const NodeProcess* silent = table_.find(id);
+      const bool on_the_way = silent && silent->pidfd && has_ended(silent->pidfd);  // its launcher is slow
+      loop_.after(on_the_way ? kReportWait : Duration::zero(), [this, id] { dead_(id); });
+    });
   });
 }
 

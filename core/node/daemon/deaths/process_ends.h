@@ -4,7 +4,9 @@
 //        `--kill(): SIGKILL--^
 //
 // Surely dead: its wait status came; or it is a driver or tool, which is gone for us with its socket; or it was killed
-// after kStatusWait without a status and kCloseWait has passed since. Deaths does the rest.
+// after kStatusWait without a status and kCloseWait has passed since. Where the kernel says that it has ended, its
+// status is on the way and waited for longer (kReportWait): it is what tells a kill for lack of memory from a crash.
+// Deaths does the rest.
 //
 // Thread rule: the loop's thread.
 //
@@ -24,6 +26,9 @@ struct EndReason {
   DeathCause cause = DeathCause::kKilled;
   std::string reason;
 };
+
+/// The kernel has closed its memory; its wait status may not have been read yet.
+bool has_ended(const UniqueFd& pidfd);
 
 /// Where the workers of a node run.
 enum class WorkerHome { kProcesses, kThreads };

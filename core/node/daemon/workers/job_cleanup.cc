@@ -9,7 +9,7 @@
 
 namespace troupe::node {
 namespace {
-constexpr Duration kHeadSilence = std::chrono::seconds(3);
+constexpr Duration kHeadSilence = std::chrono::seconds(30);  // it is started again, or thawed, sooner
 }
 
 void JobCleanup::end(const wire::JobEnded& ended) {

@@ -25,7 +25,7 @@ class Retirement {
 
   /// Those beyond `keep` of a plain kind that have been idle since before `since`: each is to be asked.
   std::vector<ProcessId> ask(std::size_t keep, TimePoint since);
-  /// It has work, or others hold what it owns, or it does not answer.
+  /// It has work, or others hold what it owns.
   void refused(ProcessId worker, std::int32_t pid, const sched::WorkerKind& kind, TimePoint now);
   /// It ends, or has ended.
   void over(ProcessId worker) { asked_.erase(worker); }

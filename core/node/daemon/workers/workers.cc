@@ -198,18 +198,24 @@ void Workers::retire_idle() {
     process->expected = true;
     process->reason = "retired";
     process->cause = DeathCause::kFinished;
-    parts_.messenger.request(id, wire::Method::kProcessRetire, wire::Empty{}, kRetireWait,
-                             [this, id](Result<Messenger::Bytes> reply) {
-                               NodeProcess* kept = parts_.table.find_alive(id);
-                               if (reply.ok() || !kept || kept->killed_by_us) return retirement_.over(id);
-                               kept->expected = false;  // WK-2: it has work, or others hold what it owns
-                               kept->reason.clear();
-                               kept->cause = DeathCause::kCrashed;
-                               retirement_.refused(id, kept->pid, kept->kind, parts_.loop.now());
-                               parts_.leases.apply();
-                             });
+    ask_to_retire(id);
   }
   parts_.loop.after(kIdleKept, [this] { retire_idle(); });
+}
+
+void Workers::ask_to_retire(ProcessId worker) {
+  parts_.messenger.request(worker, wire::Method::kProcessRetire, wire::Empty{}, kRetireWait,
+                           [this, worker](Result<Messenger::Bytes> reply) {
+                             NodeProcess* kept = parts_.table.find_alive(worker);
+                             if (reply.ok() || !kept || kept->killed_by_us) return retirement_.over(worker);
+                             // WK-2: no lease goes to it before it has answered (RTR-1)
+                             if (reply.error().code() == ErrorCode::kGetTimeout) return ask_to_retire(worker);
+                             kept->expected = false;  // it has work, or others hold what it owns
+                             kept->reason.clear();
+                             kept->cause = DeathCause::kCrashed;
+                             retirement_.refused(worker, kept->pid, kept->kind, parts_.loop.now());
+                             parts_.leases.apply();
+                           });
 }
 
 void Workers::forget_job(JobId job) {

@@ -8,7 +8,8 @@
 //
 // Invariants
 //   WK-1  Each worker that the lease queue asked for ends in worker_ready or worker_failed there.
-//   WK-2  A worker that was asked to retire either ends or refuses, and then is idle again.
+//   WK-2  A worker that was asked to retire either ends or refuses, and then is idle again. One that does not answer is
+//         asked again: it may still obey the first time.
 #pragma once
 #include <functional>
 #include <optional>
@@ -85,6 +86,8 @@ class Workers {
   void forget_job(JobId job);
 
  private:
+  void ask_to_retire(ProcessId worker);
+
   Parts parts_;
   WorkerStock stock_;
   Retirement retirement_;
