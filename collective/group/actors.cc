@@ -161,8 +161,9 @@ Entrance enter(worker::Core& core, const Epochs::Admission& admission, Clock::ti
     return failed_place(record, admission.rank, restarted(record, admission.rank));
   if (record.backend == Backend::kShm) {
     auto segment = open_memory(record, self.node);
-    if (segment.ok()) return by_memory(*std::move(segment), admission.rank);
-    return failed_place(record, admission.rank, failure_of_attaching(segment.error_ptr(), 0));
+    if (!segment.ok()) return failed_place(record, admission.rank, failure_of_attaching(segment.error_ptr(), 0));
+    Epochs::instance().opened(admission.epoch, *segment);
+    return by_memory(*std::move(segment), admission.rank);
   }
   if (Status dialled = dial_lower_ranks(*admission.links, deadline); !dialled.ok())
     admission.links->fail(failure_of(dialled.error()));

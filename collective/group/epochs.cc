@@ -130,6 +130,19 @@ Epochs::Admission Epochs::admit(worker::Core& core, const std::string& key, cons
   return admission;
 }
 
+void Epochs::opened(const std::shared_ptr<Epoch>& epoch, const std::shared_ptr<ShmSegment>& memory) {
+  std::optional<Failure> failure;
+  bool ended = false;
+  {
+    std::lock_guard lock(mutex_);
+    failure = epoch->failure;
+    ended = epoch->ended;
+    if (!ended && !epoch->memory) epoch->memory = memory;  // one opening of it stands for all
+  }
+  if (failure) memory->fail(*failure);
+  if (ended) memory->supersede(ShmSegment::kDestroyed);
+}
+
 void Epochs::enter(const std::shared_ptr<Epoch>& epoch, int rank, Epoch::Entered entered) {
   std::optional<Failure> failure;
   Epoch::Entered former;  // of the life before, in this process (CEP-2)

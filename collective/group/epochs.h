@@ -19,6 +19,8 @@
 //   CEP-5  A process that has entered hears of the death of every member's process from its own daemon, with or without
 //          a founder: a daemon tells all that live on its node, and the daemons that it has a link with, which entering
 //          makes.
+//   CEP-6  What a rank waits in for others, memory or sockets, is known here before it waits: also a rank that is
+//          entering, where the members tell each other of their GPUs, is woken when its epoch fails or ends.
 // Thread rule: any thread, without the core's lock.
 #pragma once
 #include <functional>
@@ -52,7 +54,7 @@ struct Epoch {
   bool ended = false;
   worker::Core* founder = nullptr;                     // where this process has founded it
   std::optional<Failure> failure;
-  std::shared_ptr<ShmSegment> memory;                  // made here, held open for the ranks of this node
+  std::shared_ptr<ShmSegment> memory;                  // made or opened here; its maker keeps it for its node
   std::map<int, std::shared_ptr<TcpLinks>> links;      // of ranks of this process
   std::set<int> opened, entering;
   std::map<int, Entered> entered;
@@ -77,6 +79,9 @@ class Epochs final : public worker::GroupPort {
   };
   struct Seeker { std::string actor; int restarts = 0; std::uint64_t after_epoch = 0; };
   Admission admit(worker::Core& core, const std::string& key, const Seeker& seeker);
+  /// Before a rank that enters waits in its memory (CEP-6). Fails it at once where the epoch has failed or ended
+  /// meanwhile.
+  void opened(const std::shared_ptr<Epoch>& epoch, const std::shared_ptr<ShmSegment>& memory);
   /// What became of an entrance (kEnter). Fails it at once where the epoch has failed or ended meanwhile.
   void enter(const std::shared_ptr<Epoch>& epoch, int rank, Epoch::Entered entered);
   void give_up(const std::shared_ptr<Epoch>& epoch, int rank);

@@ -154,7 +154,8 @@ class EngineTest(ProgramCase):
         said = self.datagen("run", *self.faulty("hang", "--at", 42, "--once", self.path("once")), "--out", out,
                             "--shard-timeout", 3)
         self.assertIn("another attempt", said)
-        self.assertEqual(self.result(out)["retries"], 1)
+        result = self.result(out)
+        self.assertEqual((result["retries"], result["wasted_shards"], result["wasted_rows"]), (1, 1, 10), result)
         self.assertIn("good", self.datagen("verify", out))
         self.assertEqual(self.temporaries(out), [])
 

@@ -58,6 +58,44 @@ void deaths() {
   }
 }
 
+/// CEP-6: where every rank holds a GPU (here: of the runtime alone), group() itself waits for all. Whoever waits there,
+/// and without a deadline, hears that a member died before it came, that the group was formed again, and that it was
+/// destroyed.
+void who_is_entering_hears_of_the_end() {
+  const std::vector<Placement> placements = {{"shm", {0, 0}}, {"tcp", {0, 1}}, {"hier", {0, 0, 1}}};
+  for (const Placement& p : placements)
+    for (const std::string end : {"failed", "reformed", "destroyed"}) {
+      Folder folder;
+      const std::string name = std::string(p.name) + "-entering-" + end;
+      Ranks ranks;
+      for (int node : p.nodes)
+        ranks.push_back(troupe::actor<Rank>.options({.resources = {.gpus = 1}, .max_concurrency = 2,
+            .scheduling = troupe::NodeAffinity{node_ids()[std::size_t(node)], false},
+            .env = {.env_vars = {{"TROUPE_CUDA_LIB", "/nowhere/libtroupe_cuda.so"}}}}).remote());
+      const int first = pid_of(ranks[0]);
+      tc::create_group(ranks, {.name = name, .timeout = 60s});
+      const auto broken = tc::broken(name);
+      const Ranks others(ranks.begin() + 1, ranks.end());
+      const auto entering = all<&Rank::hold_for_ever>(others, name, folder / "a");
+      CHECK(eventually([&] { return count(folder / "a") == int(others.size()); }));
+      for (const auto& rank : others) CHECK(pid_of(rank) > 0);  // its other fiber waits for the first rank by now
+      if (end != "destroyed") {
+        ::kill(first, SIGKILL);
+        CHECK(get(broken, {.timeout = 40s}).missing_ranks == std::vector{0});
+      }
+      if (end == "reformed") tc::reform(name, others);
+      if (end == "destroyed") tc::destroy_group(name);
+      CHECK(get(entering, {.timeout = 40s}) == std::vector<std::uint64_t>(others.size(), 1));
+      for (const Said& said : get(all<&Rank::use_held>(others), {.timeout = 40s}))
+        CHECK_EQ(said.reason, end == "failed" ? "a member died" : "stale handle");
+      if (end != "destroyed") {
+        if (end == "failed") tc::reform(name, others);
+        check_sums(others, name);
+        tc::destroy_group(name);
+      }
+    }
+}
+
 /// GA-2: an actor that comes back is not the member that it was.
 void restarts() {
   for (const Placement& p : kPlacements) {
@@ -211,6 +249,7 @@ void a_split_ends_with_any_member() {
 int main(int argc, char** argv) {
   return run_groups(argc, argv,
                     {{"a death is named on all others, and the group goes on", deaths},
+                     {"CEP-6: whoever is entering hears of the end", who_is_entering_hears_of_the_end},
                      {"GA-2: a member that was restarted", restarts},
                      {"CEP-2: a light member that was restarted in its process", a_light_member_is_restarted},
                      {"a frozen rank is named at the deadline", a_frozen_rank_is_named_at_the_deadline},

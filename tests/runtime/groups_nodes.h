@@ -115,6 +115,12 @@ class Rank {
     });
   }
   void hold(std::string name) { held_ = tc::group(name); }
+  /// Takes its place, however long the others take; the epoch. `started` counts those that are about to.
+  std::uint64_t hold_for_ever(std::string name, std::string started) {
+    bump(started);
+    held_ = tc::group(name, {.timeout = troupe::kForever});
+    return held_.epoch();
+  }
   Said use_held() {
     return what_it_says([&] { held_.barrier(); });
   }

@@ -373,7 +373,8 @@ void DatasetRun::Impl::take(OpenShard open) {
   report_.shard_seconds.push_back(static_cast<float>(outcome->seconds));
   report_.retries += record.attempt - open.tries * attempts_a_try();
   report_.wasted_shards += outcome->wasted;
-  report_.wasted_rows += outcome->was_there ? record.rows : outcome->wasted * record.rows;
+  // the tries before were counted as they ended, and how many rows a shard has is known only now
+  report_.wasted_rows += outcome->was_there ? record.rows : (open.tries + outcome->wasted) * record.rows;
   if (outcome->travelled) ++report_.travelled;
   ++report_.shards_of_node[outcome->node];
   made_.push_back({.record = record,

@@ -33,7 +33,7 @@ struct ShardOutcome {
   bool travelled = false;            ///< its node does not share the folder: the file is `bytes`, maybe none, to write
   troupe::Array<std::uint8_t> bytes = {};
   bool was_there = false;            ///< the file was there already, with the same bytes
-  std::uint32_t wasted = 0;          ///< attempts before this one that had begun
+  std::uint32_t wasted = 0;          ///< attempts of this try before this one that had begun
   double seconds = 0;
   std::string node = {};
   int pid = 0;

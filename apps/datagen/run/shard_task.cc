@@ -21,15 +21,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Attempts before this one that had begun: each has left its file, the last one perhaps the shard itself.
-std::uint32_t begun_before(ShardPlace place) {
+/// Attempts of this try before this one that had begun: each has left its file, the last one perhaps the shard itself.
+/// Those of the driver's tries before, which end at `first_attempt`, it has counted, though their files are there, too.
+std::uint32_t begun_before(ShardPlace place, std::uint32_t first_attempt) {
+  const std::uint32_t before = place.attempt - first_attempt;
   std::error_code error;
-  std::uint32_t out = place.attempt > 0 && fs::exists(place.file(), error) ? 1 : 0;
-  while (place.attempt > 0) {
+  std::uint32_t out = fs::exists(place.file(), error) ? 1 : 0;
+  while (place.attempt > first_attempt) {
     --place.attempt;
     if (fs::exists(place.aside(), error)) ++out;
   }
-  return out;
+  return std::min(out, before);  // the shard itself may be of a try before
 }
 
 void refuse_other_run(const RunPlace& place, TokenEntry::State state) {
@@ -38,7 +40,7 @@ void refuse_other_run(const RunPlace& place, TokenEntry::State state) {
 }
 
 void write_file(Maker& maker, const ShardPlace& place, const ShardOrder& order, bool at_home, ShardOutcome& out) {
-  if (place.attempt > 0) out.wasted = begun_before(place);
+  out.wasted = begun_before(place, order.first_attempt);
   ShardFile file = ShardFile::create(place).value();
   out.record.rows = maker.write(order.shard, file).rows;
   const PublishedShard published = file.publish(order.committed).value();
