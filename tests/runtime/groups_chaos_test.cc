@@ -79,7 +79,7 @@ void misfortunes_on_both() { chaos({0, 1, 0, 2, 1}, 3); }
 void a_node_is_frozen_for_a_while() {
   Folder folder;
   Ranks ranks = ranks_on({0, 1, 2, 2});
-  tc::create_group(ranks, {.name = "still", .timeout = 2s});
+  tc::create_group(ranks, {.name = "still", .timeout = 4s});
   auto working = all<&Rank::works>(ranks, std::string("still"), folder / "a");
   CHECK(eventually([&] { return count(folder / "a") == 4; }));
   cluster->node(2).freeze();
