@@ -45,14 +45,22 @@ struct Weights {
 
 struct AlgorithmState {
   StateDict learner, parts;
+  std::string note = {};  // what the user should know of what is not in it; empty: all is
 };
 
 /// Less than the grace after Ctrl-C.
 inline constexpr std::chrono::seconds kSaveDeadline{8};
 
+/// What becomes of a save when runners do not answer in time.
+enum class LateRunners {
+  kRefuse,    // GetTimeoutError: the state before is more whole
+  kLeaveOut,  // it has no runners (SVR-1), and its note says so: there will be no later one
+};
+
 struct SaveOptions {
   bool parts = true;  // else the learner's state alone: the replay may be large
   std::chrono::seconds deadline = kSaveDeadline;  // of each actor
+  LateRunners late_runners = LateRunners::kRefuse;
 };
 
 class Algorithm {

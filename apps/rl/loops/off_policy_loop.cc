@@ -240,7 +240,7 @@ troupe::Result<AlgorithmState> OffPolicyLoop::save(const SaveOptions& options) {
   if (!replay.empty() && saved_shards == 0) return troupe::ActorDiedError("all replay shards are dead");
   const Generator::Saved saved = next_ ? next_->allot_before : generator_.save();  // next_: after a failure (OPL-3)
   out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
-  save_runners(config_, runners_, options.deadline, out.parts);
+  if (const troupe::Status saved = save_runners(config_, runners_, options, out); !saved.ok()) return saved.error_ptr();
   return out;
 }
 

@@ -225,7 +225,7 @@ class TrainingRun {
   /// A state that takes long, as gigabytes of a replay do, ends no run: the checkpoint before stays, and the next one
   /// has twice the time, and comes after twice as long.
   void checkpoint_on_the_way() {
-    const troupe::Status saved = checkpoint(kSaveDeadline * patience_);
+    const troupe::Status saved = checkpoint(kSaveDeadline * patience_, LateRunners::kRefuse);
     if (saved.ok() || saved.error().code() != troupe::ErrorCode::kGetTimeout) {
       saved.value();
     } else {
@@ -261,9 +261,10 @@ class TrainingRun {
   }
 
   /// `deadline`: of each actor that is asked for its state.
-  troupe::Status checkpoint(std::chrono::seconds deadline = kSaveDeadline) {
-    auto state = algorithm_->save({.parts = command_.keep_replay, .deadline = deadline});
+  troupe::Status checkpoint(std::chrono::seconds deadline, LateRunners late_runners) {
+    auto state = algorithm_->save({.parts = command_.keep_replay, .deadline = deadline, .late_runners = late_runners});
     if (!state.ok()) return state.error_ptr();
+    if (!state->note.empty()) progress_.note(state->note);
     Checkpoint out{.policy = policy_now(),
                    .config = config_,
                    .learner = std::move(state->learner),
@@ -281,7 +282,7 @@ class TrainingRun {
     fmt::print(stderr, "after {} steps of seed {}: {}\n", log_.steps, config_.seed, error.what());
     if (resumed_ && log_.steps == resumed_from_) return kExitFailed;
     try {
-      if (const troupe::Status saved = checkpoint(); saved.ok())
+      if (const troupe::Status saved = checkpoint(kSaveDeadline, LateRunners::kLeaveOut); saved.ok())
         fmt::print(stderr, "checkpoint {}\n", command_.checkpoint.string());
     } catch (const troupe::Error&) {  // the learner is gone: the last checkpoint remains
     }
@@ -296,7 +297,7 @@ class TrainingRun {
   /// Somebody may die or be interrupted here as anywhere: it belongs to the run.
   void last_checkpoint(std::chrono::seconds deadline) {
     log_.seconds = seconds_before_ + elapsed();
-    checkpoint(deadline).value();
+    checkpoint(deadline, LateRunners::kLeaveOut).value();
   }
 
   int finish(bool interrupted) {
