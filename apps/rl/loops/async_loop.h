@@ -37,6 +37,7 @@ class AsyncLoop final : public Algorithm {
   AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed);
 
   Round round() override;
+  bool begun() const override { return open_.update || !open_.chosen.empty(); }
   Weights weights() override;
   troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
   std::string resume_note() const override { return note_; }

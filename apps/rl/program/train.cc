@@ -156,8 +156,8 @@ class TrainingRun {
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
       // The learner learns from what has begun before it is saved: the log must know of it, too.
-      if (in_round_ || algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
-      while (in_round_ || algorithm_->begun()) one_round(false);
+      if (algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
+      while (algorithm_->begun()) one_round(false);
       try {
         copies_.finish(kCopiesGrace);
       } catch (const troupe::Error& error) {  // what was learned is worth more
@@ -208,9 +208,7 @@ class TrainingRun {
   }
 
   void one_round(bool another) {
-    in_round_ = true;
     const Round round = another ? algorithm_->round_before_another() : algorithm_->round();
-    in_round_ = false;
     for (std::size_t kind = 0; kind < round.faults.size(); ++kind) log_.faults[kind] += round.faults[kind];
     log_.add(round.ended, round.num_envs, round.horizon, seconds_before_ + elapsed());
     if (round.update) log_.add(*round.update);
@@ -394,7 +392,7 @@ class TrainingRun {
   std::int64_t resumed_from_ = 0;
   double seconds_before_ = 0, checkpoint_at_ = kFirstCheckpoint;
   int patience_ = 1;  // how much more time than kSaveDeadline a state on the way has
-  bool resumed_ = false, in_round_ = false, checkpointed_ = false;
+  bool resumed_ = false, checkpointed_ = false;
   bool stopped_ = false;  // by a callback
   apps::ProgressReporter progress_;
   Copies copies_;
