@@ -1,4 +1,5 @@
-// The loops in a real cluster, where somebody is late, dead or interrupted: ALG-1, LGR-3, SVR-1, SVR-3, SVR-4.
+// The loops in a real cluster, where somebody is late, dead or interrupted: ALG-1, ASL-3, LAC-1, LGR-3, SVR-1, SVR-3,
+// SVR-4.
 //
 // A Ctrl-C comes to a driver once, so each promise has a cluster of its own.
 #include <chrono>
@@ -228,6 +229,20 @@ void a_run_ends_without_a_round_then() {
   CHECK(rt::read(out + "/result.json").find("\"steps\":0,") != std::string::npos);
 }
 
+// ------------------------------------------------------------------------------------------------------------- a death
+
+/// Fewer fragments are under way than an update has: some have to be played with parameters that only the dead one had.
+void the_learners_death_ends_an_asynchronous_loop(std::uint64_t inference_actors) {
+  RunConfig config = defaults_of("impala").value();
+  config.num_workers = 1, config.num_envs = 1, config.horizon = 4;
+  config.impala.fragments_per_update = 8, config.impala.inference_actors = inference_actors;
+  const auto algorithm = make_algorithm(config, task_of(config).value(), std::nullopt);
+  (void)algorithm->round();
+  for (const troupe::ActorRow& row : troupe::list_actors({.filter = {{"state", "ALIVE"}}}))
+    if (row.class_name.find("LearnerActor") != std::string::npos) ::kill(static_cast<pid_t>(row.pid), SIGKILL);
+  CHECK_THROWS(troupe::Error, for (;;) (void)algorithm->round());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -247,7 +262,10 @@ int main(int argc, char** argv) {
        [] { no_round_has_begun_before_the_learner_is_there("impala"); }},
       {"LGR-3 none before the learner is there: dqn", [] { no_round_has_begun_before_the_learner_is_there("dqn"); }},
       {"LGR-3 none before the learner is there: ars", [] { no_round_has_begun_before_the_learner_is_there("ars"); }},
-      {"LGR-3 and the run ends without one", &a_run_ends_without_a_round_then}};
+      {"LGR-3 and the run ends without one", &a_run_ends_without_a_round_then},
+      {"LAC-1 ASL-3 a learner's death ends the loop", [] { the_learners_death_ends_an_asynchronous_loop(0); }},
+      {"LAC-1 ASL-3 and with inference actors",
+       [] { the_learners_death_ends_an_asynchronous_loop(1); }}};
   for (const rt::Promise& promise : promises)
     (void)rt::main(argc, argv, {.cpus = 2, .shutdown_grace = 60s}, {promise});
   return rt::failures == 0 ? 0 : 1;

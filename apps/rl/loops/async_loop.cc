@@ -107,8 +107,13 @@ void AsyncLoop::choose() {
   while (open_.chosen.size() < config_.impala.fragments_per_update) {
     Fragment fragment = next_fragment();
     order_from(fragment.runner);
-    if (is_wanted(fragment)) open_.chosen.push_back(std::move(fragment));
-    else ++thrown_away_;
+    if (is_wanted(fragment)) {
+      open_.chosen.push_back(std::move(fragment));
+      continue;
+    }
+    ++thrown_away_;
+    // What was lost may be its parameters: a learner that is dead ends the run here, as no other fragment would come.
+    if (!fragment.seen) params_ = troupe::get(learners_.publish());
   }
   std::vector<troupe::ObjectRef<SampleBatch>> batches;
   for (const Fragment& fragment : open_.chosen) batches.push_back(fragment.batch);
