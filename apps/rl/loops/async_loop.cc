@@ -121,14 +121,14 @@ void AsyncLoop::choose() {
 }
 
 void AsyncLoop::leave_out_lost_fragments(const troupe::Error& error) {
-  const std::size_t before = open_.chosen.size();
-  std::erase_if(open_.chosen, [](const Fragment& fragment) {
+  for (Fragment& fragment : open_.chosen) {  // a Ctrl-C ends it anywhere: none is taken out before all are known
     const auto batch = troupe::try_get(fragment.batch);
     if (!batch.ok() && batch.error().code() == troupe::ErrorCode::kCancelled) batch.error().raise();
-    return !batch.ok() && does_not_come(batch.error());
-  });
-  if (open_.chosen.size() == before) error.raise();
-  thrown_away_ += static_cast<std::int64_t>(before - open_.chosen.size());
+    if (!batch.ok() && does_not_come(batch.error())) fragment.seen.reset();
+  }
+  const auto lost = std::erase_if(open_.chosen, [](const Fragment& fragment) { return !fragment.seen; });
+  if (lost == 0) error.raise();
+  thrown_away_ += static_cast<std::int64_t>(lost);
 }
 
 Round AsyncLoop::end(UpdateReply reply) {

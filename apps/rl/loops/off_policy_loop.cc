@@ -185,10 +185,10 @@ void OffPolicyLoop::learn(bool another) {
 
 void OffPolicyLoop::leave_out_dead_shards(const troupe::Error& error) {
   if (next_) error.raise();  // there is one shard, and nobody to go on with
-  const std::size_t before = shards_.size();
   for (Shard& shard : shards_) shard.answers.push_back(shard.actor.call<&ReplayActor::mass>());
   read_masses();
-  if (shards_.size() == before) error.raise();
+  // Not with how many there were a moment ago: a Ctrl-C may have ended a look that had left one out.
+  if (shards_.size() == open_->drawn.size()) error.raise();
 }
 
 void OffPolicyLoop::write_back() {
