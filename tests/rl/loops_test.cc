@@ -1,5 +1,5 @@
-// The loops in a real cluster, where somebody is late, dead or interrupted: ALG-1, ASL-3, LAC-1, LGR-3, SVR-1, SVR-3,
-// SVR-4.
+// The loops in a real cluster, where somebody is late, dead or interrupted: ALG-1, ASL-3, LAC-1, LGR-3, OPL-1, SVR-1,
+// SVR-3, SVR-4.
 //
 // A Ctrl-C comes to a driver once, so each promise has a cluster of its own.
 #include <chrono>
@@ -98,8 +98,9 @@ void a_ctrl_c_is_not_swallowed() {
 
 // ------------------------------------------------------------------------------------------------- a Ctrl-C in a round
 
-/// Where the learner of a "still-..." algorithm interrupts the driver, and then waits for a file.
-enum class Still { kBeforeItIsThere, kInItsUpdate };
+/// Where the learner of a "still-..." algorithm interrupts the driver, and then waits for a file; or it only waits, in
+/// its first update, which fails.
+enum class Still { kBeforeItIsThere, kInItsUpdate, kFailing };
 
 std::string lets_it_go_on(int driver) {
   return std::filesystem::temp_directory_path() / ("rl_loops_test." + std::to_string(driver));
@@ -108,9 +109,10 @@ std::string lets_it_go_on(int driver) {
 void stand_still(const RunConfig& config, Still where) {
   const int driver = static_cast<int>(config.own.at("driver"));
   if (config.own.at("still") != static_cast<double>(where) || rt::exists(lets_it_go_on(driver))) return;
-  ::kill(driver, SIGINT);
+  if (where != Still::kFailing) ::kill(driver, SIGINT);
   rt::touch(lets_it_go_on(driver) + ".wanted");
   rt::wait_for_file(lets_it_go_on(driver));
+  if (where == Still::kFailing) troupe::ObjectLostError("a batch is gone").raise();
 }
 
 class StillLearner final : public Learner {
@@ -121,6 +123,7 @@ class StillLearner final : public Learner {
   std::span<const float> params() const override { return learner_->params(); }
   UpdateReport update(std::span<const SampleView> batches) override {
     stand_still(config_, Still::kInItsUpdate);
+    stand_still(config_, Still::kFailing);
     return learner_->update(batches);
   }
   StateDict save() const override { return learner_->save(); }
@@ -231,6 +234,41 @@ void a_run_ends_without_a_round_then() {
 
 // ------------------------------------------------------------------------------------------------------------- a death
 
+std::vector<int> pids_of(const std::string& class_name) {
+  std::vector<int> out;
+  for (const troupe::ActorRow& row : troupe::list_actors({.filter = {{"state", "ALIVE"}}}))
+    if (row.class_name.find(class_name) != std::string::npos) out.push_back(row.pid);
+  return out;
+}
+
+/// A Ctrl-C comes while the loop, whose update has failed, looks which shards are there: one is dead, and the other one
+/// does not answer. Which of them it asks first is not known here.
+void a_dead_shard_is_left_out_in_spite_of_a_ctrl_c(std::size_t dead) {
+  const Files files;
+  RunConfig config = defaults_of("still-dqn").value();
+  config.own["still"] = static_cast<double>(Still::kFailing);
+  config.num_workers = 2, config.num_envs = 1, config.horizon = 16;
+  config.replay.learning_starts = 0, config.replay.updates = 1, config.replay.shards = 2;
+  const auto algorithm = make_algorithm(config, task_of(config).value(), std::nullopt);
+  std::vector<int> shards;
+  CHECK(rt::eventually([&] { return (shards = pids_of("ReplayActor")).size() == 2; }));
+  const int frozen = shards.at(1 - dead);
+  std::thread other([&] {
+    const std::string file = lets_it_go_on(::getpid());
+    CHECK(rt::eventually([&] { return rt::exists(file + ".wanted"); }));
+    CHECK(::kill(shards.at(dead), SIGKILL) == 0 && rt::freeze(frozen));
+    rt::touch(file);
+    std::this_thread::sleep_for(2s);  // nothing shows when the loop waits for the frozen one
+    ::kill(::getpid(), SIGINT);
+  });
+  CHECK_THROWS(troupe::CancelledError, (void)algorithm->round());
+  other.join();
+  CHECK(algorithm->begun());
+  ::kill(frozen, SIGCONT);
+  CHECK(algorithm->round().update.has_value());
+  CHECK(!algorithm->begun());
+}
+
 /// Fewer fragments are under way than an update has: some have to be played with parameters that only the dead one had.
 void the_learners_death_ends_an_asynchronous_loop(std::uint64_t inference_actors) {
   RunConfig config = defaults_of("impala").value();
@@ -238,8 +276,7 @@ void the_learners_death_ends_an_asynchronous_loop(std::uint64_t inference_actors
   config.impala.fragments_per_update = 8, config.impala.inference_actors = inference_actors;
   const auto algorithm = make_algorithm(config, task_of(config).value(), std::nullopt);
   (void)algorithm->round();
-  for (const troupe::ActorRow& row : troupe::list_actors({.filter = {{"state", "ALIVE"}}}))
-    if (row.class_name.find("LearnerActor") != std::string::npos) ::kill(static_cast<pid_t>(row.pid), SIGKILL);
+  for (const int pid : pids_of("LearnerActor")) ::kill(pid, SIGKILL);
   CHECK_THROWS(troupe::Error, for (;;) (void)algorithm->round());
 }
 
@@ -263,6 +300,9 @@ int main(int argc, char** argv) {
       {"LGR-3 none before the learner is there: dqn", [] { no_round_has_begun_before_the_learner_is_there("dqn"); }},
       {"LGR-3 none before the learner is there: ars", [] { no_round_has_begun_before_the_learner_is_there("ars"); }},
       {"LGR-3 and the run ends without one", &a_run_ends_without_a_round_then},
+      {"OPL-1 ALG-1 a dead shard is left out in spite of a Ctrl-C",
+       [] { a_dead_shard_is_left_out_in_spite_of_a_ctrl_c(0); }},
+      {"OPL-1 ALG-1 or the other one", [] { a_dead_shard_is_left_out_in_spite_of_a_ctrl_c(1); }},
       {"LAC-1 ASL-3 a learner's death ends the loop", [] { the_learners_death_ends_an_asynchronous_loop(0); }},
       {"LAC-1 ASL-3 and with inference actors",
        [] { the_learners_death_ends_an_asynchronous_loop(1); }}};
