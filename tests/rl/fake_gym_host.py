@@ -123,6 +123,9 @@ def begin(i):
 
 
 def misbehave():
+    if name == "slow" and commands > 1:  # a step
+        open(kwargs["played"], "a", encoding="utf-8").close()
+        time.sleep(0.1)
     if name == "flood":
         for _ in range(200):
             print("y" * 10000, file=sys.stderr)

@@ -1,5 +1,5 @@
-// RIN-1, OTL-1, SSP-1, HMM-1, HMM-2, HPR-1 to HPR-5, GYM-1 to GYM-4, BE-3, BE-4, BE-6, BE-7: the bridge to Gymnasium
-// with a host that does whatever a test wants (fake_gym_host.py), and needs no package of Python's.
+// RIN-1, RIN-2, OTL-1, SSP-1, HMM-1, HMM-2, HPR-1 to HPR-5, GYM-1 to GYM-4, BE-3, BE-4, BE-6, BE-7: the bridge to
+// Gymnasium with a host that does whatever a test wants (fake_gym_host.py), and needs no package of Python's.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -84,6 +85,19 @@ TEST(GymPartsTest, RIN1_AtMostSoManyRestartsWithinAPeriod) {
   EXPECT_FALSE(counter.allow(start + seconds(18)));
   EXPECT_TRUE(counter.allow(start + seconds(19)));
   EXPECT_FALSE(RestartCounter({.most = 0}).allow(start));
+}
+
+TEST(GymPartsTest, RIN2_ARestartThatFailsSlowlyMakesNobodyForget) {
+  RestartCounter::Time now{};
+  RestartCounter counter({.most = 2, .period = seconds(10)});
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_TRUE(counter.allow(now));
+    now += seconds(60);
+    counter.failed(seconds(60));
+  }
+  EXPECT_FALSE(counter.allow(now));
+  EXPECT_FALSE(counter.allow(now + milliseconds(9'999)));
+  EXPECT_TRUE(counter.allow(now + seconds(10))) << "time between restarts counts as ever";
 }
 
 TEST(GymPartsTest, OTL1_TheTailIsBoundedAndOfWholeLines) {
@@ -378,6 +392,28 @@ TEST(GymBridgeTest, GYM2_SpacesThatChangeAreNoRestart) {
   } catch (const troupe::WorkerCrashedError& error) {
     EXPECT_NE(std::string(error.what()).find("has other spaces than before"), std::string::npos) << error.what();
   }
+}
+
+TEST(GymBridgeTest, GYM1_OneThatStartsNoMoreIsGivenUp) {
+  const Marker marker;
+  BatchEnvOptions silent = options();
+  silent.kwargs = marker.once();
+  silent.kwargs["then"] = "silent";
+  silent.gym.start_deadline = seconds(5);
+  silent.gym.restarts = {.most = 1, .period = silent.gym.start_deadline};  // each attempt takes it all
+  const auto env = start("exit", silent);
+  StepBuffers last(*env);
+  step(*env, last), step(*env, last);
+  auto third = std::async(std::launch::async, [&] { step(*env, last); });
+  if (third.wait_for(seconds(60)) != std::future_status::ready) env->cancel();
+  try {
+    third.get();
+    FAIL() << "it went on";
+  } catch (const troupe::WorkerCrashedError& error) {
+    EXPECT_NE(std::string(error.what()).find("did not start within 5000 ms"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("more than 1 restarts"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(env->restarts(), 1u);
 }
 
 TEST(GymBridgeTest, WhatIsPrintedKeepsNobodyWaiting) {

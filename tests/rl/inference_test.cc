@@ -1,11 +1,13 @@
-// Inference actors in a real cluster: INF-1 to INF-4, PSA-1.
+// Inference actors in a real cluster: INF-1 to INF-5, PSA-1.
 #include <cmath>
 #include <vector>
 
 #include "../runtime/check.h"
 
 #include "apps/rl/actors/inference_actor.h"
+#include "apps/rl/actors/runners.h"
 #include "apps/rl/config/run_config.h"
+#include "apps/rl/config/runner_options.h"
 #include "apps/rl/learners/actor_critic_gradient.h"
 
 using namespace std::chrono_literals;
@@ -121,6 +123,24 @@ void one_that_died_is_told_again_and_draws_others() {
   CHECK(choose(same, 7, 512).bytes == first.bytes);
 }
 
+/// Owns parameters, as a learner does.
+class Owner {
+ public:
+  ParamsRef publish() const { return troupe::put(array(parameters(0.1f))); }
+};
+
+void parameters_whose_owner_died_are_the_runners_error() {
+  const auto owner = troupe::actor<Owner>.remote();
+  const ParamsRef params = troupe::get(owner.call<&Owner::publish>());
+  troupe::kill(owner);
+  const RunConfig config = defaults_of("impala").value();
+  const Handle actor = inference(1, 1ms);
+  const auto runner = troupe::actor<FragmentActor>.options(runner_options()).remote(
+      fragment_runner_options(config, policy(), 0, 0), std::optional(actor));
+  auto [batch, report] = runner.call<&FragmentActor::play_by_others>(params, std::int64_t{1}, Moments());
+  CHECK_THROWS(troupe::OwnerDiedError, (void)troupe::get(report, {.timeout = 20s}));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -131,5 +151,7 @@ int main(int argc, char** argv) {
                     &it_is_told_parameters_and_keeps_the_newest},
                    {"log-probabilities are those of the policy", &log_probabilities_are_those_of_the_policy},
                    {"INF-2 INF-4 PSA-1 one that died is told again and draws others",
-                    &one_that_died_is_told_again_and_draws_others}});
+                    &one_that_died_is_told_again_and_draws_others},
+                   {"INF-5 parameters whose owner died are the runner's error",
+                    &parameters_whose_owner_died_are_the_runners_error}});
 }

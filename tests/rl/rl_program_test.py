@@ -251,15 +251,15 @@ class RlTest(ProgramTest):
     }
 
     def test_a_long_round_is_finished_for_its_checkpoint(self):
-        running = subprocess.Popen([RL, "train", "--out", f"{self.root}/long", "--env", "stall:CartPole-v1",
-                                    "--env-kwargs", '{"p": 1, "seconds": 0.1}', "--num-workers", "1", "--num-envs",
-                                    "1", "--horizon", "128"], env=self.environment, text=True,
+        host, played = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_gym_host.py"), f"{self.root}/step"
+        running = subprocess.Popen([RL, "train", "--out", f"{self.root}/long", "--env", "gym:slow", "--env-kwargs",
+                                    json.dumps({"played": played}), "--python", host, "--num-workers", "1",
+                                    "--num-envs", "1", "--horizon", "128"], env=self.environment, text=True,
                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         deadline = time.monotonic() + 60
-        while not os.path.exists(f"{self.root}/long/config.yaml"):
+        while not os.path.exists(played):  # before its first step no round is open (LGR-3)
             self.assertLess(time.monotonic(), deadline, "it did not begin")
             time.sleep(0.01)
-        time.sleep(0.3)
         running.send_signal(signal.SIGINT)  # of 12.8 s; the runtime's own grace is 10 s
         out, err = running.communicate(timeout=60)
         self.assertEqual(running.returncode, 130, out + err)

@@ -13,6 +13,7 @@
 //          run goes on.
 //   INF-3  All rows of a batch are chosen by the newest parameters that it was given, and each reply names them.
 //   INF-4  Each life of each of them draws from a stream of its own.
+//   INF-5  Parameters that can no longer be had are the error of the runner that gives them: it asks no more.
 #pragma once
 
 #include <chrono>

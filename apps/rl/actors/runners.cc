@@ -82,12 +82,13 @@ std::tuple<SampleBatch, RolloutReport> FragmentActor::play(troupe::Array<float> 
   return give(runner_.play(params.span()), version);
 }
 
-/// INF-2: until it has these parameters, whoever gave them, or newer ones.
+/// INF-2: until it has these parameters, whoever gave them, or newer ones. INF-5: it waits for the answer, which is the
+/// error where there are none.
 ChosenActions FragmentActor::ask(const Observations& seen, const ParamsRef& params) {
   for (;;) {
     ChosenActions chosen = troupe::get(inference_->call<&InferenceActor::choose>(seen));
     if (chosen.version >= seen.version) return chosen;
-    inference_->cast<&InferenceActor::take>(seen.version, params);
+    troupe::get(inference_->call<&InferenceActor::take>(seen.version, params));
   }
 }
 

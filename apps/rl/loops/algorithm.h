@@ -6,8 +6,8 @@
 // Inside of troupe::run; one thread at a time.
 //
 // Invariants
-//   ALG-1  round() that throws CancelledError (Ctrl-C) leaves its round open: the next call finishes it, so that the
-//          learner, the log and a checkpoint agree.
+//   ALG-1  round() that throws CancelledError (Ctrl-C) leaves its round open, if it has begun() by then: the next call
+//          finishes it, so that the learner, the log and a checkpoint agree.
 //   ALG-2  save() between two rounds, and make_algorithm with what it gave, go on as if nothing had been: bit for bit
 //          where the loop is synchronous and its environments can be saved (BE-8), else with episodes begun anew, and
 //          resume_note() says so.
@@ -45,14 +45,22 @@ struct Weights {
 
 struct AlgorithmState {
   StateDict learner, parts;
+  std::string note = {};  // what the user should know of what is not in it; empty: all is
 };
 
 /// Less than the grace after Ctrl-C.
 inline constexpr std::chrono::seconds kSaveDeadline{8};
 
+/// What becomes of a save when runners do not answer in time.
+enum class LateRunners {
+  kRefuse,    // GetTimeoutError: the state before is more whole
+  kLeaveOut,  // it has no runners (SVR-1), and its note says so: there will be no later one
+};
+
 struct SaveOptions {
   bool parts = true;  // else the learner's state alone: the replay may be large
   std::chrono::seconds deadline = kSaveDeadline;  // of each actor
+  LateRunners late_runners = LateRunners::kRefuse;
 };
 
 class Algorithm {
@@ -61,9 +69,9 @@ class Algorithm {
   virtual Round round() = 0;
   /// round() where another one follows before save(): the loop may begin that one early, where it has to wait anyway.
   virtual Round round_before_another() { return round(); }
-  /// Whether a round has begun by the above, which round() has to end before save(). Of one that a Ctrl-C left open
-  /// (ALG-1) its caller knows.
-  [[nodiscard]] virtual bool begun() const { return false; }
+  /// Whether a round is open, which round() has to end before save(): one that round_before_another() began, or that a
+  /// Ctrl-C left open (ALG-1).
+  [[nodiscard]] virtual bool begun() const = 0;
   [[nodiscard]] virtual Weights weights() = 0;
   /// GetTimeoutError when an actor does not answer in time: nothing has changed then.
   [[nodiscard]] virtual troupe::Result<AlgorithmState> save(const SaveOptions& options) = 0;

@@ -107,8 +107,13 @@ void AsyncLoop::choose() {
   while (open_.chosen.size() < config_.impala.fragments_per_update) {
     Fragment fragment = next_fragment();
     order_from(fragment.runner);
-    if (is_wanted(fragment)) open_.chosen.push_back(std::move(fragment));
-    else ++thrown_away_;
+    if (is_wanted(fragment)) {
+      open_.chosen.push_back(std::move(fragment));
+      continue;
+    }
+    ++thrown_away_;
+    // What was lost may be its parameters: a learner that is dead ends the run here, as no other fragment would come.
+    if (!fragment.seen) params_ = troupe::get(learners_.publish());
   }
   std::vector<troupe::ObjectRef<SampleBatch>> batches;
   for (const Fragment& fragment : open_.chosen) batches.push_back(fragment.batch);
@@ -116,14 +121,14 @@ void AsyncLoop::choose() {
 }
 
 void AsyncLoop::leave_out_lost_fragments(const troupe::Error& error) {
-  const std::size_t before = open_.chosen.size();
-  std::erase_if(open_.chosen, [](const Fragment& fragment) {
+  for (Fragment& fragment : open_.chosen) {  // a Ctrl-C ends it anywhere: none is taken out before all are known
     const auto batch = troupe::try_get(fragment.batch);
     if (!batch.ok() && batch.error().code() == troupe::ErrorCode::kCancelled) batch.error().raise();
-    return !batch.ok() && does_not_come(batch.error());
-  });
-  if (open_.chosen.size() == before) error.raise();
-  thrown_away_ += static_cast<std::int64_t>(before - open_.chosen.size());
+    if (!batch.ok() && does_not_come(batch.error())) fragment.seen.reset();
+  }
+  const auto lost = std::erase_if(open_.chosen, [](const Fragment& fragment) { return !fragment.seen; });
+  if (lost == 0) error.raise();
+  thrown_away_ += static_cast<std::int64_t>(lost);
 }
 
 Round AsyncLoop::end(UpdateReply reply) {

@@ -17,7 +17,7 @@
 // ASL-2  Runners never wait for the learner while fewer than max_outstanding of their fragments are unread, and never
 //        run further ahead: that is the back-pressure.
 // ASL-3  Fragments that are lost with their node are thrown away, and their update is made of others: the death of a
-//        node is the run's only when a learner was there.
+//        node is the run's only when a learner was there. The learner's own death is, whoever meets it first (LAC-1).
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,7 @@ class AsyncLoop final : public Algorithm {
   AsyncLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed);
 
   Round round() override;
+  bool begun() const override { return open_.update || !open_.chosen.empty(); }
   Weights weights() override;
   troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
   std::string resume_note() const override { return note_; }
@@ -46,7 +47,7 @@ class AsyncLoop final : public Algorithm {
     std::size_t runner = 0;
     troupe::ObjectRef<SampleBatch> batch;
     troupe::ObjectRef<RolloutReport> report;
-    std::optional<RolloutReport> seen = {};  // once it is ready; none then: it was lost with its node
+    std::optional<RolloutReport> seen = {};  // once it is ready; none then: it was lost
     [[nodiscard]] const FragmentId& id() const { return seen->fragment.value(); }
   };
   struct Open {

@@ -25,6 +25,7 @@ class DatasetLoop final : public Algorithm {
   DatasetLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed);
 
   Round round() override;
+  bool begun() const override { return open_.has_value(); }
   Weights weights() override;
   troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
 

@@ -185,10 +185,10 @@ void OffPolicyLoop::learn(bool another) {
 
 void OffPolicyLoop::leave_out_dead_shards(const troupe::Error& error) {
   if (next_) error.raise();  // there is one shard, and nobody to go on with
-  const std::size_t before = shards_.size();
   for (Shard& shard : shards_) shard.answers.push_back(shard.actor.call<&ReplayActor::mass>());
   read_masses();
-  if (shards_.size() == before) error.raise();
+  // Not with how many there were a moment ago: a Ctrl-C may have ended a look that had left one out.
+  if (shards_.size() == open_->drawn.size()) error.raise();
 }
 
 void OffPolicyLoop::write_back() {
@@ -240,7 +240,7 @@ troupe::Result<AlgorithmState> OffPolicyLoop::save(const SaveOptions& options) {
   if (!replay.empty() && saved_shards == 0) return troupe::ActorDiedError("all replay shards are dead");
   const Generator::Saved saved = next_ ? next_->allot_before : generator_.save();  // next_: after a failure (OPL-3)
   out.parts.put(kAllotGenerator, std::vector<std::uint64_t>(saved.begin(), saved.end()));
-  save_runners(config_, runners_, options.deadline, out.parts);
+  if (const troupe::Status saved = save_runners(config_, runners_, options, out); !saved.ok()) return saved.error_ptr();
   return out;
 }
 

@@ -58,7 +58,8 @@ troupe::Result<AlgorithmState> OnPolicyLoop::save(const SaveOptions& options) {
   auto learner = troupe::try_get(learners_.save(), {.timeout = options.deadline});
   if (!learner.ok()) return learner.error_ptr();
   AlgorithmState out{.learner = std::move(*learner), .parts = {}};
-  if (options.parts) save_runners(config_, workers_, options.deadline, out.parts);
+  if (!options.parts) return out;
+  if (const troupe::Status saved = save_runners(config_, workers_, options, out); !saved.ok()) return saved.error_ptr();
   return out;
 }
 

@@ -24,6 +24,7 @@ class OnPolicyLoop final : public Algorithm {
 
   /// All workers play with the same parameters, the learner improves them.
   Round round() override;
+  bool begun() const override { return open_.has_value(); }
   Weights weights() override;
   troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
   std::string resume_note() const override { return note_; }

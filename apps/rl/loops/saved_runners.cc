@@ -24,6 +24,11 @@ std::vector<std::string> settings_that_differ(RunConfig was, RunConfig now) {
 
 }  // namespace
 
+std::string late_note(std::chrono::seconds deadline) {
+  return fmt::format("a runner did not answer within {} s: the checkpoint has no states of environments",
+                     deadline.count());
+}
+
 SavedRunners saved_runners(const RunConfig& config, const std::optional<ResumePoint>& resumed) {
   SavedRunners out{.states = std::vector<std::optional<StateDict>>(config.num_workers), .note = {}};
   if (!resumed) return out;

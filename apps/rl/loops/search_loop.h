@@ -24,6 +24,7 @@ class SearchLoop final : public Algorithm {
   SearchLoop(const RunConfig& config, const Task& task, const std::optional<ResumePoint>& resumed);
 
   Round round() override;
+  bool begun() const override { return open_.has_value(); }
   Weights weights() override;
   troupe::Result<AlgorithmState> save(const SaveOptions& options) override;
 

@@ -156,8 +156,8 @@ class TrainingRun {
     } catch (const troupe::CancelledError&) {
       interrupted = true;  // waits work again during the grace that the runtime gives
       // The learner learns from what has begun before it is saved: the log must know of it, too.
-      if (in_round_ || algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
-      while (in_round_ || algorithm_->begun()) one_round(false);
+      if (algorithm_->begun()) progress_.note("this round is finished for the checkpoint");
+      while (algorithm_->begun()) one_round(false);
       try {
         copies_.finish(kCopiesGrace);
       } catch (const troupe::Error& error) {  // what was learned is worth more
@@ -208,9 +208,7 @@ class TrainingRun {
   }
 
   void one_round(bool another) {
-    in_round_ = true;
     const Round round = another ? algorithm_->round_before_another() : algorithm_->round();
-    in_round_ = false;
     for (std::size_t kind = 0; kind < round.faults.size(); ++kind) log_.faults[kind] += round.faults[kind];
     log_.add(round.ended, round.num_envs, round.horizon, seconds_before_ + elapsed());
     if (round.update) log_.add(*round.update);
@@ -225,7 +223,7 @@ class TrainingRun {
   /// A state that takes long, as gigabytes of a replay do, ends no run: the checkpoint before stays, and the next one
   /// has twice the time, and comes after twice as long.
   void checkpoint_on_the_way() {
-    const troupe::Status saved = checkpoint(kSaveDeadline * patience_);
+    const troupe::Status saved = checkpoint(kSaveDeadline * patience_, LateRunners::kRefuse);
     if (saved.ok() || saved.error().code() != troupe::ErrorCode::kGetTimeout) {
       saved.value();
     } else {
@@ -261,9 +259,10 @@ class TrainingRun {
   }
 
   /// `deadline`: of each actor that is asked for its state.
-  troupe::Status checkpoint(std::chrono::seconds deadline = kSaveDeadline) {
-    auto state = algorithm_->save({.parts = command_.keep_replay, .deadline = deadline});
+  troupe::Status checkpoint(std::chrono::seconds deadline, LateRunners late_runners) {
+    auto state = algorithm_->save({.parts = command_.keep_replay, .deadline = deadline, .late_runners = late_runners});
     if (!state.ok()) return state.error_ptr();
+    if (!state->note.empty()) progress_.note(state->note);
     Checkpoint out{.policy = policy_now(),
                    .config = config_,
                    .learner = std::move(state->learner),
@@ -281,7 +280,7 @@ class TrainingRun {
     fmt::print(stderr, "after {} steps of seed {}: {}\n", log_.steps, config_.seed, error.what());
     if (resumed_ && log_.steps == resumed_from_) return kExitFailed;
     try {
-      if (const troupe::Status saved = checkpoint(); saved.ok())
+      if (const troupe::Status saved = checkpoint(kSaveDeadline, LateRunners::kLeaveOut); saved.ok())
         fmt::print(stderr, "checkpoint {}\n", command_.checkpoint.string());
     } catch (const troupe::Error&) {  // the learner is gone: the last checkpoint remains
     }
@@ -296,7 +295,7 @@ class TrainingRun {
   /// Somebody may die or be interrupted here as anywhere: it belongs to the run.
   void last_checkpoint(std::chrono::seconds deadline) {
     log_.seconds = seconds_before_ + elapsed();
-    checkpoint(deadline).value();
+    checkpoint(deadline, LateRunners::kLeaveOut).value();
   }
 
   int finish(bool interrupted) {
@@ -393,7 +392,7 @@ class TrainingRun {
   std::int64_t resumed_from_ = 0;
   double seconds_before_ = 0, checkpoint_at_ = kFirstCheckpoint;
   int patience_ = 1;  // how much more time than kSaveDeadline a state on the way has
-  bool resumed_ = false, in_round_ = false, checkpointed_ = false;
+  bool resumed_ = false, checkpointed_ = false;
   bool stopped_ = false;  // by a callback
   apps::ProgressReporter progress_;
   Copies copies_;

@@ -403,7 +403,8 @@ void GymEnv::show_restart(const StepOut& out) const {
 /// Until a new process has begun all episodes, or there were too many restarts.
 void GymEnv::restart(std::string why) {
   for (;;) {
-    if (!counter_.allow(steady_clock::now())) {
+    const Time asked = steady_clock::now();
+    if (!counter_.allow(asked)) {
       const RestartLimit& limit = options_.gym.restarts;
       process_.reset();
       broken_ = error_with_tail(fmt::format("{}: its process {}; that was more than {} restarts within {} ms",
@@ -422,6 +423,7 @@ void GymEnv::restart(std::string why) {
       why = "began no episodes: it " + process_->how_it_ended();
       last_words_ = process_->tail(kTailLines);
     }
+    counter_.failed(steady_clock::now() - asked);
   }
 }
 

@@ -22,7 +22,7 @@
 //
 // Invariants
 //   GYM-1  Every call returns or throws within its deadline, plus what restarts take: each at most `grace` twice,
-//          `back_off_most` and `start_deadline` twice.
+//          `back_off_most` and `start_deadline` twice, and as many as `restarts` allows (RIN-1, RIN-2).
 //   GYM-2  Nothing that the process says or writes is trusted: a foreign or older hello, spaces that change, results
 //          that cannot be are typed errors or faults, and never undefined behaviour.
 //   GYM-3  No step of an episode that was broken off is counted twice or as another one's: a new process begins with
