@@ -230,10 +230,11 @@ void watch(worker::Core& core, const std::string& key, const GroupRecord& record
   for (std::size_t r = 0; r < members.size(); ++r) {
     const auto death = troupe::detail::make_ref<ActorDeath>(troupe::detail::monitor_actor(members[r]));
     on_ready(death,
-             [&core, key, id = record.id, rank = int(r), actor = record.members[r].actor](Result<ActorDeath>&& died) {
+             [&core, key, which = EpochNumber{record.id, record.epoch}, rank = int(r),
+              actor = record.members[r].actor](Result<ActorDeath>&& died) {
                if (died.ok())
                  Epochs::instance().fail(
-                     core, key, id,
+                     core, key, which,
                      {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", rank, actor, died->message), {rank}});
              });
   }
@@ -254,7 +255,7 @@ void expect_taken(worker::Core& core, const std::string& name, const std::string
   std::ranges::sort(failure.missing_ranks);
   failure.text =
       fmt::format("ranks {} did not take their places: {}", fmt::join(failure.missing_ranks, ", "), failure.text);
-  Epochs::instance().fail(core, key, record.id, failure);
+  Epochs::instance().fail(core, key, {record.id, record.epoch}, failure);
   throw CollectiveError::from({.reason = failure.reason,
                                .group = name,
                                .epoch = record.epoch,
@@ -400,7 +401,7 @@ void destroy_group(const std::string& name) {
     done = now == after;
     if (!done) record = find_record(key);
   }
-  Epochs::instance().end(core, key, record->id);
+  Epochs::instance().end(core, key, {record->id, record->epoch});
   (void)ask_all(core, ends_of(key, *record, {core.self()}), kEndTimeout);
 }
 
