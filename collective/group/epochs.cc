@@ -94,6 +94,30 @@ std::shared_ptr<Epoch> Epochs::newest(worker::Core& core, const std::string& key
   return found == epochs_.end() ? nullptr : found->second;
 }
 
+/// Lock held. CEP-7: null where it is told of an epoch that is of the past, or not known yet.
+std::shared_ptr<Epoch> Epochs::known_or_told(const Told& told) {
+  const auto found = epochs_.find(told.slot);
+  if (found != epochs_.end() && found->second->record.id == told.which.id) return found->second;
+  if (found != epochs_.end() && found->second->record.epoch >= told.which.epoch) return nullptr;
+  const auto before = std::ranges::find_if(
+      told_, [&](const Told& one) { return one.slot == told.slot && one.which.id == told.which.id; });
+  if (before == told_.end()) told_.push_back(told);
+  else if (!told.failure) before->failure.reset();  // the first failure stays (CEP-3), and an end is the end of it
+  if (told_.size() > kToldMax) told_.pop_front();
+  return nullptr;
+}
+
+/// Lock held. What was told of this epoch before; what was told of it and of older ones is forgotten.
+std::optional<Epochs::Told> Epochs::take_told(const std::string& slot, EpochNumber which) {
+  std::optional<Told> taken;
+  std::erase_if(told_, [&](Told& one) {
+    if (one.slot != slot || one.which.epoch > which.epoch) return false;
+    if (one.which.id == which.id) taken = std::move(one);
+    return true;
+  });
+  return taken;
+}
+
 // --------------------------------------------------------------------------------------------------------------- ranks
 
 Epochs::Admission Epochs::admit(worker::Core& core, const std::string& key, const Seeker& seeker) {
@@ -191,8 +215,10 @@ void Epochs::finish(const Epoch& epoch, Parts parts, std::uint64_t next) {
 }
 
 void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord& record, worker::Core* founder) {
-  if (record.destroyed) return end(core, key, record.id);
+  const EpochNumber which{record.id, record.epoch};
+  if (record.destroyed) return end(core, key, which);
   std::shared_ptr<Epoch> fresh, old;
+  std::optional<Told> told;
   std::optional<Failure> untold;  // it failed before it was known here who tells that (CEP-3)
   Parts parts;
   {
@@ -209,6 +235,7 @@ void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord
         if (made->first.second == record.id) fresh->memory = std::move(made->second.memory);
         made = made->second.epoch <= record.epoch ? made_.erase(made) : std::next(made);
       }
+      told = take_told(here, which);
       old = std::exchange(at, fresh);
       if (old) parts = take_parts(*old);
     } else if (at->record.id == record.id && !at->ended) {
@@ -218,6 +245,8 @@ void Epochs::learn(worker::Core& core, const std::string& key, const GroupRecord
   }
   if (old) finish(*old, std::move(parts), record.epoch);
   if (untold) tell_members(*founder, *fresh, *untold);
+  if (told && told->failure) fail(core, key, which, *told->failure);
+  if (told && !told->failure) end(core, key, which);
   if (fresh) open_ranks(core, fresh);
   wake();
 }
@@ -255,27 +284,27 @@ std::shared_ptr<Epoch> Epochs::founded(worker::Core& core, const std::string& ke
   return epoch && epoch->founder && !epoch->ended ? epoch : nullptr;
 }
 
-void Epochs::end(worker::Core& core, const std::string& key, std::uint64_t id) {
+void Epochs::end(worker::Core& core, const std::string& key, EpochNumber which) {
   std::shared_ptr<Epoch> epoch;
   Parts parts;
   {
     std::lock_guard lock(mutex_);
-    made_.erase({slot(core, key), id});  // of a founder that another was faster than
-    epoch = newest(core, key);
-    if (!epoch || epoch->record.id != id || epoch->ended) return;
+    made_.erase({slot(core, key), which.id});  // of a founder that another was faster than
+    epoch = known_or_told({slot(core, key), which, {}});
+    if (!epoch || epoch->ended) return;
     parts = take_parts(*epoch);
   }
   finish(*epoch, std::move(parts), ShmSegment::kDestroyed);
   wake();
 }
 
-void Epochs::fail(worker::Core& core, const std::string& key, std::uint64_t id, const Failure& failure) {
+void Epochs::fail(worker::Core& core, const std::string& key, EpochNumber which, const Failure& failure) {
   std::shared_ptr<Epoch> epoch;
   Parts parts;
   {
     std::lock_guard lock(mutex_);
-    epoch = newest(core, key);
-    if (!epoch || epoch->record.id != id || epoch->ended || epoch->failure) return;  // CEP-3
+    epoch = known_or_told({slot(core, key), which, failure});
+    if (!epoch || epoch->ended || epoch->failure) return;  // CEP-3
     epoch->failure = failure;
     for (const auto& [rank, entered] : epoch->entered) parts.entered.push_back(entered);
     for (const auto& [rank, links] : epoch->links) parts.links.push_back(links);
@@ -293,7 +322,7 @@ void Epochs::fail(worker::Core& core, const std::string& key, std::uint64_t id, 
 
 void Epochs::report(worker::Core& core, const Epoch& epoch, const Failure& failure) {
   if (failure.reason == Reason::kStale) return;
-  fail(core, epoch.key, epoch.record.id, failure);
+  fail(core, epoch.key, {epoch.record.id, epoch.record.epoch}, failure);
   if (epoch.record.founder == core.self() || core.shutting_down()) return;
   worker::CoreLock lock(core);
   core.frames().notice(epoch.record.founder, wire::Method::kGroupWord, word_of(epoch, failure));
@@ -354,8 +383,8 @@ Result<wire::GroupAnswer> Epochs::word(worker::Core& core, ProcessId, const wire
       learn(core, word.key, *record);
       break;
     }
-    case wire::GroupWordKind::kEnded: end(core, word.key, word.group); break;
-    case wire::GroupWordKind::kFailed: fail(core, word.key, word.group, failure_of(word)); break;
+    case wire::GroupWordKind::kEnded: end(core, word.key, {word.group, word.epoch}); break;
+    case wire::GroupWordKind::kFailed: fail(core, word.key, {word.group, word.epoch}, failure_of(word)); break;
     case wire::GroupWordKind::kPresent: break;
   }
   return wire::GroupAnswer{};
@@ -366,7 +395,7 @@ void Epochs::socket(worker::Core&, const wire::RankSocket& what, UniqueFd fd) { 
 /// A founder hears of every life that ends, not of the last one alone.
 void Epochs::actor_moved(worker::Core& core, const wire::ActorLocation& location) {
   const std::string actor = to_string(location.actor);
-  struct Loss { std::string key; std::uint64_t id; int rank; };
+  struct Loss { std::string key; EpochNumber which; int rank; };
   std::vector<Loss> losses;
   {
     std::lock_guard lock(mutex_);
@@ -375,12 +404,15 @@ void Epochs::actor_moved(worker::Core& core, const wire::ActorLocation& location
       const auto member = std::ranges::find(epoch->record.members, actor, &GroupMember::actor);
       if (member == epoch->record.members.end()) continue;
       const bool same_life = location.state == wire::ActorState::kAlive && location.restarts == member->restarts;
-      if (!same_life) losses.push_back({epoch->key, epoch->record.id, int(member - epoch->record.members.begin())});
+      if (!same_life)
+        losses.push_back({epoch->key,
+                          {epoch->record.id, epoch->record.epoch},
+                          int(member - epoch->record.members.begin())});
     }
   }
   const std::string why = location.error ? location.error->message : "it was restarted";
   for (const Loss& loss : losses)
-    fail(core, loss.key, loss.id,
+    fail(core, loss.key, loss.which,
          {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", loss.rank, actor, why), {loss.rank}});
   wake();
 }
@@ -395,7 +427,7 @@ void Epochs::node_died(worker::Core& core, std::uint32_t node, const std::string
 
 /// CEP-5. All ranks that are lost by it are named together.
 void Epochs::lose(worker::Core& core, const std::function<bool(ProcessId)>& gone, const std::string& why) {
-  struct Loss { std::string key; std::uint64_t id; std::vector<int> ranks; std::string actor; };
+  struct Loss { std::string key; EpochNumber which; std::vector<int> ranks; std::string actor; };
   std::vector<Loss> losses;
   const std::string here = slot(core, {});  // numbers of processes are those of one cluster
   {
@@ -403,7 +435,7 @@ void Epochs::lose(worker::Core& core, const std::function<bool(ProcessId)>& gone
     for (auto one = epochs_.lower_bound(here); one != epochs_.end() && one->first.starts_with(here); ++one) {
       const Epoch& epoch = *one->second;
       if (epoch.ended || epoch.failure) continue;
-      Loss loss{epoch.key, epoch.record.id, {}, {}};
+      Loss loss{epoch.key, {epoch.record.id, epoch.record.epoch}, {}, {}};
       for (std::size_t r = 0; r < epoch.record.members.size(); ++r)
         if (gone(epoch.record.members[r].process)) loss.ranks.push_back(int(r));
       if (loss.ranks.empty()) continue;
@@ -414,7 +446,7 @@ void Epochs::lose(worker::Core& core, const std::function<bool(ProcessId)>& gone
   for (const Loss& loss : losses) {
     const std::string who = loss.ranks.size() == 1 ? fmt::format("rank {} (actor {})", loss.ranks.front(), loss.actor)
                                                    : fmt::format("ranks {}", fmt::join(loss.ranks, ", "));
-    fail(core, loss.key, loss.id, {Reason::kDied, fmt::format("{} died: {}", who, why), loss.ranks});
+    fail(core, loss.key, loss.which, {Reason::kDied, fmt::format("{} died: {}", who, why), loss.ranks});
   }
   if (!losses.empty()) wake();
 }

@@ -3,6 +3,7 @@
 //
 //   nothing --kFormed, or found in the key-value table--> formed --kFailed--> failed --kFormed, kEnded--> ended
 //                                                            `---------------- kFormed, kEnded ------------^
+//   nothing --kFailed, kEnded--> told --kFormed--> failed, ended
 //   a rank of this process:   formed here --group()--> entering --> entered
 //
 // Forming tells every member's process, so that nobody asks again and again: group() waits for the word. A rank is
@@ -21,8 +22,12 @@
 //          makes.
 //   CEP-6  What a rank waits in for others, memory or sockets, is known here before it waits: also a rank that is
 //          entering, where the members tell each other of their GPUs, is woken when its epoch fails or ends.
+//   CEP-7  That an epoch has failed or ended may be told before its record: words of different processes, and of
+//         different threads of one, overtake each other. It counts when the record comes; it is kept until then, or
+//         until a later epoch comes, and of more than kToldMax the oldest is forgotten.
 // Thread rule: any thread, without the core's lock.
 #pragma once
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,6 +66,9 @@ struct Epoch {
   std::vector<troupe::detail::ObjectPtr> broken;       // to be told of its end
 };
 
+/// Which epoch of a group: its random number, and its place in their order.
+struct EpochNumber { std::uint64_t id = 0, epoch = 0; };
+
 /// What all ranks get when an actor comes back in the middle of an epoch (CEP-2).
 Failure restarted(const GroupRecord& record, int rank);
 
@@ -91,8 +99,8 @@ class Epochs final : public worker::GroupPort {
   /// This process is the founder; null when a newer epoch is known by now.
   std::shared_ptr<Epoch> found(worker::Core& core, const std::string& key, const GroupRecord& record);
   std::shared_ptr<Epoch> founded(worker::Core& core, const std::string& key);
-  void end(worker::Core& core, const std::string& key, std::uint64_t id);
-  void fail(worker::Core& core, const std::string& key, std::uint64_t id, const Failure& failure);
+  void end(worker::Core& core, const std::string& key, EpochNumber which);
+  void fail(worker::Core& core, const std::string& key, EpochNumber which, const Failure& failure);
   /// What a rank of this process has seen: the founder tells all.
   void report(worker::Core& core, const Epoch& epoch, const Failure& failure);
   /// Before a rank of this process enters: are the others there? From then on each death among them is heard here
@@ -129,8 +137,18 @@ class Epochs final : public worker::GroupPort {
     std::vector<troupe::detail::ObjectPtr> broken;
     worker::Core* founder = nullptr;
   };
+  /// More than that many epochs are not under way in one process at once.
+  static constexpr std::size_t kToldMax = 256;
+  /// What was told of an epoch that is not known yet (CEP-7). Without a failure: it has ended.
+  struct Told {
+    std::string slot;
+    EpochNumber which;
+    std::optional<Failure> failure;
+  };
   static std::string slot(worker::Core& core, const std::string& key);
   std::shared_ptr<Epoch> newest(worker::Core& core, const std::string& key);
+  std::shared_ptr<Epoch> known_or_told(const Told& told);
+  std::optional<Told> take_told(const std::string& slot, EpochNumber which);
   static Parts take_parts(Epoch& epoch);
   static void finish(const Epoch& epoch, Parts parts, std::uint64_t next);
   void open_ranks(worker::Core& core, const std::shared_ptr<Epoch>& epoch);
@@ -143,6 +161,7 @@ class Epochs final : public worker::GroupPort {
   struct Made { std::uint64_t epoch = 0; std::shared_ptr<ShmSegment> memory; };
   // by slot and group: its record is not known yet
   std::map<std::pair<std::string, std::uint64_t>, Made> made_;
+  std::deque<Told> told_;
   std::set<exec::Waiter*> listeners_;
 };
 

@@ -5,6 +5,7 @@
 //     asks the head where they live, plans (formation.h)
 //     "make the memory of your node" ------------------>    lowest rank of each node that shares memory
 //     puts the record into the key-value table, where the one before still stands (GA-1)
+//     where one of both fails: "ended" ---------------->    all: the memory is let go of (GA-3)
 //     "formed: this record" --------------------------->    all: are expected by their daemons, end the older epoch
 //     "ended" ----------------------------------------->    members of the older epoch only, and its founder
 //     watches every actor: a death fails the group, and is told to all
@@ -14,6 +15,7 @@
 // Invariants
 //   GA-1  A record is replaced only by one of a larger epoch; the older epoch is ended (kStale) after that. Of several
 //         founders at the same moment one succeeds: the record is put only where the one that it follows still stands.
+//   GA-3  Memory of an epoch that is not formed is let go of, wherever a maker of it lives.
 // Thread rule: any thread of a driver or worker.
 #include "collective/group/forming.h"
 
@@ -230,10 +232,11 @@ void watch(worker::Core& core, const std::string& key, const GroupRecord& record
   for (std::size_t r = 0; r < members.size(); ++r) {
     const auto death = troupe::detail::make_ref<ActorDeath>(troupe::detail::monitor_actor(members[r]));
     on_ready(death,
-             [&core, key, id = record.id, rank = int(r), actor = record.members[r].actor](Result<ActorDeath>&& died) {
+             [&core, key, which = EpochNumber{record.id, record.epoch}, rank = int(r),
+              actor = record.members[r].actor](Result<ActorDeath>&& died) {
                if (died.ok())
                  Epochs::instance().fail(
-                     core, key, id,
+                     core, key, which,
                      {Reason::kDied, fmt::format("rank {} (actor {}) died: {}", rank, actor, died->message), {rank}});
              });
   }
@@ -254,7 +257,7 @@ void expect_taken(worker::Core& core, const std::string& name, const std::string
   std::ranges::sort(failure.missing_ranks);
   failure.text =
       fmt::format("ranks {} did not take their places: {}", fmt::join(failure.missing_ranks, ", "), failure.text);
-  Epochs::instance().fail(core, key, record.id, failure);
+  Epochs::instance().fail(core, key, {record.id, record.epoch}, failure);
   throw CollectiveError::from({.reason = failure.reason,
                                .group = name,
                                .epoch = record.epoch,
@@ -272,12 +275,11 @@ struct Wanted {
   bool forced = false;             // by this process's environment
 };
 
-/// GA-1. What the members have prepared for a founder that was too late is given up.
-void put_record(worker::Core& core, const Wanted& wanted, const GroupRecord& record) {
+/// GA-1
+void put_record(const Wanted& wanted, const GroupRecord& record) {
   const std::string text = encode(record);
   const auto before = wanted.old ? std::optional(encode(*wanted.old)) : std::nullopt;
   if (troupe::detail::kv_swap(wanted.key, before, text) == text) return;
-  (void)ask_all(core, ends_of(wanted.key, record, {}), kEndTimeout);
   throw CollectiveError::from({.reason = Reason::kStale,
                                .group = wanted.name,
                                .epoch = record.epoch,
@@ -310,8 +312,13 @@ void form(const Wanted& wanted, const std::vector<HandlePtr>& handles) {
   const FormationPlan plan = plan_for(wanted, record.members);
   record.backend = plan.backend;
   record.asked = wanted.backend;
-  make_memories(core, wanted.name, wanted.key, plan, record);
-  put_record(core, wanted, record);
+  try {
+    make_memories(core, wanted.name, wanted.key, plan, record);
+    put_record(wanted, record);
+  } catch (...) {  // what the members have prepared is given up, also where a word of it is still on its way
+    (void)ask_all(core, ends_of(wanted.key, record, {}), kEndTimeout);
+    throw;
+  }
 
   Words words;
   const std::set<ProcessId> processes = processes_of(record);
@@ -400,7 +407,7 @@ void destroy_group(const std::string& name) {
     done = now == after;
     if (!done) record = find_record(key);
   }
-  Epochs::instance().end(core, key, record->id);
+  Epochs::instance().end(core, key, {record->id, record->epoch});
   (void)ask_all(core, ends_of(key, *record, {core.self()}), kEndTimeout);
 }
 

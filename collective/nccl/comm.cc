@@ -99,14 +99,16 @@ bool NcclComm::pause(Life while_in, std::chrono::microseconds time) {
 /// Until NCCL is through with what was asked of it, leaving `calls` free in between.
 int NcclComm::settle(NcclHandle handle, int result, Life while_in, Clock::time_point deadline,
                      std::unique_lock<std::mutex>& calls) {
+  bool late = false;
   for (auto time = kAskFirst; result == kNcclInProgress; time = std::min(time * 2, kAskMax)) {
     if (const int asked = device_->nccl().comm_get_async_error(handle, &result); asked != kNcclSuccess) return asked;
     if (result != kNcclInProgress) break;
+    if (late) return NcclOutcome::kLate;
     calls.unlock();
     const bool same = pause(while_in, time);
     calls.lock();
     if (!same || life() != while_in) return NcclOutcome::kRefused;
-    if (Clock::now() >= deadline) return NcclOutcome::kLate;
+    late = Clock::now() >= deadline;  // this thread may have stood still: NCCL is asked once more
   }
   return result;
 }
@@ -201,10 +203,11 @@ NcclOutcome NcclComm::call(const char* what, Clock::time_point deadline,
 
 bool NcclComm::await_ready(Patience& patience) {
   for (;;) {
-    Clock::time_point until{};
+    bool late = false;
     {
       std::unique_lock lock(mutex_);
-      until = std::min(patience.deadline(), limit_);
+      const Clock::time_point until = std::min(patience.deadline(), limit_);
+      late = Clock::now() >= until;  // before the look: this thread may have stood still, and NCCL was ready in time
       changed_.wait_until(lock, std::min(until, Clock::now() + Watchdog::kLookEvery),
                           [&] { return life_ != Life::kInit; });
       if (life_ != Life::kInit) return life_ == Life::kReady;
@@ -222,7 +225,7 @@ bool NcclComm::await_ready(Patience& patience) {
       fail();
       throw;
     }
-    if (Clock::now() < until) continue;
+    if (!late) continue;
     control->fail(
         {Reason::kTimeout,
          fmt::format("rank {}: NCCL's communicator of {} ranks was not ready in time", birth_.rank, birth_.ranks),

@@ -174,6 +174,7 @@ bool NcclCommunicator::await_launch(Launched& launched, Patience& patience) {
   const std::shared_ptr<NcclComm> comm = this->comm();
   std::exception_ptr interrupted;
   for (;;) {
+    const bool late = Clock::now() >= patience.deadline();  // before the look: this thread may have stood still
     const State state = launched.await_launch(std::min(patience.deadline(), Clock::now() + kNcclSlice));
     if (state == State::kLaunched) break;
     if (state == State::kRefused) {
@@ -190,7 +191,7 @@ bool NcclCommunicator::await_launch(Launched& launched, Patience& patience) {
       give_up({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", rank(), error.what()), {}});
       interrupted = std::current_exception();
     }
-    if (Clock::now() >= patience.deadline())
+    if (late)
       give_up({Reason::kTimeout,
                fmt::format("rank {} could not launch {} in time: operations of other groups on its GPU come first",
                            rank(), detail::kind_name(launched.operation().kind)),
@@ -229,7 +230,7 @@ void NcclCommunicator::await(Handed& handed, Patience& patience) {
     give_up({Reason::kAborted, fmt::format("the call on rank {} was interrupted: {}", rank(), error.what()), {}});
     throw;
   }
-  if (Clock::now() < patience.deadline()) return;
+  if (Clock::now() < patience.deadline() || launched.over()) return;  // this thread may have stood still
   give_up({Reason::kTimeout,
            fmt::format("rank {}: all ranks came, and its GPU was not through with {} in {} ms", rank(),
                        detail::kind_name(launched.operation().kind),

@@ -290,6 +290,7 @@ void TcpLinks::loop() {
   while (!stopping_.load()) {
     // ends with a word of a peer, with the grace, or by leave()
     const int n = ::epoll_wait(epoll_.get(), events, 32, grace_left());
+    if (n == 0) end_grace();
     for (int i = 0; i < n && !stopping_.load(); ++i) {
       if (events[i].data.u32 == kThreadWake) {
         clear_fd(thread_wake_.get());
@@ -304,12 +305,15 @@ void TcpLinks::loop() {
 
 void TcpLinks::look() {
   epoll_event events[32];
-  const int n = ::epoll_wait(epoll_.get(), events, 32, 0);
-  if (n <= 0) return;
-  {
+  for (bool heard = true; std::exchange(heard, false);) {  // more may have spoken than there is room for
+    const int n = ::epoll_wait(epoll_.get(), events, 32, 0);
+    if (n <= 0) break;
     std::lock_guard lock(mutex_);
-    for (int i = 0; i < n; ++i)
-      if (events[i].data.u32 != kThreadWake) on_event(events[i].data.u32);
+    for (int i = 0; i < n; ++i) {
+      if (events[i].data.u32 == kThreadWake) continue;
+      on_event(events[i].data.u32);
+      heard = true;
+    }
   }
   if (has_failed()) run_actions();
 }
@@ -337,6 +341,8 @@ void TcpLinks::take(std::size_t index, const ControlFrame& frame) {
   if (frame.magic != kFrameMagic) return ended(index);
   if (frame.word == Word::kGoodbye) {
     peer.goodbye = true;
+    peer.dead = peer.in_doubt = false;
+    end_grace_if_over();
   } else if (frame.word == Word::kProgress) {
     if (frame.sequence >= peer.progress.sequence)  // data of a later one may have been faster
       peer.progress = {frame.sequence, {frame.what, frame.count, frame.scale}};
@@ -367,16 +373,19 @@ void TcpLinks::ended(std::size_t index) {
   Peer& peer = peers_[index];
   if (peer.ended) return;
   peer.ended = true;
+  peer.in_doubt = false;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, peer.control.get(), nullptr);
   if (!peer.goodbye && index != std::size_t(identity_.ranks)) await_others_of(index);
-  else if (grace_until_ && !more_may_follow()) report_dead();
+  else end_grace_if_over();
 }
 
 void TcpLinks::data_ended(int rank) {
   look();
   {
     std::lock_guard lock(mutex_);
-    if (!peers_[std::size_t(rank)].goodbye) await_others_of(std::size_t(rank));
+    Peer& peer = peers_[std::size_t(rank)];
+    peer.in_doubt = !peer.goodbye && !peer.ended;
+    if (!peer.goodbye) await_others_of(std::size_t(rank));
   }
   if (has_failed()) run_actions();
 }
@@ -388,15 +397,18 @@ void TcpLinks::know_nodes(std::vector<int> nodes) {
 
 /// Lock held. TL-3
 void TcpLinks::await_others_of(std::size_t index) {
-  if (failure_ || std::exchange(peers_[index].dead, true)) return;
+  if (failure_) return;
+  peers_[index].dead = true;
   if (!more_may_follow()) return report_dead();
   if (grace_until_) return;
   grace_until_ = std::chrono::steady_clock::now() + identity_.grace;
   signal_fd(thread_wake_.get());  // whoever saw it: the thread sees to its end
 }
 
-/// Lock held. Is one that could have ended with the dead, being on the node of one of them, still there to tell?
+/// Lock held. Is there still one to tell: of its own death that is in doubt, or, being on the node of one of the dead,
+/// that it has ended with it?
 bool TcpLinks::more_may_follow() const {
+  if (std::ranges::any_of(peers_, &Peer::in_doubt)) return true;
   if (nodes_.empty()) return false;
   const auto node_of = [&](std::size_t rank) { return nodes_[rank]; };
   for (std::size_t r = 0; r < std::size_t(identity_.ranks); ++r) {
@@ -407,6 +419,13 @@ bool TcpLinks::more_may_follow() const {
       if (peers_[d].dead && node_of(d) == node_of(r)) return true;
   }
   return false;
+}
+
+/// Lock held. Somebody has told: is that all that was waited for?
+void TcpLinks::end_grace_if_over() {
+  if (!grace_until_ || more_may_follow()) return;
+  if (std::ranges::any_of(peers_, &Peer::dead)) report_dead();
+  else grace_until_.reset();
 }
 
 /// Lock held.
@@ -426,14 +445,18 @@ void TcpLinks::report_dead() {
   signal_fd(wake_.get());
 }
 
-/// Milliseconds for epoll; ends the grace when its time is over.
-int TcpLinks::grace_left() {
+/// Milliseconds for epoll.
+int TcpLinks::grace_left() const {
   std::lock_guard lock(mutex_);
   if (!grace_until_) return -1;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(*grace_until_ - std::chrono::steady_clock::now());
-  if (left.count() > 0) return int(left.count());
-  report_dead();
-  return 0;
+  return int(std::max<std::int64_t>(left.count(), 0));
+}
+
+/// After a look that found nothing: a thread that stood still may find that a word came in time.
+void TcpLinks::end_grace() {
+  std::lock_guard lock(mutex_);
+  if (grace_until_ && std::chrono::steady_clock::now() >= *grace_until_) report_dead();
 }
 
 TcpLinks::RankSet TcpLinks::set_of(const std::vector<int>& ranks) {

@@ -9,12 +9,16 @@
 // observer (number `ranks`, the founder of a group of actors), with control sockets alone.
 //
 //   whole --fail(), a peer's failure, a peer's end without goodbye--> failed (the first word counts and is told)
-//     `--the end of a peer on another node where more are connected--> grace --they end too, or time passes--> failed
+//     |--the end of a peer on another node where more are connected--> grace --they end too, or time passes--> failed
+//     `--the end of a peer's data socket alone--> grace --its control socket ends, or time passes--> failed
+//                                                   `--its goodbye--> whole
 //
 // Invariants
 //   TL-1  The first failure that a rank hears of stays its failure, and is told to all peers once, as far as their
 //         sockets take it; supersede() tells that the group is stale, and who hears that only notes it.
-//   TL-2  A peer whose control socket ends without a goodbye is dead; an observer's end means nothing.
+//   TL-2  A peer whose control socket ends without a goodbye is dead; an observer's end means nothing. Nothing orders
+//         the two sockets of a peer: where the data socket ends first, the other one has Identity::grace to say
+//         goodbye, and who does is not dead.
 //   TL-3  Who is dead is named, and nobody else: peers of one node that end together are named together. For the others
 //         of that node there is one moment of Identity::grace; where one of them lives, it has seen the end at once,
 //         and says so.
@@ -65,7 +69,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   struct Identity {
     int rank = 0, ranks = 1;
     std::uint64_t epoch = 1;
-    std::chrono::milliseconds grace{250};  ///< how long the end of one waits for those of its node's others
+    std::chrono::milliseconds grace{250};  ///< how long an end waits for a goodbye, and for those of its node's others
   };
   static std::shared_ptr<TcpLinks> create(const Identity& identity) {
     return std::shared_ptr<TcpLinks>(new TcpLinks(identity));
@@ -107,7 +111,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
 
   /// Hears what peers have said by now, without waiting for the thread.
   void look();
-  /// A data socket has ended: dead, unless the peer had said goodbye.
+  /// A data socket has ended: dead, unless the peer has said goodbye or does so within the grace (TL-2).
   void data_ended(int peer);
 
   /// This rank works on that; kept for whoever asks.
@@ -152,6 +156,7 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
     std::size_t got = 0;
     std::string rest;                          // of a frame for which its buffer had no room (TL-7)
     bool goodbye = false, ended = false, dead = false;
+    bool in_doubt = false;                     // taken for dead by its data socket, while its control socket is silent
     Progress progress;
     std::uint64_t waits_in = 0;                // the newest operation in which it told for whom it waits
     RankSet awaited{};
@@ -176,8 +181,10 @@ class TcpLinks : public std::enable_shared_from_this<TcpLinks> {
   void ended(std::size_t peer);
   void await_others_of(std::size_t peer);
   bool more_may_follow() const;
+  void end_grace_if_over();
   void report_dead();
-  int grace_left();
+  int grace_left() const;
+  void end_grace();
   void send_all(const ControlFrame& frame);
   void send_one(Peer& peer, const ControlFrame& frame);
   void send_rest(Peer& peer);

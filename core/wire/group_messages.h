@@ -2,8 +2,8 @@
 // between the processes of a group. The other control messages, and their rules: wire/messages.h.
 //
 // Invariants
-//   GM-1  A group is known by its record's key, one epoch of it by a random number; a message about another epoch than
-//         the one that its receiver knows is of the past and does nothing.
+//   GM-1  A group is known by its record's key, one epoch of it by a random number; a message about an older epoch than
+//         the one that its receiver knows does nothing, and one about a newer epoch waits for its record.
 #pragma once
 #include <array>
 #include <cstdint>

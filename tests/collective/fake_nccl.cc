@@ -141,7 +141,9 @@ int get_async_error(NcclHandle handle, int* error) {
     if (!comm.world->splits[comm.splitting].over) return kNcclSuccess;
     comm.splitting = 0;
   }
-  if (const int result = pass(NcclPoint::kAsyncError, comm.rank); result != kNcclSuccess) comm.error = result;
+  const int result = pass(NcclPoint::kAsyncError, comm.rank);
+  if (result == kNcclInProgress) return kNcclSuccess;  // and is forgotten: errors stay
+  if (result != kNcclSuccess) comm.error = result;
   *error = comm.error;
   return kNcclSuccess;
 }

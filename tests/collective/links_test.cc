@@ -24,6 +24,14 @@ namespace {
 
 using std::chrono::hours, std::chrono::milliseconds, std::chrono::seconds;
 
+/// The near end of a pair; the far end is the peer's.
+UniqueFd near_end(UniqueFd& far) {
+  int fds[2] = {-1, -1};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  far = UniqueFd(fds[0]);
+  return UniqueFd(fds[1]);
+}
+
 /// Rank 0 and the far ends of its control sockets, by rank.
 struct Links {
   Links(std::vector<int> nodes, milliseconds grace)
@@ -118,17 +126,63 @@ TEST(LinksTest, TheEndOfADataSocketIsWaitedWithAsWell) {
   Links links({0, 1, 2, 1}, hours(1));
   links.own->data_ended(3);
   EXPECT_FALSE(links.own->has_failed());
+  links.far[3].reset();
   links.far[1].reset();
   EXPECT_EQ(links.named(), (std::vector{1, 3}));
 }
 
-/// The near end of a pair; the far end is the peer's.
-UniqueFd near_end(UniqueFd& far) {
-  int fds[2] = {-1, -1};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-  far = UniqueFd(fds[0]);
-  return UniqueFd(fds[1]);
+/// The far end of a rank's control socket, as that rank.
+std::shared_ptr<TcpLinks> peer_of(Links& links, int rank) {
+  auto peer = TcpLinks::create({.rank = rank, .ranks = int(links.far.size()), .epoch = 1});
+  peer->arrive(0, Channel::kControl, std::move(links.far[std::size_t(rank)]));
+  return peer;
 }
+
+// TL-2: the goodbye comes on another socket than the end, and behind it: nobody has died, and nobody is waited for.
+TEST(LinksTest, TL2_AGoodbyeBehindTheEndOfTheDataSocketIsNoDeath) {
+  for (const std::vector<int>& nodes : {std::vector{0, 1, 2, 1}, std::vector{0, 0, 0, 0}}) {
+    Links links(nodes, hours(1));
+    auto leaver = peer_of(links, 1);
+    links.own->data_ended(1);
+    EXPECT_FALSE(links.own->has_failed()) << "it may be on its way";
+    leaver.reset();
+    links.own->look();
+    links.far[2].reset();
+    EXPECT_EQ(links.named(), std::vector{2}) << "of a real death all hear at once";
+  }
+}
+
+// TL-2: also where the nodes are not known, as in a join.
+TEST(LinksTest, TL2_WhoseDataSocketEndsIsDeadWhenTheOtherOneEndsOrTheMomentIsOver) {
+  for (const bool both : {true, false}) {
+    auto own = TcpLinks::create({.rank = 0, .ranks = 3, .epoch = 1, .grace = both ? hours(1) : milliseconds(1)});
+    auto told = std::make_shared<std::promise<Failure>>();
+    own->on_failure([told](const Failure& failure) { told->set_value(failure); });
+    UniqueFd far[2];
+    for (int peer : {1, 2}) own->arrive(peer, Channel::kControl, near_end(far[peer - 1]));
+    own->data_ended(1);
+    if (both) far[0].reset();
+    auto future = told->get_future();
+    ASSERT_EQ(future.wait_for(seconds(60)), std::future_status::ready);
+    const Failure failure = future.get();
+    EXPECT_EQ(failure.reason, Reason::kDied);
+    EXPECT_EQ(failure.missing_ranks, std::vector{1});
+  }
+}
+
+// Of many that have spoken the last one is heard, too: here nobody but this thread looks.
+TEST(LinksTest, WhoLooksHearsAllHoweverManyHaveSpoken) {
+  constexpr int kRanks = 40;
+  Links links(std::vector<int>(kRanks), hours(1));
+  links.own->leave();
+  for (int rank = 1; rank < kRanks - 1; ++rank) peer_of(links, rank).reset();
+  const auto last = peer_of(links, kRanks - 1);
+  last->fail({Reason::kBackend, "the last one's word", {}});
+  links.own->look();
+  ASSERT_TRUE(links.own->failure());
+  EXPECT_EQ(links.own->failure()->text, "the last one's word");
+}
+
 net::Token::Digest proof_of_peer() {
   net::Token::Digest proof{};
   for (std::size_t i = 0; i < proof.size(); ++i) proof[i] = std::uint8_t(7 * i + 1);

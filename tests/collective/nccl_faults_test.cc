@@ -38,10 +38,10 @@ template <class F> Ended ended(F&& operation) {
 }
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-void sum(Group& g, GpuDevice& device) {
+void sum(Group& g, GpuDevice& device, Duration timeout = kGroupTimeout) {
   OnGpu<float> data(device, 100);
   std::ranges::fill(data.span(), 1.0f);
-  g.all_reduce(data.span());
+  g.all_reduce(data.span(), Op::kSum, {.timeout = timeout});
   EXPECT_EQ(data[99], float(g.size()));
 }
 
@@ -168,10 +168,11 @@ TEST_F(NcclFaults, ARankThatIsLateIsNamedAtTheDeadline) {
           });
 }
 
-// NC-2, NC-3: a device that is not through at the deadline; the abort frees the stream.
+// NC-2, NC-3: a device that is not through at the deadline; the abort frees the stream. The ranks leave the founding
+// together; each has the limit to come to the operation, also one that gets no core for a while.
 TEST_F(NcclFaults, AStalledDeviceEndsAtTheDeadlineOnAllRanks) {
   nccl().on(at(NcclPoint::kExecute, 1, {.hangs = true}));
-  for (const Ended& end : working({.ranks = 3, .timeout = milliseconds(2000)})) {
+  for (const Ended& end : working({.ranks = 3, .timeout = milliseconds(4000)})) {
     EXPECT_EQ(end.reason, Reason::kTimeout);
     EXPECT_TRUE(has(end.text, "was not through with all_reduce")) << end.text;
   }
@@ -302,12 +303,12 @@ TEST_F(NcclFaults, AfterAFailureTheGroupIsFormedAgain) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     nccl().reset();
     nccl().on(at(NcclPoint::kExecute, epoch % 2, {.hangs = true}, 1));
-    GpuFounding founding({.ranks = 2, .timeout = milliseconds(2000)});
+    GpuFounding founding({.ranks = 2});
     on_ranks(2, [&](int rank, const std::shared_ptr<GpuDevice>&) {
       GpuDevice& device = *devices[std::size_t(rank)];
       Group g = founding.member(rank, devices[std::size_t(rank)]);
       sum(g, device);
-      EXPECT_EQ(ended([&] { sum(g, device); }).reason, Reason::kTimeout);
+      EXPECT_EQ(ended([&] { sum(g, device, milliseconds(500)); }).reason, Reason::kTimeout);
     });
   }
 }
@@ -366,6 +367,127 @@ TEST_F(NcclFaults, AnInvalidArgumentLeavesTheCommunicatorUsable) {
                     .ok());
     comm->close();
   });
+}
+
+/// What is done where a thread looks for a cancel, once: so it stands still between its look and its judgement.
+class StandsStill final : public Environment {
+ public:
+  std::function<void()> meanwhile;
+  bool on_fiber() override { return false; }
+  std::unique_ptr<Suspension> suspension() override { return nullptr; }
+  void check() override { if (meanwhile) std::exchange(meanwhile, nullptr)(); }
+};
+
+/// A group of one rank, and a time limit that passes while its thread stands still.
+struct Alone {
+  std::shared_ptr<GpuDevice> device = fake_device(0);
+  std::unique_ptr<Communicator> group = [&] {
+    Patience patience(std::chrono::seconds(60), nullptr);
+    return over_nccl(std::make_unique<ShmCommunicator>(make_segment({.ranks = 1}), 0),
+                     {.group = "alone", .device = device}, patience);
+  }();
+  std::vector<float> data = std::vector<float>(100, 2.0f);
+  detail::Operation sum = all_reduce_of(data);
+  StandsStill thread;
+  Patience patience{milliseconds(1), &thread};
+
+  void stand_still_until_late() { std::this_thread::sleep_until(patience.deadline() + milliseconds(1)); }
+};
+
+// The four waits of the nccl backend look once more when the time is over: what was through in time is well, however
+// long the thread that waits for it had no core.
+TEST_F(NcclFaults, WhoAwaitsTheDeviceLooksOnceMoreWhenItsTimeIsOver) {
+  std::promise<void> through;
+  nccl().on([&, gate = through.get_future().share()](NcclPoint point, int) {
+    if (point == NcclPoint::kExecute) gate.wait();
+    return NcclFault{};
+  });
+  Alone alone;
+  Patience patience(std::chrono::seconds(60), nullptr);
+  const auto handed = alone.group->hand_over(alone.sum, alone.group->take_number(), patience);
+  ASSERT_TRUE(handed);
+  (void)alone.patience.deadline();  // from now on
+  alone.thread.meanwhile = [&] {
+    through.set_value();
+    while (!handed->over()) std::this_thread::yield();
+    alone.stand_still_until_late();
+  };
+  while (!handed->over()) alone.group->await(*handed, alone.patience);
+  EXPECT_FALSE(alone.group->failure()) << alone.group->failure()->text;
+  EXPECT_TRUE(handed->settle());
+}
+
+TEST_F(NcclFaults, WhoAwaitsALaunchLooksOnceMoreWhenItsTimeIsOver) {
+  std::promise<void> launches;
+  nccl().on([&, gate = launches.get_future().share()](NcclPoint point, int) {
+    if (point == NcclPoint::kLaunch) gate.wait();
+    return NcclFault{};
+  });
+  Alone alone;
+  auto number = alone.group->take_number();
+  alone.thread.meanwhile = [&] {
+    launches.set_value();
+    std::promise<void> next;  // of the same launcher: what was before it has been launched
+    Launcher& launcher = alone.device->launcher();
+    launcher.submit(*launcher.take_number(), [&] { next.set_value(); });
+    next.get_future().wait();
+    alone.stand_still_until_late();
+  };
+  const auto handed = alone.group->hand_over(alone.sum, std::move(number), alone.patience);
+  ASSERT_TRUE(handed) << alone.group->failure().value_or(Failure{}).text;
+  Patience patience(std::chrono::seconds(60), nullptr);
+  while (!handed->over()) alone.group->await(*handed, patience);
+  EXPECT_TRUE(handed->settle());
+}
+
+/// A communicator of NCCL alone.
+struct Bare {
+  std::shared_ptr<GpuDevice> device = fake_device(0);
+  std::shared_ptr<ShmCommunicator> control = std::make_shared<ShmCommunicator>(make_segment({.ranks = 1}), 0);
+  std::shared_ptr<NcclComm> comm = [&] {
+    NcclUniqueId id{};
+    EXPECT_EQ(device->nccl().get_unique_id(&id), kNcclSuccess);
+    return NcclComm::begin(*device, {.name = "bare", .id = id}, control);
+  }();
+};
+
+TEST_F(NcclFaults, WhoAwaitsNcclsCommunicatorLooksOnceMoreWhenItsTimeIsOver) {
+  std::atomic<bool> initialized = false;
+  nccl().on([&](NcclPoint point, int) {
+    return NcclFault{.result = point == NcclPoint::kInitAsync && !initialized ? kNcclInProgress : kNcclSuccess};
+  });
+  Bare bare;
+  StandsStill thread;
+  Patience patience(milliseconds(1), &thread);
+  thread.meanwhile = [&] {
+    initialized = true;
+    while (bare.comm->life() != Life::kReady) std::this_thread::yield();
+    std::this_thread::sleep_until(patience.deadline() + milliseconds(1));
+  };
+  EXPECT_TRUE(bare.comm->await_ready(patience)) << bare.control->failure().value_or(Failure{}).text;
+  bare.comm->close();
+}
+
+TEST_F(NcclFaults, WhoAsksNcclAsksOnceMoreWhenItsTimeIsOver) {
+  std::atomic<int> asked = 0, through_at = 0;
+  nccl().on([&](NcclPoint point, int) {
+    const bool in_progress = point == NcclPoint::kAsyncError && asked.fetch_add(1) < through_at;
+    return NcclFault{.result = in_progress ? kNcclInProgress : kNcclSuccess};
+  });
+  Bare bare;
+  Patience patience(std::chrono::seconds(60), nullptr);
+  ASSERT_TRUE(bare.comm->await_ready(patience));
+  const auto call = [&](int at) {
+    return bare.comm->call("ncclAllReduce", Clock::now(), [&](NcclHandle) {
+      through_at = at;
+      asked = 0;
+      return kNcclInProgress;
+    }).result;
+  };
+  EXPECT_EQ(call(1), kNcclSuccess);
+  EXPECT_EQ(call(1'000'000'000), NcclOutcome::kLate);
+  bare.comm->close();
+  through_at = 0;
 }
 
 // Without plug-in, GPU or NCCL: join says on every rank what is missing, at a path and at an address.

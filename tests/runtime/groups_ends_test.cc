@@ -2,6 +2,7 @@
 // frozen in the middle of an operation and comes back. All others hear of it by name, nothing hangs, and the group is
 // formed again.
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 
 #include "groups_nodes.h"
@@ -176,6 +177,34 @@ void the_founder_dies_while_it_forms() {
     }
 }
 
+int memories_of(int pid) {
+  int count = 0;
+  for (const auto& one : std::filesystem::directory_iterator("/proc/" + std::to_string(pid) + "/fd")) {
+    std::error_code gone;
+    count += std::filesystem::read_symlink(one, gone).string().starts_with("/memfd:troupe-collective");
+  }
+  return count;
+}
+
+/// GA-3: one of two makers has made its memory, and the other one dies before it has.
+void a_maker_of_memory_dies_while_the_group_is_formed() {
+  Ranks ranks = ranks_on({1, 1, 2, 2});
+  const auto founder = ranks_on({0})[0];
+  CHECK(pid_of(founder) > 0);
+  const int maker = pid_of(ranks[0]), other = pid_of(ranks[2]), before = memories_of(maker);
+  CHECK(freeze(other));
+  const auto forming = founder.call<&Rank::create>(std::string("makers"), ranks);
+  CHECK(eventually([&] { return memories_of(maker) == before + 1; }));
+  ::kill(other, SIGKILL);
+  const auto error = CHECK_THROWS(troupe::CollectiveError, get(forming, {.timeout = 40s}));
+  if (error) CHECK(error->missing_ranks() == std::vector{2});
+  CHECK(eventually([&] { return memories_of(maker) == before; }));
+  ranks[2] = ranks_on({2})[0];
+  tc::create_group(ranks, {.name = "makers"});
+  check_sums(ranks, "makers");
+  tc::destroy_group("makers");
+}
+
 // -------------------------------------------------------------------------------------------------------------- frozen
 
 /// In the middle of operations that follow each other; it comes back as the same member.
@@ -287,6 +316,8 @@ int main(int argc, char** argv) {
                      {"without a founder, a rank dies that never came", without_a_founder_a_rank_dies_that_never_came},
                      {"a group without its founder is destroyed", a_group_without_its_founder_is_destroyed},
                      {"the founder dies while it forms the group", the_founder_dies_while_it_forms},
+                     {"GA-3: a maker of memory dies while the group is formed",
+                      a_maker_of_memory_dies_while_the_group_is_formed},
                      {"a rank is frozen in an operation, and comes back", frozen_in_an_operation_and_back},
                      {"who never comes, and who comes to something else", who_never_comes_and_who_comes_elsewhere},
                      {"a group ends under operations", ended_under_operations}},
