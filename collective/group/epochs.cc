@@ -110,9 +110,9 @@ std::shared_ptr<Epoch> Epochs::known_or_told(const Told& told) {
 /// Lock held. What was told of this epoch before; what was told of it and of older ones is forgotten.
 std::optional<Epochs::Told> Epochs::take_told(const std::string& slot, EpochNumber which) {
   std::optional<Told> taken;
-  std::erase_if(told_, [&](Told& one) {
+  std::erase_if(told_, [&](const Told& one) {
     if (one.slot != slot || one.which.epoch > which.epoch) return false;
-    if (one.which.id == which.id) taken = std::move(one);
+    if (one.which.id == which.id) taken = one;
     return true;
   });
   return taken;
