@@ -392,6 +392,14 @@ class AppTest(ProgramTest):
         self.assertTrue(
             os.path.exists(self.path("buried", "checkpoints", f"step-{result['steps']:09}.safetensors")))
 
+    def test_ctrl_c_before_there_is_a_rank_waits_for_none(self):
+        """They wait for a place, and would tell nothing: the report is written within the grace."""
+        running = self.start("unborn", *self.LONG, "--workers", "1", "--troupe-cpus", "0")
+        self.assertTrue(wait_until(lambda: "is waiting for a place" in running.text()), running.text())
+        running.process.send_signal(signal.SIGINT)
+        self.assertEqual(running.end(), 130, running.text())
+        self.assertTrue(self.result("unborn")["interrupted"])
+
     def test_ctrl_c_while_a_sample_is_written_keeps_the_run(self):
         running = self.start("sampled", "--steps", "2", "--workers", "1", "--sample", "100000000")
         last = self.path("sampled", "checkpoints", "step-000000002.safetensors")

@@ -70,14 +70,16 @@ class Drive {
     try {
       form();
       loop(Clock::time_point::max());
-      last_news();
+      last_news(seconds(settings().heartbeat_timeout));
       if (error_.empty() && command_.sample.tokens > 0 && winner_)
         end.sample = get(winner_->actor.call<&RankActor::sample>(command_.sample));
     } catch (const CancelledError&) {
       end.interrupted = true;  // waits work again during the grace that the runtime gives
       for (const Member& member : members_) member.actor.cast<&RankActor::stop>();
-      if (epoch_ > 0) loop(Clock::now() + kLeave);  // ends at once where they had come to their end before
-      last_news();
+      if (epoch_ > 0) {  // else there is nothing to tell
+        loop(Clock::now() + kLeave);  // ends at once where they had come to their end before
+        last_news(kAnswer);
+      }
     }
     end.error = error_;
     end.seconds = elapsed();
@@ -157,14 +159,15 @@ class Drive {
     }
     ask_for_news();
   }
-  /// What was asked for before, and what has come since. It may take as long as a rank may be silent.
-  void last_news() {
+  /// What was asked for before, and what has come since. Each may take as long as a rank may be silent.
+  void last_news(Duration limit) {
     if (members_.empty()) return;
-    const Duration limit = seconds(settings().heartbeat_timeout);
     if (!news_ || news_of_ != members_.front().actor.id()) ask_for_news();
     bool heard = take(limit);
-    ask_for_news();
-    heard = take(limit) && heard;
+    if (heard) {
+      ask_for_news();
+      heard = take(limit);
+    }
     if (!heard && error_.empty())
       report_.note("rank 0 did not answer any more: what it had to tell of the last steps is missing");
   }
