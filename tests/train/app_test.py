@@ -392,6 +392,20 @@ class AppTest(ProgramTest):
         self.assertTrue(
             os.path.exists(self.path("buried", "checkpoints", f"step-{result['steps']:09}.safetensors")))
 
+    def test_ctrl_c_beside_a_frozen_rank_leaves_a_checkpoint(self):
+        """DR-3: within the grace, so a rank that does not take its place is not waited for."""
+        running = self.start("stuck", *self.LONG, "--workers", "3", "--heartbeat-timeout", "60")
+        self.assertTrue(wait_until(lambda: running.reached() > 0 and len(running.pids()) == 3), running.text())
+        frozen, victim = running.pids()[1:]
+        os.kill(frozen, signal.SIGSTOP)
+        os.kill(victim, signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: "lost the rank" in running.text()), running.text())
+        running.process.send_signal(signal.SIGINT)
+        self.assertEqual(running.end(), 130, running.text())
+        result = self.result("stuck")
+        self.assertTrue(
+            os.path.exists(self.path("stuck", "checkpoints", f"step-{result['steps']:09}.safetensors")))
+
     def test_ctrl_c_before_there_is_a_rank_waits_for_none(self):
         """They wait for a place, and would tell nothing: the report is written within the grace."""
         running = self.start("unborn", *self.LONG, "--workers", "1", "--troupe-cpus", "0")

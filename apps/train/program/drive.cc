@@ -74,7 +74,7 @@ class Drive {
       if (error_.empty() && command_.sample.tokens > 0 && winner_)
         end.sample = get(winner_->actor.call<&RankActor::sample>(command_.sample));
     } catch (const CancelledError&) {
-      end.interrupted = true;  // waits work again during the grace that the runtime gives
+      end.interrupted = ending_ = true;  // waits work again during the grace that the runtime gives
       for (const Member& member : members_) member.actor.cast<&RankActor::stop>();
       if (epoch_ > 0) {  // else there is nothing to tell
         loop(Clock::now() + kLeave);  // ends at once where they had come to their end before
@@ -332,7 +332,7 @@ class Drive {
       if (members_.empty()) members_ = std::exchange(newcomers_, {});
       const std::optional<Unformed> failure = attempt();
       if (!failure) break;
-      if (!failure->late || failure->ranks.empty()) {
+      if (ending_ || !failure->late || failure->ranks.empty()) {  // ending: the grace is shorter than their patience
         lose(lost_of(*failure), failure->why);
         continue;
       }
@@ -412,6 +412,7 @@ class Drive {
   std::string news_of_;  // the actor that news_ comes from
   std::uint64_t epoch_ = 0, parted_ = 0, announced_ = 0;
   int replacements_ = 0;
+  bool ending_ = false;  // DR-3
   std::string error_;
 };
 
