@@ -378,8 +378,10 @@ class RlTest(ProgramTest):
         for run in "ab":
             self.train(3, run, "--algo", "a2c", "--steps", "2000")
         self.assertEqual(self.parameters("a")[1], self.parameters("b")[1])
+        # Each fragment waits behind three of its own runner: there are two updates before its turn, whether the other
+        # runner gives any in time or not, and it is too old.
         self.train(3, "i", "--algo", "impala", "--steps", "20000", "--num-envs", "4", "--horizon", "20",
-                   "--fragments-per-update", "2", "--max-staleness", "1")
+                   "--fragments-per-update", "2", "--max-outstanding", "4", "--max-staleness", "1")
         result, last = self.result("i"), self.lines("i")[-1]
         self.assertEqual(result["steps"], 160 * result["updates"])  # two fragments an update, whatever was thrown away
         self.assertGreater(last["thrown_away"], 0)
