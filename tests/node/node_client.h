@@ -35,7 +35,7 @@ class Client : private net::Handler {
   ProcessId daemon() const { return {self().node, 0}; }
 
   /// Runs until it is true; false when the time is over or the daemon is gone.
-  bool until(const std::function<bool()>& done, Duration limit = std::chrono::seconds(10));
+  bool until(const std::function<bool()>& done, Duration limit = std::chrono::seconds(40));
   bool daemon_gone() const { return daemon_gone_; }
 
   void send(ProcessId to, net::FrameHeader header, ByteView payload = {});
@@ -53,8 +53,8 @@ class Client : private net::Handler {
     return wire::decode_message<Reply>(answer.payload);
   }
   /// Takes the first frame of that kind out of what came, or waits for it.
-  bool take(const std::function<bool(const Frame&)>& which, Frame& frame, Duration limit = std::chrono::seconds(10));
-  bool take_notice(wire::Method method, Frame& frame, Duration limit = std::chrono::seconds(10)) {
+  bool take(const std::function<bool(const Frame&)>& which, Frame& frame, Duration limit = std::chrono::seconds(40));
+  bool take_notice(wire::Method method, Frame& frame, Duration limit = std::chrono::seconds(40)) {
     return take([&](const Frame& f) { return f.is_notice(method); }, frame, limit);
   }
   /// A pair with another process of this node.

@@ -60,10 +60,21 @@ class Log {
     --inside_;
     return now;
   }
-  int threads_together() {
-    const int now = ++atomic_inside_;
+  /// Goes on once there have been as many in it at once, and a moment later, for one more to come in if it can.
+  int fibers_together(int wanted) {
+    const int now = ++inside_;
+    most_ = std::max<int>(most_, now);
+    while (most_ < wanted) troupe::sleep_for(1ms);
+    troupe::sleep_for(5ms);
+    --inside_;
+    return now;
+  }
+  int threads_together(int wanted) {
+    const int now = ++inside_;
+    for (int most = most_; most < now && !most_.compare_exchange_weak(most, now);) {}
+    while (most_ < wanted) std::this_thread::sleep_for(1ms);
     std::this_thread::sleep_for(20ms);
-    --atomic_inside_;
+    --inside_;
     return now;
   }
   ActorHandle<Log> child() { return actor<Log>.remote(); }
@@ -71,8 +82,7 @@ class Log {
 
  private:
   std::vector<int> seen_;
-  int inside_ = 0;
-  std::atomic<int> atomic_inside_{0};
+  std::atomic<int> inside_{0}, most_{0};
 };
 
 /// Another class than Log, and the only one who holds what it makes.
@@ -166,11 +176,11 @@ int main(int argc, char** argv) {
       };
       auto fibers = actor<Log>.options({.max_concurrency = 4}).remote();
       std::vector<ObjectRef<int>> refs;
-      for (int i = 0; i < 40; ++i) refs.push_back(fibers.call<&Log::together>());
+      for (int i = 0; i < 40; ++i) refs.push_back(fibers.call<&Log::fibers_together>(4));
       CHECK_EQ(most(refs), 4);
       auto threads = actor<Log>.options({.threads = 3}).remote();
       refs.clear();
-      for (int i = 0; i < 30; ++i) refs.push_back(threads.call<&Log::threads_together>());
+      for (int i = 0; i < 30; ++i) refs.push_back(threads.call<&Log::threads_together>(3));
       CHECK_EQ(most(refs), 3);
       auto groups = actor<Log>.options({.concurrency_groups = {{"io", 2}}}).remote();
       auto a = groups.options({.concurrency_group = "io"}).call<&Log::hold>(dir / "a", dir / "gate");
@@ -236,7 +246,8 @@ int main(int argc, char** argv) {
         const std::string n = std::to_string(int(isolation));
         auto a = actor<Log>.options({.isolation = isolation}).remote();
         get(a.ready());
-        auto runs = a.options({.timeout = 2s}).call<&Log::how_interrupted>(dir / ("s" + n), dir / ("told" + n));
+        auto runs = a.options({.timeout = 8s}).call<&Log::how_interrupted>(dir / ("s" + n), dir / ("told" + n));
+        CHECK(rt::eventually([&] { return rt::exists(dir / ("s" + n)); }));
         auto queued = a.options({.timeout = 1s}).call<&Log::add>(1);
         CHECK_THROWS(troupe::DeadlineExceededError, get(queued, {.timeout = 30s}));
         CHECK_THROWS(troupe::DeadlineExceededError, get(runs, {.timeout = 30s}));

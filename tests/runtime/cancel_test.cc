@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
     }},
     {"a task in its back-off can be cancelled and does not run again", [] {
       rt::Folder dir;
-      auto a = task<&fail_once>.options({.retry = {.max_retries = 5,
+      auto a = task<&fail_once>.options({.retry = {.max_retries = -1,
           .retry_error = [](const troupe::TaskError&) { return true; }, .backoff = {.initial = 1s, .max = 1s}}})
           .remote(dir / "runs");
       CHECK(rt::eventually([&] { return rt::count(dir / "runs") >= 1; }));
@@ -202,8 +202,8 @@ int main(int argc, char** argv) {
       auto a = task<&spin>.remote(dir / "started", dir / "pid");
       CHECK(rt::eventually([&] { return rt::exists(dir / "started") && rt::exists(dir / "b"); }));
       troupe::cancel(a, {.force = true});
-      CHECK_THROWS(CancelledError, get(a, {.timeout = 4s}));
-      CHECK(rt::eventually([&] { return gone(dir / "pid"); }, 4));
+      CHECK_THROWS(CancelledError, get(a, {.timeout = 40s}));
+      CHECK(rt::eventually([&] { return gone(dir / "pid"); }));
       rt::touch(dir / "gate");
       CHECK_EQ(get(bystander), 7);
     }},

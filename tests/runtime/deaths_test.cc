@@ -83,6 +83,7 @@ class Killer {
       if (pid > 1 && pid != ::getpid() && ::kill(pid, SIGKILL) == 0) ++kills_;
     }
   }) {}
+  int kills() const { return kills_; }
   int end() {
     stop_.store(true);
     if (thread_.joinable()) thread_.join();
@@ -104,7 +105,7 @@ void mixed_load(unsigned seed) {
   auto steady =
       actor<Counter>.options({.max_restarts = -1, .restart_backoff = kQuick, .max_task_retries = -1}).remote();
   auto mortal = actor<Counter>.options({.max_restarts = -1, .restart_backoff = kQuick}).remote();
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < 8 || killer.kills() <= 10; ++round) {
     std::vector<ObjectRef<int>> squares, slow, nest, fragile, calls, mortal_calls;
     std::vector<ObjectRef<long>> sums;
     for (int i = 0; i < 60; ++i) {

@@ -51,11 +51,11 @@ void a_node_dies(const char* name, const std::vector<int>& nodes, int doomed, bo
   if (!inside) said = all<&Rank::waits>(left, std::string(name), folder / "b");
   for (std::size_t r = 0, i = 0; r < ranks.size(); ++r) {
     if (nodes[r] == doomed) continue;
-    const Said heard = get(said[inside ? r : i++], {.timeout = 50s});
-    check_names(heard, dead);
-    CHECK_EQ(heard.missing.size(), dead.size());  // those of one node are named together
+    check_names(get(said[inside ? r : i++], {.timeout = 50s}), dead);
   }
-  CHECK(get(broken, {.timeout = 50s}).missing_ranks == dead);
+  // Of these too some may be missing: that all are named waits 0.25 s for the last end (TL-3, tests/collective/links_test).
+  const auto named = get(broken, {.timeout = 50s}).missing_ranks;
+  CHECK(!named.empty() && std::ranges::includes(dead, named));
   CHECK(now() - start < 40);  // the deadline of 60 s was not what ended it
   tc::reform(name, left);
   check_sums(left, name);
@@ -129,7 +129,7 @@ void without_a_founder_a_rank_dies_that_never_came() {
         CHECK_THROWS(troupe::Error, pid_of(ranks[std::size_t(doomed)]));
         if (late) waiting = all<&Rank::waits>(others, name, folder / "a");
         for (const auto& one : waiting) {
-          const auto said = troupe::try_get(one, {.timeout = 8s});
+          const auto said = troupe::try_get(one, {.timeout = 40s});
           CHECK(said.ok());
           if (!said.ok()) continue;
           CHECK_EQ(said->reason, "a member died");
@@ -161,7 +161,7 @@ void the_founder_dies_while_it_forms() {
       Ranks ranks = ranks_on(p.nodes), founder = ranks_on({0});
       const int pid = pid_of(ranks[std::size_t(frozen)]), its = pid_of(founder[0]);
       CHECK_EQ(get(all<&Rank::pid>(ranks)).size(), 3u);
-      ::kill(pid, SIGSTOP);
+      CHECK(freeze(pid));
       auto forming = founder[0].call<&Rank::create>(name, ranks);
       CHECK(!troupe::try_get(forming, {.timeout = 2s}).ok());  // it waits
       ::kill(its, SIGKILL);

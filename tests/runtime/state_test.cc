@@ -37,6 +37,16 @@ int hold(std::string started, std::string gate) {
   return 1;
 }
 int plus_one(int x) { return x + 1; }
+/// Asks again while a process was too slow to answer, whose rows are left out then: SQ-1, LS-1. The warnings are those
+/// of the last time.
+template <class List> auto from_all(std::vector<std::string>& warnings, List&& list) {
+  for (;;) {
+    warnings.clear();
+    auto rows = list(&warnings);
+    const auto is_late = [](const std::string& text) { return text.find("did not answer") != std::string::npos; };
+    if (std::ranges::none_of(warnings, is_late)) return rows;
+  }
+}
 std::string first_of(std::string key, std::string name) { return troupe::detail::kv_swap(key, std::nullopt, name); }
 int kv_add(std::string key) {
   troupe::kv::put(key, "from a task");
@@ -113,7 +123,11 @@ int main(int argc, char** argv) {
         for (auto& light : lights) seen.push_back(light.call<&Looker::look>());
         for (auto& one : seen) get(one);
         std::set<std::string> listed;
-        for (const auto& row : troupe::list_actors({.filter = {{"state", "ALIVE"}}})) listed.insert(row.actor_id);
+        std::vector<std::string> missing;
+        const auto rows = from_all(missing, [](auto* warnings) {
+          return troupe::list_actors({.filter = {{"state", "ALIVE"}}, .warnings = warnings});
+        });
+        for (const auto& row : rows) listed.insert(row.actor_id);
         for (auto& light : lights) CHECK(listed.contains(light.id()));
       }
     }},
@@ -125,14 +139,22 @@ int main(int argc, char** argv) {
       std::vector<ObjectRef<int>> waiting;
       for (int i = 0; i < kMany; ++i) waiting.push_back(task<&plus_one>.remote(gate));
       std::vector<std::string> missing;
-      CHECK_EQ(troupe::list_tasks({.limit = 100, .warnings = &missing}).size(), 100);
-      CHECK_EQ(troupe::list_tasks({.filter = {{"name", "nobody"}}, .warnings = &missing}).size(), 0);
+      const auto tasks = [&missing](troupe::ListOptions options) {
+        return from_all(missing, [options](auto* warnings) mutable {
+          options.warnings = warnings;
+          return troupe::list_tasks(options).size();
+        });
+      };
+      CHECK_EQ(tasks({.limit = 100}), 100u);
       CHECK(missing.empty());
-      CHECK_EQ(troupe::list_tasks({.filter = {{"state", "PENDING_ARGUMENTS"}}, .warnings = &missing}).size(), 10'000);
+      CHECK_EQ(tasks({.filter = {{"name", "nobody"}}}), 0u);
+      CHECK(missing.empty());
+      CHECK_EQ(tasks({.filter = {{"state", "PENDING_ARGUMENTS"}}}), 10'000u);
       CHECK(missing.size() == 1 && missing[0].find("10000 of 20000") != std::string::npos);
-      missing.clear();
-      CHECK_EQ(troupe::list_objects({.filter = {{"state", "PENDING"}}, .limit = 15'000, .warnings = &missing}).size(),
-               10'000);
+      const auto pending = from_all(missing, [](auto* warnings) {
+        return troupe::list_objects({.filter = {{"state", "PENDING"}}, .limit = 15'000, .warnings = warnings});
+      });
+      CHECK_EQ(pending.size(), 10'000u);
       CHECK_EQ(missing.size(), 1);
       rt::touch(dir / "gate");
       CHECK_EQ(get(waiting.back()), 2);
