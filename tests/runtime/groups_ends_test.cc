@@ -53,7 +53,7 @@ void a_node_dies(const char* name, const std::vector<int>& nodes, int doomed, bo
     if (nodes[r] == doomed) continue;
     check_names(get(said[inside ? r : i++], {.timeout = 50s}), dead);
   }
-  // Of these too some may be missing: that all are named waits 0.25 s for the last end (TL-3, tests/collective/links_test).
+  // Nor here all: who ends later than 0.25 s after the first is not waited for (TL-3; tests/collective/links_test.cc).
   const auto named = get(broken, {.timeout = 50s}).missing_ranks;
   CHECK(!named.empty() && std::ranges::includes(dead, named));
   CHECK(now() - start < 40);  // the deadline of 60 s was not what ended it
