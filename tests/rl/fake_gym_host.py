@@ -124,7 +124,11 @@ def begin(i):
 
 def misbehave():
     if name == "slow" and commands > 1:  # a step
-        open(kwargs["played"], "a", encoding="utf-8").close()
+        if commands == 2:
+            with open(kwargs["played"], "a", encoding="utf-8") as file:  # a line of each process
+                file.write(f"{os.getpid()}\n")
+        while commands > 2 and "gate" in kwargs and not os.path.exists(kwargs["gate"]):
+            time.sleep(0.01)
         time.sleep(0.1)
     if name == "flood":
         for _ in range(200):

@@ -82,7 +82,9 @@ void kill_a_node(const std::string& name, const std::string& runner, std::vector
   bool killed = false;
   after_round = [&](const rl::TrainingLog& log) {
     if (killed || !when(log, out)) return;
-    troupe::testing::Node* node = node_of_runners_alone(runner);
+    // Runners of the other nodes may come late, and the one here feeds the run alone till then. It waits for this.
+    troupe::testing::Node* node = nullptr;
+    rt::eventually([&] { return (node = node_of_runners_alone(runner)) != nullptr; });
     check(node != nullptr, name + ": a node has runners and no learner");
     killed = true;
     if (node != nullptr) node->kill();
