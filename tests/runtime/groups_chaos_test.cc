@@ -75,8 +75,8 @@ void misfortunes_in_memory() { chaos({1, 1, 1, 1}, 1); }
 void misfortunes_on_sockets() { chaos({0, 1, 2}, 2); }
 void misfortunes_on_both() { chaos({0, 1, 0, 2, 1}, 3); }
 
-/// All ranks of a node stand still for a while: they are named at the deadline, and are members of the next epoch. Their
-/// daemon goes on: after 4 s of its silence the node would be dead.
+/// All ranks of a node stand still for a while: they are named at the deadline, and are members of the next epoch.
+/// Their daemon goes on: after 4 s of its silence the node would be dead.
 void the_ranks_of_a_node_are_frozen_for_a_while() {
   Folder folder;
   Ranks ranks = ranks_on({0, 1, 2, 2});
