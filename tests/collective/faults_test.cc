@@ -40,6 +40,9 @@ void sum(Group& g, std::size_t n) {
   g.all_reduce(data);
 }
 
+// Of a barrier before an operation whose time shall be up: the ranks only gather there, which may take its time.
+constexpr OpOptions kGather{.timeout = std::chrono::seconds(60)};
+
 class FaultsTest : public ::testing::TestWithParam<Backend> {
  protected:
   static Backend backend() { return GetParam(); }
@@ -73,7 +76,7 @@ TEST_P(FaultsTest, KilledInTheMiddleOfALargeOperation) {
         for (;;) sum(g, 3'000'000);
       });
     });
-    while (here->load() < 3) ::usleep(1000);  // a machine that is busy may take its time
+    while (here->load() < 3 && !ranks.one_has_ended()) ::usleep(1000);  // a machine that is busy may take its time
     ::munmap(here, 4096);
     ::usleep(20'000u + unsigned(round) * 7'000u);
     ::kill(ranks.pid(2), SIGKILL);
@@ -82,9 +85,9 @@ TEST_P(FaultsTest, KilledInTheMiddleOfALargeOperation) {
 }
 
 TEST_P(FaultsTest, AFrozenRankIsNamedWhenTheTimeIsUp) {
-  Processes ranks({.ranks = 3, .timeout = milliseconds(3000), .backend = backend()}, [](Group g) {
+  Processes ranks({.ranks = 3, .timeout = std::chrono::seconds(8), .backend = backend()}, [](Group g) {
     return outcome([&] {
-      g.barrier();
+      g.barrier(kGather);
       if (g.rank() == 0) ::raise(SIGSTOP);
       sum(g, 1000);
     });
@@ -95,23 +98,30 @@ TEST_P(FaultsTest, AFrozenRankIsNamedWhenTheTimeIsUp) {
 }
 
 // At any chunk of a large operation; whoever waits for a rank that waits for the frozen one does not take it for the
-// culprit.
+// culprit. The limits of all rounds pass at the same time, so that they may be long: a survivor that gets no core for a
+// while is in its operation before they are over.
 void freeze_in_the_middle(Backend backend, int count, int rounds) {
+  const auto frozen_in = [count](int round) { return (1 + round * 5) % count; };
+  std::vector<std::unique_ptr<Processes>> groups;
   for (int round = 0; round < rounds; ++round) {
     auto* const here =
         new (::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<int>(0);
-    Processes ranks({.ranks = count, .timeout = std::chrono::seconds(3), .backend = backend}, [here](Group g) {
+    const Setting setting{.ranks = count, .timeout = std::chrono::seconds(10), .backend = backend};
+    groups.push_back(std::make_unique<Processes>(setting, [here](Group g) {
       return outcome([&] {
-        g.barrier();
+        g.barrier(kGather);
         here->fetch_add(1);
         for (;;) sum(g, 1'000'000);
       });
-    });
-    while (here->load() < count) ::usleep(1000);
+    }));
+    while (here->load() < count && !groups.back()->one_has_ended()) ::usleep(1000);
     ::munmap(here, 4096);
     ::usleep(20'000u + unsigned(round) * 7'000u);
-    const int frozen = (1 + round * 5) % count;
-    ::kill(ranks.pid(frozen), SIGSTOP);
+    ::kill(groups.back()->pid(frozen_in(round)), SIGSTOP);
+  }
+  for (int round = 0; round < rounds; ++round) {
+    Processes& ranks = *groups[std::size_t(round)];
+    const int frozen = frozen_in(round);
     for (int r = 0; r < count; ++r)
       if (r != frozen) {
         EXPECT_EQ(ranks.wait(r), code(Reason::kTimeout, frozen)) << "rank " << r << ", round " << round;
@@ -127,7 +137,7 @@ TEST_P(FaultsTest, FrozenInTheMiddleOfALargeOperationOfMany) { freeze_in_the_mid
 // one does not name it, but the rank that both wait for, also where it has all of that one's data itself. (TCM-3)
 TEST(TcpFaults, TCM3_WhoWaitsForTheFrozenRankIsNotNamed) {
   constexpr std::size_t kCount = 30'000, kShare = kCount / 3;
-  for (std::size_t sent : {1u, 2u}) {  // to rank 0: what that one reduces of it; also its own share, reduced
+  const auto stops_after = [](std::size_t sent) {
     Founding founding({.ranks = 3, .backend = Backend::kTcp});
     std::vector<std::unique_ptr<Communicator>> ranks;
     for (int r = 0; r < 3; ++r) ranks.push_back(founding.communicator(r));
@@ -139,7 +149,7 @@ TEST(TcpFaults, TCM3_WhoWaitsForTheFrozenRankIsNotNamed) {
     for (std::size_t i = 0; i < sent; ++i)
       begun.steps.push_back(
           {.kind = Step::Kind::kSend, .peer = 0, .range = {Memory::kInput, i * kShare, (i + 1) * kShare}});
-    Patience at_once(std::chrono::seconds(10), nullptr), shorter(milliseconds(3000), nullptr),
+    Patience at_once(std::chrono::seconds(10), nullptr), shorter(std::chrono::seconds(8), nullptr),
         longer(std::chrono::seconds(60), nullptr);
     const auto* const bytes = reinterpret_cast<const std::byte*>(ones.data());
     ASSERT_TRUE(frozen.run_moves({frozen.next_number(), signature_of(here)}, begun,
@@ -153,7 +163,11 @@ TEST(TcpFaults, TCM3_WhoWaitsForTheFrozenRankIsNotNamed) {
       EXPECT_EQ(failure->reason, Reason::kTimeout);
       EXPECT_EQ(failure->missing_ranks, std::vector<int>{1}) << "rank " << r << ", " << sent << " shares sent";
     }
-  }
+  };
+  // To rank 0: what that one reduces of it; also its own share, reduced. Both at once, so that the limit may be long:
+  // rank 2 has to come in it.
+  auto one = std::async(std::launch::async, stops_after, 1u), both = std::async(std::launch::async, stops_after, 2u);
+  one.get(), both.get();
 }
 
 // The same where a rank has all that it needs and is an operation ahead: the one that was left behind waits, and has
@@ -173,7 +187,7 @@ TEST(TcpFaults, TCM3_WhoIsLeftBehindByTheFrozenRankIsNotNamed) {
                 .range = {Memory::kInput, share * kShare, (share + 1) * kShare}};
   };
   Patience at_once(std::chrono::seconds(10), nullptr), patient(std::chrono::seconds(60), nullptr),
-      longer(std::chrono::seconds(60), nullptr), shorter(milliseconds(3000), nullptr);
+      longer(std::chrono::seconds(60), nullptr), shorter(std::chrono::seconds(8), nullptr);
   const auto* const bytes = reinterpret_cast<const std::byte*>(ones.data());
   // what rank 0 reduces of it, what rank 2 reduces of it, and its own share, which rank 2 does not get
   const Schedule begun{.steps = {send(0, 0), send(2, 2), send(0, 1)}};
@@ -195,7 +209,7 @@ TEST(TcpFaults, TCM3_WhoIsLeftBehindByTheFrozenRankIsNotNamed) {
 // Ranks 0 and 2 get through; rank 3 waits for the second message of rank 1. Rank 0 is not named: neither where it came
 // last, and never waited itself, nor where it waited for rank 3. (BL-1)
 TEST(TcpFaults, TCM3_WhoIsThroughIsNotNamed) {
-  for (const int late : {0, 3}) {
+  const auto comes_last = [](int late) {
     Founding founding({.ranks = 4, .backend = Backend::kTcp});
     std::vector<std::unique_ptr<Communicator>> ranks;
     for (int r = 0; r < 4; ++r) ranks.push_back(founding.communicator(r));
@@ -212,7 +226,7 @@ TEST(TcpFaults, TCM3_WhoIsThroughIsNotNamed) {
     for (int r : {0, 2, 3})
       threads.emplace_back([&, r] {
         if (r == late) std::this_thread::sleep_for(milliseconds(300));
-        Patience patience(r == 3 ? milliseconds(3000) : milliseconds(60'000), nullptr);
+        Patience patience(r == 3 ? milliseconds(8000) : milliseconds(60'000), nullptr);
         ended.at(r) = ranks[std::size_t(r)]->run(barrier, patience);
       });
     for (auto& thread : threads) thread.join();
@@ -221,15 +235,18 @@ TEST(TcpFaults, TCM3_WhoIsThroughIsNotNamed) {
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->reason, Reason::kTimeout);
     EXPECT_EQ(failure->missing_ranks, std::vector<int>{1}) << "rank " << late << " came last: " << failure->text;
-  }
+  };
+  // Both at once, so that the limit of rank 3 may be long: the others have to come in it.
+  auto one = std::async(std::launch::async, comes_last, 0), other = std::async(std::launch::async, comes_last, 3);
+  one.get(), other.get();
 }
 
 // Two that stay away are both named, also where one of them waited for the other one before: that is over.
 TEST_P(FaultsTest, AllThatStayAwayAreNamedWhoeverWaitedForWhomBefore) {
   std::atomic<int> over = 0;
-  on_threads({.ranks = 4, .timeout = milliseconds(4000), .backend = backend()}, [&](Group g) {
+  on_threads({.ranks = 4, .timeout = std::chrono::seconds(8), .backend = backend()}, [&](Group g) {
     if (g.rank() == 2) std::this_thread::sleep_for(milliseconds(300));
-    g.barrier();  // the others tell that they wait for rank 2
+    g.barrier(kGather);  // the others tell that they wait for rank 2
     while (g.rank() >= 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
     try {
       sum(g, 1000);
@@ -276,7 +293,7 @@ TEST_P(FaultsTest, ARankThatNeverEntersIsNamedInEveryOperation) {
   const auto one_stays_away = [](const char* name, Call call) {
     std::atomic<int> over = 0;
     std::barrier both(2);  // their time begins together
-    on_threads({.ranks = 3, .timeout = milliseconds(4000), .backend = backend()}, [&](Group g) {
+    on_threads({.ranks = 3, .timeout = std::chrono::seconds(8), .backend = backend()}, [&](Group g) {
       std::vector<float> in(kN, 1), out(3 * kN, 1);
       while (g.rank() == 2 && over.load() < 2) std::this_thread::sleep_for(milliseconds(1));
       if (g.rank() != 2) both.arrive_and_wait();

@@ -21,17 +21,18 @@
 namespace troupe::collective::testing {
 
 inline GpuTables fake_tables() { return {&FakeCuda::api(), &FakeNccl::api(), nccl_version(2, 28, 9)}; }
-/// Small slabs; limits that a test can wait for.
+/// Small slabs; limits that only what hangs exceeds, on however busy a machine.
 inline GpuLimits fake_limits() {
   return {.init = std::chrono::seconds(60),
-          .abort = std::chrono::seconds(3),
-          .finalize = std::chrono::seconds(3),
+          .abort = std::chrono::seconds(60),
+          .finalize = std::chrono::seconds(60),
           .slab_bytes = 1 << 20};
 }
 /// The devices of a test, kept until its end: what hangs on their threads is let go of before they are destroyed.
 struct Devices {
   std::mutex mutex;
   std::vector<std::shared_ptr<GpuDevice>> all;
+  GpuLimits limits = fake_limits();  ///< of those that are made
   static Devices& instance() {
     static Devices& instance = *new Devices;
     return instance;
@@ -44,7 +45,7 @@ struct Devices {
   }
 };
 inline std::shared_ptr<GpuDevice> fake_device(int index) {
-  auto device = GpuDevice::open(fake_tables(), index, fake_limits()).value();
+  auto device = GpuDevice::open(fake_tables(), index, Devices::instance().limits).value();
   std::lock_guard lock(Devices::instance().mutex);
   Devices::instance().all.push_back(device);
   return device;
@@ -125,6 +126,7 @@ class OnFakes : public ::testing::Test {
   void SetUp() override {
     FakeCuda::instance().reset();
     FakeNccl::instance().reset();
+    Devices::instance().limits = fake_limits();
     before_ = FakeCuda::instance().counts();
   }
   void TearDown() override {
@@ -140,9 +142,14 @@ class OnFakes : public ::testing::Test {
     EXPECT_EQ(left, before_) << left.allocations << " allocations, " << left.pinned << " pinned, " << left.streams
                              << " streams, " << left.events << " events, " << left.imports << " imports";
   }
-  bool gives_up_memory_ = false;  // LD-3, after a hang
+  /// LD-3, after a hang; a test can wait for the limit of an abort then.
+  void give_up_memory() {
+    gives_up_memory_ = true;
+    Devices::instance().limits.abort = std::chrono::seconds(3);
+  }
 
  private:
+  bool gives_up_memory_ = false;
   CudaCounts before_;
 };
 

@@ -71,7 +71,6 @@ std::vector<int> as_processes(int ranks, const std::function<int(int)>& body) {
   return codes;
 }
 
-std::string free_address() { return MeshListener::open("127.0.0.1").value().address().text; }
 /// What members that are killed leave there goes with the folder, when this program ends.
 std::string free_path() {
   static const test::TemporaryFolder folder;

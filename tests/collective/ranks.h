@@ -3,6 +3,7 @@
 #pragma once
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "collective/group/member.h"
 #include "collective/shm/communicator.h"
 #include "collective/tcp/communicator.h"
+#include "tests/base/reserved_port.h"
 
 namespace troupe::collective::testing {
 
@@ -51,6 +53,18 @@ inline std::pair<UniqueFd, UniqueFd> socket_pair(bool tcp) {
       ::getsockname(listener.get(), raw, &size) != 0 || ::connect(one.get(), raw, size) != 0)
     throw Error("a pair on loopback");
   return {std::move(one), UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
+}
+
+/// An address of loopback that is free for whoever listens with SO_REUSEADDR, as rank 0 does: who dials it before is
+/// refused. Its port stays bound until this program ends, so that no socket that asks for any port is given this one.
+inline std::string free_address() {
+  static std::vector<UniqueFd> bound;
+  bound.push_back(reserve_port());
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(bound.back().get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw Error("a free port of loopback");
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
 /// The sockets of a group, made before its ranks: who becomes a rank takes its own and closes the others.
@@ -183,6 +197,14 @@ class Processes {
   Processes& operator=(const Processes&) = delete;
 
   int pid(int rank) const { return pids_[std::size_t(rank)]; }
+  /// Has any of them come to its end? It can still be waited for.
+  bool one_has_ended() const {
+    for (int pid : pids_) {
+      siginfo_t info{};
+      if (::waitid(P_PID, id_t(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) return true;
+    }
+    return false;
+  }
   ShmSegment& segment() { return *founding_.segment(); }
   /// The value of its body; 100 + signal when it was killed.
   int wait(int rank) {

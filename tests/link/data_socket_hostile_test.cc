@@ -259,7 +259,7 @@ TEST(DataSocketHostile, WhatAPeerSaysTooMuchIsNotTakenForTheNextReply) {  // NDS
   const Talker peer;
   const auto client = *DataClient::open({.token = token_of('a'), .io_threads = 1});
   std::vector<std::byte> into(100);
-  Fetch fetch{address_of(peer.port), {1, 1, 7}, into, SteadyClock::now() + kPatience};
+  Fetch fetch{address_of(peer.port), {1, 1, 7}, into, SteadyClock::now() + kPatience, kPatience};
   std::promise<Status> first, second;
   client->fetch(fetch, [&](const Status& status) {
     first.set_value(status);

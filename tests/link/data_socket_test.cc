@@ -12,6 +12,7 @@
 #include "core/net/data/checksum.h"
 #include "core/net/base/socket.h"
 #include "tests/base/few_descriptors.h"
+#include "tests/base/reserved_port.h"
 #include "tests/link/data_socket_pair.h"
 
 namespace troupe::net {
@@ -113,7 +114,8 @@ TEST(DataSocket, AnotherTokenGetsNothing) {  // NDS-1
 }
 
 TEST(DataSocket, APortInUseAndAPortWithoutServer) {
-  Pair pair;
+  const UniqueFd reserved = reserve_port();  // nobody else comes there when the server has gone
+  Pair pair({.token = token_of('a'), .port = *local_port(reserved.get())});
   auto second = DataServer::open(pair.store, {.token = token_of('a'), .port = pair.server->port()});
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code(), ErrorCode::kInvalidArgument);
@@ -125,7 +127,8 @@ TEST(DataSocket, APortInUseAndAPortWithoutServer) {
 }
 
 TEST(DataSocket, AServerThatCameBackIsFoundAgainThroughAStalePool) {
-  Pair pair;
+  const UniqueFd reserved = reserve_port();  // nobody takes the port before the server is back
+  Pair pair({.token = token_of('a'), .port = *local_port(reserved.get())});
   pair.store.put(1, pattern(100));
   std::vector<std::byte> into(100);
   ASSERT_TRUE(start(*pair.client, pair.address(), 1, into).get().ok());

@@ -18,6 +18,7 @@
 #include "core/net/base/socket.h"
 #include "core/net/base/source.h"
 #include "recorder.h"
+#include "tests/base/reserved_port.h"
 
 namespace troupe::net::testing {
 namespace {
@@ -110,9 +111,8 @@ TEST(LinkDoor, APortInUseIsAClearError) {  // NLS-1
 }
 
 TEST(LinkDoor, NobodyThereIsNotFoundAndRetryWaitsForTheListener) {
-  UniqueFd reserved = *listen_tcp("127.0.0.1", 0);
+  const UniqueFd reserved = reserve_port();
   const int port = *local_port(reserved.get());
-  reserved.reset();
   const std::string address = "127.0.0.1:" + std::to_string(port);
   Recorder events;
   auto links = *open_links(events, options_for("early"));
@@ -298,7 +298,7 @@ TEST(LinkDoor, TheCapHoldsAndRoomIsUsedAgain) {  // NLS-3
   auto links = *open_links(events, options_for("client"));
   std::vector<LinkId> open;
   for (int i = 0; i < 3; ++i) open.push_back(*links->connect({.address = server.address(), .timeout = kPatience}));
-  EXPECT_FALSE(links->connect({.address = server.address(), .timeout = std::chrono::seconds(2)}).ok());
+  EXPECT_FALSE(links->connect({.address = server.address(), .timeout = kPatience}).ok());
   EXPECT_GE(server.links->stats().connections_refused, 1u);
   links->close(open[0]);
   ASSERT_TRUE(events.wait_closed(open[0]));

@@ -93,7 +93,7 @@ struct Client {
   Recorder events;
   std::unique_ptr<Links> links;
   LinkId link = 0;
-  Client(const Peer& peer, KeepAlive keep_alive) {
+  explicit Client(const Peer& peer, KeepAlive keep_alive = options_for("").keep_alive) {
     auto options = options_for("client");
     options.keep_alive = keep_alive;
     links = *open_links(events, options);
@@ -107,7 +107,7 @@ struct Client {
 
 TEST(LinkProcess, FramesGoThereAndBackInOrder) {
   Peer peer;
-  Client client(peer, {});
+  Client client(peer);
   EXPECT_EQ(client.events.seen(client.link).hello, "peer " + std::to_string(peer.pid()));
   constexpr std::uint64_t kFrames = 200'000;
   const std::vector<std::byte> payload(32);
@@ -121,7 +121,7 @@ TEST(LinkProcess, FramesGoThereAndBackInOrder) {
 
 TEST(LinkProcess, AKilledPeerIsSeen) {
   Peer peer;
-  Client client(peer, {});
+  Client client(peer);
   peer.kill(SIGKILL);
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_TRUE(client.events.wait_closed(client.link));
@@ -166,7 +166,7 @@ TEST(LinkProcess, AServerSeesAClientThatHangs) {
 
 TEST(LinkProcess, APauseShorterThanTheTimeoutBreaksNothing) {
   Peer peer;
-  Client client(peer, {});  // the default bears three seconds
+  Client client(peer);  // which bears ten times as long
   peer.signal(SIGSTOP);
   for (std::uint64_t i = 0; i < 1000; ++i) client.links->send(client.link, numbered(i));
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);

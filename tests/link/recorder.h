@@ -20,11 +20,14 @@ inline Token token_of(char digit) { return *Token::parse(std::string(64, digit))
 #ifndef TROUPE_TEST_RPC_LIBRARY  // the build gives the path of its own library
 #define TROUPE_TEST_RPC_LIBRARY "libtroupe_rpc.so"
 #endif
+/// With limits that no peer exceeds which gets no core for a while; a test of a limit sets its own.
 inline LinksOptions options_for(std::string hello, char token = 'a') {
   LinksOptions options;
   options.identity = {
       .token = token_of(token), .cluster_id = "cluster-1", .build = "build-1", .hello = std::move(hello)};
   options.library = TROUPE_TEST_RPC_LIBRARY;
+  options.keep_alive.timeout = kPatience;
+  options.handshake_timeout = kPatience;
   return options;
 }
 
