@@ -75,22 +75,25 @@ void misfortunes_in_memory() { chaos({1, 1, 1, 1}, 1); }
 void misfortunes_on_sockets() { chaos({0, 1, 2}, 2); }
 void misfortunes_on_both() { chaos({0, 1, 0, 2, 1}, 3); }
 
-/// All ranks of a node stand still for a while: they are named at the deadline, and are members of the next epoch.
-/// Their daemon goes on: after 4 s of its silence the node would be dead.
-void the_ranks_of_a_node_are_frozen_for_a_while() {
+/// A node stands still for a while: its ranks are named at the deadline, and are members of the next epoch. All but its
+/// daemon: after 4 s of that one's silence the node would be dead.
+void a_node_is_frozen_for_a_while() {
   Folder folder;
   Ranks ranks = ranks_on({0, 1, 2, 2});
   tc::create_group(ranks, {.name = "still", .timeout = 4s});
   const std::vector frozen{pid_of(ranks[2]), pid_of(ranks[3])};
   auto working = all<&Rank::works>(ranks, std::string("still"), folder / "a");
   CHECK(eventually([&] { return count(folder / "a") == 4; }));
-  for (int pid : frozen) CHECK(freeze(pid));
+  const int daemon = cluster->node(2).pids().front();
+  cluster->node(2).freeze();
+  ::kill(daemon, SIGCONT);
+  for (int pid : frozen) CHECK(freeze(pid));  // none of them runs any more
   for (int r : {0, 1}) {
     const Said said = get(working[std::size_t(r)], {.timeout = 40s});
     CHECK_EQ(said.reason, "timeout");
     CHECK(!said.missing.empty() && std::ranges::all_of(said.missing, [](int rank) { return rank >= 2; }));
   }
-  for (int pid : frozen) ::kill(pid, SIGCONT);
+  cluster->node(2).thaw();
   for (int r : {2, 3}) CHECK(!get(working[std::size_t(r)], {.timeout = 40s}).ok());
   tc::reform("still", ranks);
   check_sums(ranks, "still");
@@ -152,6 +155,6 @@ int main(int argc, char** argv) {
                      {"one misfortune after the other, on both", misfortunes_on_both},
                      {"light ranks die together", light_ranks_die_together},
                      {"a founder that is a member dies early", a_founder_that_is_a_member_dies_early},
-                     {"the ranks of a node are frozen for a while", the_ranks_of_a_node_are_frozen_for_a_while}},
+                     {"a node is frozen for a while", a_node_is_frozen_for_a_while}},
                     240, {.nodes = {{.cpus = 64}, {.cpus = 64}, {.cpus = 64}}});
 }
