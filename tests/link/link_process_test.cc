@@ -166,10 +166,12 @@ TEST(LinkProcess, AServerSeesAClientThatHangs) {
 
 TEST(LinkProcess, APauseShorterThanTheTimeoutBreaksNothing) {
   Peer peer;
-  Client client(peer);  // which bears ten times as long
+  constexpr std::chrono::seconds kPause(3);
+  EXPECT_GT(KeepAlive{}.timeout, kPause) << "a user's link bears it too";
+  Client client(peer);  // which bears ten times as long, for who is here without a core
   peer.signal(SIGSTOP);
   for (std::uint64_t i = 0; i < 1000; ++i) client.links->send(client.link, numbered(i));
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  const auto end = std::chrono::steady_clock::now() + kPause;
   while (std::chrono::steady_clock::now() < end) std::this_thread::sleep_until(end);
   peer.signal(SIGCONT);
   ASSERT_TRUE(client.events.wait_frames(client.link, 1000));

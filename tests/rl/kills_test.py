@@ -71,8 +71,8 @@ class KillsTest(unittest.TestCase):
     def run_and_kill(self, name, whom, arguments, until=None, ends=None):
         """Kills whom(workers) after some rounds: (the victim, exit code, messages, folder).
 
-        No run ends by itself before the kill, however late that is. Behind it Ctrl-C ends the run: after some more
-        rounds, or as soon as ends(messages, folder) holds. Nobody is killed where whom() finds nobody.
+        A run that is over before the kill fails here. Behind the kill Ctrl-C ends the run: after some more rounds, or
+        as soon as ends(messages, folder) holds. Nobody is killed where whom() finds nobody.
         """
         folder, log = f"{self.root}/{name}", f"{self.root}/{name}.log"
         command = [RL, "train", "--out", folder, "--no-tensorboard", "--keep-going", *arguments]
